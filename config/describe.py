@@ -1,0 +1,111 @@
+"""The effective configuration as a table and as JSON, every value with its origin, no secrets.
+
+Pure functions of `Settings`, for the `config` command. Values are shown as one would write them in
+the file; of an API key or a header only that it is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from operator import attrgetter
+from typing import Any
+
+import msgspec
+
+from config.build import field_of
+from config.keys import SECTIONS
+from config.keys.credentials import ApiKey, Headers
+from config.keys.texts import Address
+from config.located import KeyPath, render_path
+from config.secrets import MASK
+from config.settings import Origin, Settings
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One effective value."""
+
+    path: str
+    """Documented key path, without the agent part."""
+    value: Any
+    """JSON-ready, secrets masked."""
+    origin: Origin
+
+    @property
+    def value_text(self) -> str:
+        if isinstance(self.value, str):
+            return self.value
+        return "–" if self.value is None else msgspec.json.encode(self.value).decode()
+
+    @property
+    def origin_text(self) -> str:
+        return ": ".join(part for part in (self.origin.kind, self.origin.detail) if part)
+
+
+def describe_rows(settings: Settings) -> tuple[Row, ...]:
+    """One row for every key, identity first, in the order of the documentation."""
+    return (*_identity(settings), *_keys(settings), *_free_names(settings), *_variables(settings))
+
+
+def describe_json(settings: Settings) -> dict[str, Any]:
+    """`{"values": {path: {"value", "origin": {"kind", "detail"}}}, "warnings": [...]}`."""
+    rows = describe_rows(settings)
+    return {
+        "values": {
+            row.path: {"value": row.value, "origin": msgspec.to_builtins(row.origin)}
+            for row in rows
+        },
+        "warnings": [_encodable(msgspec.to_builtins(w)) for w in settings.warnings],
+    }
+
+
+def _identity(settings: Settings) -> Iterator[Row]:
+    config_path = str(settings.config_path) if settings.config_path else None
+    yield _row(settings, "agentId", settings.agent_id)
+    yield _row(settings, "configPath", config_path)
+    yield _row(settings, "stateDir", str(settings.state_dir))
+
+
+def _keys(settings: Settings) -> Iterator[Row]:
+    for section in SECTIONS:
+        for key in section.keys:
+            field = field_of(section, key)
+            if field:
+                value = attrgetter(field)(settings)
+                yield _row(settings, section.documented(key), key.kind.render(value))
+
+
+def _free_names(settings: Settings) -> Iterator[Row]:
+    """What stands below names that the user chose, as far as the file gives it."""
+    members: dict[KeyPath, Any] = {}
+    for name, model in settings.model_providers.items():
+        members["models", "providers", name, "baseUrl"] = Address().render(model.base_url)
+        members["models", "providers", name, "apiKey"] = ApiKey().render(model.api_key)
+        members["models", "providers", name, "headers"] = Headers().render(model.headers)
+    for name, profile in settings.auth.profiles.items():
+        members["auth", "profiles", name, "provider"] = profile.provider
+        members["auth", "profiles", name, "mode"] = profile.mode
+    for name, order in settings.auth.order.items():
+        members["auth", "order", name] = list(order)
+    for at, value in members.items():
+        if render_path(at) in settings.origins:
+            yield _row(settings, render_path(at), value)
+
+
+def _variables(settings: Settings) -> Iterator[Row]:
+    for name in settings.environment_keys:
+        yield _row(settings, name, MASK)
+
+
+def _row(settings: Settings, path: str, value: Any) -> Row:
+    return Row(path, _encodable(value), settings.origins.get(path) or Origin(kind="default"))
+
+
+def _encodable(value: Any) -> Any:
+    """The value with bytes of file names that are no text replaced by question marks."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode("utf-8")
+    if isinstance(value, list):
+        return [_encodable(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _encodable(item) for name, item in value.items()}
+    return value

@@ -1,0 +1,104 @@
+"""The closed set of errors that this project raises on purpose, and the base they share.
+
+Owns the list of kinds (what a client may branch on) and the shape every error has: a sentence that
+says the cause, optionally the place, and the remedy. The wire codes belong to `gateway/rpc/errors`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+import msgspec
+
+_MAX_LISTED = 20
+
+
+class ErrorKind(StrEnum):
+    """Every value that `error.data.kind` may take on the wire. Stable: clients branch on it."""
+
+    PARSE_ERROR = "parse_error"
+    INVALID_REQUEST = "invalid_request"
+    METHOD_NOT_FOUND = "method_not_found"
+    INVALID_PARAMS = "invalid_params"
+    LINE_TOO_LONG = "line_too_long"
+    CANCELLED = "cancelled"
+    DEADLINE_EXCEEDED = "deadline_exceeded"
+    SHUTTING_DOWN = "shutting_down"
+    OVERLOADED = "overloaded"
+    PATH_NOT_ALLOWED = "path_not_allowed"
+    FILE_UNREADABLE = "file_unreadable"
+    CONFIG_INVALID = "config_invalid"
+    CONFIG_NOT_FOUND = "config_not_found"
+    INDEX_UNAVAILABLE = "index_unavailable"
+    PROVIDER_AUTH = "provider_auth"
+    PROVIDER_QUOTA = "provider_quota"
+    PROVIDER_RATE_LIMITED = "provider_rate_limited"
+    PROVIDER_TRANSIENT = "provider_transient"
+    PROVIDER_INPUT_TOO_LARGE = "provider_input_too_large"
+    PROVIDER_BAD_RESPONSE = "provider_bad_response"
+    PROVIDER_UNAVAILABLE = "provider_unavailable"
+    QMD_UNAVAILABLE = "qmd_unavailable"
+    INTERNAL = "internal"
+
+
+class MemoryGatewayError(Exception):
+    """Base of every error raised on purpose.
+
+    `message` says what happened and where; `remedy` says what the reader can do about it, or is None
+    when nothing can be done. `str(error)` joins both. Neither may ever hold a secret.
+    """
+
+    kind: ErrorKind = ErrorKind.INTERNAL
+
+    def __init__(self, message: str, *, remedy: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.remedy}" if self.remedy else self.message
+
+
+class ConfigProblem(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that is wrong in a configuration file, with its place as far as it is known."""
+
+    message: str
+    file: str | None = None
+    line: int | None = None
+    """Counts from 1, as does `column`."""
+    column: int | None = None
+    path: str | None = None
+    """Key path, dotted, as in the file."""
+
+    def __str__(self) -> str:
+        numbers = (("line", self.line), ("column", self.column))
+        spots = [f"{name} {number}" for name, number in numbers if number is not None]
+        place = ", ".join([self.file, *spots] if self.file else spots)
+        return ": ".join(part for part in (place, self.path, self.message) if part)
+
+
+class ConfigInvalidError(MemoryGatewayError):
+    """A configuration file cannot be read or holds values that are not allowed: all of them."""
+
+    kind = ErrorKind.CONFIG_INVALID
+
+    def __init__(self, problems: Sequence[ConfigProblem], *, remedy: str) -> None:
+        self.problems = tuple(problems)
+        super().__init__(_joined(self.problems), remedy=remedy)
+
+
+def _joined(problems: Sequence[ConfigProblem]) -> str:
+    if len(problems) == 1:
+        return f"{problems[0]}."
+    lines = [f"The configuration has {len(problems)} problems:"]
+    lines += [str(problem) for problem in problems[:_MAX_LISTED]]
+    if len(problems) > _MAX_LISTED:
+        lines.append(f"and {len(problems) - _MAX_LISTED} more")
+    return "\n  ".join(lines) + "\n"
+
+
+class ConfigNotFoundError(MemoryGatewayError):
+    """A file or directory that the user named, or that is needed, does not exist."""
+
+    kind = ErrorKind.CONFIG_NOT_FOUND

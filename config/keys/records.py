@@ -1,0 +1,165 @@
+"""The records that memory's keys hold: extra paths, QMD collections, the scope policy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import UNSET
+
+from config.keys.composite import ListOf, Record
+from config.keys.kinds import Choice, Kind, Text
+from config.keys.texts import PathText
+from config.keys.tree import Key, Unknown
+from config.located import KeyPath, Located, descend, type_words
+from config.paths import Directories
+from config.reading import Reading
+from config.settings import ExtraPath, QmdPath, ScopeMatch, ScopePolicy, ScopeRule
+
+_EXTRA_PATH = Record(
+    (
+        Key("path", PathText(), "A file or directory.", required=True),
+        Key("pattern", Text(), "Which files below it, as a glob."),
+    )
+)
+_QMD_PATH = Record(
+    (
+        Key("path", PathText(), "A directory, relative to the workspace.", required=True),
+        Key("name", Text(), "Name of the collection; custom-<number> without one."),
+        Key("pattern", Text(), "Which files below it, as a glob."),
+    )
+)
+
+
+class _Name(Text, frozen=True):
+    """A string that may not be blank: a blank condition would silently match every session."""
+
+    @property
+    def allowed(self) -> str:
+        return "a string that is not blank"
+
+    def read(self, node: Located, at: KeyPath, reading: Reading) -> Any:
+        if isinstance(node.value, str) and not node.value.strip():
+            return self.mismatch(node, at, reading, "a blank string")
+        return Text.read(self, node, at, reading)
+
+
+_ACTION = Choice(("allow", "deny"))
+_CHAT_TYPE = Choice(("direct", "group", "channel", "dm"))
+# A condition that is not understood would widen what a rule allows, so unknown members are refused.
+_RULE = Record(
+    (
+        Key("action", _ACTION, "What the rule does.", required=True),
+        Key("match.channel", _Name(), "Channel of the session."),
+        Key("match.chatType", _CHAT_TYPE, "Kind of chat; dm is direct."),
+        Key("match.keyPrefix", _Name(), "Start of the session key."),
+        Key("match.rawKeyPrefix", _Name(), "Start of the session key with its agent part."),
+    ),
+    unknown="refuse",
+)
+_SCOPE = Record(
+    (
+        Key("default", _ACTION, "What holds when no rule matches; allow without it."),
+        Key("rules", ListOf(_RULE), "Rules in order; the first that matches wins."),
+    ),
+    unknown="refuse",
+)
+
+
+class ExtraPathItem(Kind, frozen=True):
+    """A path as a string, or `{path, pattern}` as later releases write it."""
+
+    @property
+    def allowed(self) -> str:
+        return f"a path as a string, or {_EXTRA_PATH.allowed}"
+
+    def read(self, node: Located, at: KeyPath, reading: Reading) -> Any:
+        if isinstance(node.value, str):
+            text = PathText().read(node, at, reading)
+            return UNSET if text is UNSET else {"path": text}
+        if not isinstance(node.value, dict):
+            return self.mismatch(node, at, reading, type_words(node.value))
+        record = _EXTRA_PATH.read(node, at, reading)
+        return record if "path" in record else UNSET
+
+    def settle(self, value: Any, dirs: Directories) -> ExtraPath:
+        path = dirs.resolve(value["path"], dirs.workspace)
+        return ExtraPath(path=path, pattern=value.get("pattern"), raw=value["path"])
+
+    def render(self, value: Any) -> Any:
+        path = str(value.path)
+        return {"path": path, "pattern": value.pattern} if value.pattern else path
+
+
+class ExtraPaths(ListOf, frozen=True):
+    """Extra paths; of several spellings of one path the first counts."""
+
+    item: Kind = ExtraPathItem()
+
+    def settle(self, value: Any, dirs: Directories) -> tuple[ExtraPath, ...]:
+        settled = [self.item.settle(item, dirs) for item in value]
+        distinct = {(extra.path, extra.pattern): extra for extra in reversed(settled)}
+        return tuple(extra for extra in settled if distinct[extra.path, extra.pattern] is extra)
+
+
+class QmdPaths(ListOf, frozen=True):
+    """Directories for QMD; an entry with a blank path is left out."""
+
+    item: Kind = _QMD_PATH
+
+    def read(self, node: Located, at: KeyPath, reading: Reading) -> Any:
+        entries = ListOf.read(self, node, at, reading)
+        for index, item in enumerate(node.value if isinstance(node.value, list) else ()):
+            path = descend(item, "path")
+            if path is not None and isinstance(path.value, str) and not path.value.strip():
+                reading.warn((*at, index), item, "has a blank path and is left out")
+        return entries
+
+    def settle(self, value: Any, dirs: Directories) -> tuple[QmdPath, ...]:
+        return tuple(
+            QmdPath(
+                path=dirs.resolve(entry["path"], dirs.workspace),
+                name=entry.get("name", f"custom-{number}"),
+                **({"pattern": entry["pattern"]} if "pattern" in entry else {}),
+            )
+            for number, entry in enumerate(value, start=1)
+            if "path" in entry
+        )
+
+    def render(self, value: Any) -> Any:
+        return [{"path": str(p.path), "name": p.name, "pattern": p.pattern} for p in value]
+
+
+class Scope(Record, frozen=True):
+    """Who may search; giving the key at all replaces the whole default policy."""
+
+    members: tuple[Key, ...] = _SCOPE.members
+    unknown: Unknown = "refuse"
+
+    def settle(self, value: Any, dirs: Directories) -> ScopePolicy:  # noqa: ARG002 - as every kind
+        rules = tuple(_rule(rule) for rule in value.get("rules", ()))
+        return ScopePolicy(default=value.get("default", "allow"), rules=rules)
+
+    def render(self, value: Any) -> Any:
+        if value is None:
+            return None
+        return {"default": value.default, "rules": [_plain_rule(rule) for rule in value.rules]}
+
+
+def _rule(rule: dict[str, Any]) -> ScopeRule:
+    match = ScopeMatch(
+        channel=rule.get("match.channel"),
+        chat_type=rule.get("match.chatType"),
+        key_prefix=rule.get("match.keyPrefix"),
+        raw_key_prefix=rule.get("match.rawKeyPrefix"),
+    )
+    return ScopeRule(action=rule["action"], match=match)
+
+
+def _plain_rule(rule: ScopeRule) -> dict[str, Any]:
+    match = {
+        "channel": rule.match.channel,
+        "chatType": rule.match.chat_type,
+        "keyPrefix": rule.match.key_prefix,
+        "rawKeyPrefix": rule.match.raw_key_prefix,
+    }
+    return {"action": rule.action, "match": {k: v for k, v in match.items() if v is not None}}

@@ -1,0 +1,125 @@
+"""Kinds of strings that mean something: commands, addresses, paths, model references, time zones.
+
+`settle` turns the relative ones into absolute paths once the agent's directories are known.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from msgspec import UNSET
+
+from config.keys.kinds import Text
+from config.located import KeyPath, Located, quote
+from config.paths import AGENT_PLACEHOLDER, Directories
+from config.reading import Reading
+
+_URI_PREFIXES = ("hf:", "http://", "https://")
+
+
+class Command(Text, frozen=True):
+    """A program: of a shell-like line the first word counts, further words are dropped."""
+
+    @property
+    def allowed(self) -> str:
+        return "the name or path of a program"
+
+    def read(self, node: Located, at: KeyPath, reading: Reading) -> Any:
+        text = Text.read(self, node, at, reading)
+        if text is UNSET:
+            return UNSET
+        import shlex  # noqa: PLC0415 - only when the key is set
+
+        try:
+            words = shlex.split(text)
+        except ValueError:
+            return self.mismatch(node, at, reading, "a string with an open quotation mark")
+        if len(words) > 1:
+            reading.warn(
+                at, node, f"only the program {quote(words[0])} counts; the rest is dropped"
+            )
+        return words[0] if words and words[0] else UNSET
+
+    def settle(self, value: Any, dirs: Directories) -> Any:
+        return str(dirs.resolve(value)) if value.startswith("~/") else value
+
+
+class Address(Text, frozen=True):
+    """An http(s) address; a password in it is never shown."""
+
+    checked: bool = True
+
+    @property
+    def allowed(self) -> str:
+        return "an address that starts with http:// or https://"
+
+    def read(self, node: Located, at: KeyPath, reading: Reading) -> Any:
+        text = Text.read(self, node, at, reading)
+        if text is UNSET or not self.checked or text.lower().startswith(("http://", "https://")):
+            return text
+        return self.mismatch(node, at, reading, "another string")
+
+    def render(self, value: Any) -> Any:
+        if value is None:
+            return None
+        from config.secrets import redact  # noqa: PLC0415 - only for output
+
+        return redact(value)
+
+
+class PathText(Text, frozen=True):
+    """A path; `~` is the home directory, a relative one is taken from `base`."""
+
+    base: Literal["cwd", "workspace"] = "cwd"
+
+    @property
+    def allowed(self) -> str:
+        return "a path as a string"
+
+    def settle(self, value: Any, dirs: Directories) -> Path:
+        return dirs.resolve(value, dirs.workspace if self.base == "workspace" else dirs.cwd)
+
+    def render(self, value: Any) -> Any:
+        return None if value is None else str(value)
+
+
+class IndexPath(PathText, frozen=True):
+    """A path in which every `{agentId}` stands for the agent."""
+
+    def settle(self, value: Any, dirs: Directories) -> Path:
+        return PathText.settle(self, value.replace(AGENT_PLACEHOLDER, dirs.agent_id), dirs)
+
+
+class ModelPath(Text, frozen=True):
+    """A model file, or an `hf:` or http(s) URI, which stays as it is."""
+
+    @property
+    def allowed(self) -> str:
+        return "a path, an hf: URI or an http(s) URI, as a string"
+
+    def settle(self, value: Any, dirs: Directories) -> Any:
+        return value if value.startswith(_URI_PREFIXES) else str(dirs.resolve(value))
+
+
+class TimeZoneName(Text, frozen=True):
+    """An IANA name; one that this machine does not know is no value."""
+
+    @property
+    def allowed(self) -> str:
+        return 'the name of a time zone, such as "Europe/Vienna"'
+
+    def read(self, node: Located, at: KeyPath, reading: Reading) -> Any:
+        name = Text.read(self, node, at, reading)
+        if name is UNSET:
+            return UNSET
+        import zoneinfo  # noqa: PLC0415 - only when the key is set
+
+        try:
+            zoneinfo.ZoneInfo(name)
+        except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+            reading.warn(
+                at, node, f"{quote(name)} is no time zone that this machine knows; ignored"
+            )
+            return UNSET
+        return name

@@ -1,0 +1,189 @@
+"""The shape of a configuration file as a tree of keys, and walking a file along it.
+
+Owns keys, sections (groups of keys that may stand at several places) and branches. Whatever the
+tree does not know is passed over, warned of or refused, as the branch says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal
+
+import msgspec
+from msgspec import UNSET
+
+from config.keys.kinds import Kind
+from config.located import KeyPath, Located, type_words
+from config.reading import Reading
+
+ANY_NAME = "*"
+ANY_ITEM = "[]"
+
+Unknown = Literal["ignore", "warn", "refuse"]
+"""What an unknown name in an object means: somebody else's key, a slip, or too dangerous to skip."""
+
+
+class Key(msgspec.Struct, frozen=True):
+    """One documented key."""
+
+    path: str
+    """Dotted, below its section; `*` stands for any name, `[]` for any item of a list."""
+    kind: Kind
+    meaning: str
+    """One sentence for the reference."""
+    field: str | None = None
+    """Dotted attribute path below the section's part of the settings. None: the path in snake case;
+    empty: the key fills no field of its own."""
+    merge: Literal["replace", "concatenate"] = "replace"
+    required: bool = False
+    aliases: tuple[str, ...] = ()
+    """Other paths in the same section that mean the same; `path` wins."""
+
+
+class Section(msgspec.Struct, frozen=True):
+    """Keys that belong together and the places where they may stand."""
+
+    name: str
+    """Prefix of the documented key paths in messages and origins."""
+    places: tuple[str, ...]
+    """Dotted, best first: when two of them give a value on one level, the earlier place wins."""
+    field: str
+    """Dotted attribute path of its part of the settings; empty for the settings themselves."""
+    keys: tuple[Key, ...]
+    unknown: Unknown = "warn"
+    retired: tuple[tuple[str, str], ...] = ()
+    """Paths that other releases know and that have no effect here, each with the reason."""
+
+    def documented(self, key: Key) -> str:
+        return f"{self.name}.{key.path}" if self.name else key.path
+
+
+class Leaf(msgspec.Struct, frozen=True):
+    section: Section
+    key: Key
+    rank: tuple[int, int] = (0, 0)
+    """Of several places for one key the lowest wins: (place of the section, alias)."""
+
+
+class Retired(msgspec.Struct, frozen=True):
+    reason: str
+
+
+class Branch(msgspec.Struct):
+    children: dict[str, Branch | Leaf | Retired] = msgspec.field(default_factory=dict)
+    unknown: Unknown = "ignore"
+
+    def below(self, path: str) -> Branch:
+        """The branch at a dotted path, made where it is missing, as strict as its parent."""
+        branch = self
+        for name in path.split(".") if path else ():
+            child = branch.children.setdefault(name, Branch(unknown=branch.unknown))
+            assert isinstance(child, Branch), path
+            branch = child
+        return branch
+
+
+class Given(msgspec.Struct, frozen=True):
+    """A valid value for a key, where a file gives it."""
+
+    leaf: Leaf
+    at: KeyPath
+    node: Located
+    value: Any
+
+
+def build_tree(sections: Iterable[Section]) -> Branch:
+    root = Branch()
+    for section in sections:
+        for place_rank, place in enumerate(section.places):
+            branch = root.below(place)
+            branch.unknown = section.unknown
+            for path, reason in section.retired:
+                _plant(branch, path, Retired(reason))
+            for key in section.keys:
+                for alias_rank, path in enumerate((key.path, *key.aliases)):
+                    _plant(branch, path, Leaf(section, key, (place_rank, alias_rank)))
+    return root
+
+
+def _plant(branch: Branch, path: str, child: Leaf | Retired) -> None:
+    parent, _, name = path.rpartition(".")
+    children = branch.below(parent).children
+    assert name not in children, path
+    children[name] = child
+
+
+def walk(branch: Branch, node: Located, at: KeyPath, reading: Reading) -> Iterator[Given]:
+    """Every valid value below `node` that the tree knows; the rest goes to the reading.
+
+    A `null` counts as no value anywhere.
+    """
+    if ANY_ITEM in branch.children:
+        yield from _walk_items(branch.children[ANY_ITEM], node, at, reading)
+        return
+    if not isinstance(node.value, dict):
+        reading.problem(at, node, f"found {type_words(node.value)}, allowed is an object")
+        return
+    _check_required(branch, node, at, reading)
+    for name, member in node.value.items():
+        child = branch.children.get(name) or branch.children.get(ANY_NAME)
+        path = (*at, name)
+        if child is None:
+            _report_unknown(branch, name, member, path, reading)
+        else:
+            _warn_shadowed(member, path, reading)
+            yield from _visit(child, member, path, reading)
+
+
+def _walk_items(
+    child: Branch | Leaf | Retired, node: Located, at: KeyPath, reading: Reading
+) -> Iterator[Given]:
+    if not isinstance(node.value, list):
+        reading.problem(at, node, f"found {type_words(node.value)}, allowed is a list")
+        return
+    for index, item in enumerate(node.value):
+        yield from _visit(child, item, (*at, index), reading)
+
+
+def _visit(
+    child: Branch | Leaf | Retired, node: Located, at: KeyPath, reading: Reading
+) -> Iterator[Given]:
+    if node.value is None:
+        return
+    if isinstance(child, Branch):
+        yield from walk(child, node, at, reading)
+    elif isinstance(child, Retired):
+        reading.warn(at, node, f"has no effect here: {child.reason}")
+    else:
+        value = child.key.kind.read(node, at, reading)
+        if value is not UNSET:
+            yield Given(child, at, node, value)
+
+
+def _check_required(branch: Branch, node: Located, at: KeyPath, reading: Reading) -> None:
+    for name, child in branch.children.items():
+        if isinstance(child, Leaf) and child.key.required:
+            member = node.value.get(name)
+            if member is None or member.value is None:
+                reading.problem(at, node, f"{name} is missing, allowed is {child.key.kind.allowed}")
+
+
+def _warn_shadowed(node: Located, at: KeyPath, reading: Reading) -> None:
+    if node.shadowed is not None:
+        line = node.source.position(node.shadowed)[0]
+        reading.warn(at, node, f"stands twice; the one in line {line} does not count")
+
+
+def _report_unknown(
+    branch: Branch, name: str, node: Located, at: KeyPath, reading: Reading
+) -> None:
+    if branch.unknown == "ignore":
+        return
+    from config.keys.nearest import nearest  # noqa: PLC0415 - only for a message
+
+    proposal = nearest(branch, name)
+    hint = f'; did you mean "{proposal}"?' if proposal else ""
+    if branch.unknown == "warn":
+        reading.warn(at, node, f"is not a known key and is ignored{hint}")
+    else:
+        reading.problem(at, node, f"is not a known key here{hint}")

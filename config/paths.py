@@ -1,0 +1,145 @@
+"""Where things are: home, state, configuration, workspace, index, transcripts, sockets.
+
+Every function takes the environment, the home and the working directory as values and at most asks
+the disk whether a path exists. Nothing is created. Paths that come out are absolute and lexically
+normalised; links are not resolved.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+
+from config.errors import ConfigNotFoundError
+
+STATE_DIR_NAME = ".openclaw"
+LEGACY_STATE_DIR_NAMES = (".clawdbot", ".moltbot", ".moldbot")
+STATE_DIR_VARIABLES = ("OPENCLAW_STATE_DIR", "CLAWDBOT_STATE_DIR")
+CONFIG_PATH_VARIABLES = ("OPENCLAW_CONFIG_PATH", "CLAWDBOT_CONFIG_PATH")
+CONFIG_NAMES = ("openclaw.json", "clawdbot.json", "moltbot.json", "moldbot.json")
+AGENT_PLACEHOLDER = "{agentId}"
+"""Stands for the agent in `store.path`."""
+
+
+class Directories(msgspec.Struct, frozen=True, kw_only=True):
+    """What relative and derived paths of one agent's settings are reckoned from."""
+
+    home: Path
+    cwd: Path
+    state_dir: Path
+    workspace: Path
+    agent_id: str
+
+    def resolve(self, text: str, base: Path | None = None) -> Path:
+        """`~` expanded; a relative path is taken from `base`, by default the working directory."""
+        return resolve_path(text, home=self.home, base=base or self.cwd)
+
+
+def variable(environment: Mapping[str, str], *names: str) -> tuple[str, str] | None:
+    """Name and trimmed value of the first of these variables that is set and not blank."""
+    for name in names:
+        value = environment.get(name, "").strip()
+        if value:
+            return name, value
+    return None
+
+
+def home_dir(environment: Mapping[str, str], cwd: Path) -> Path:
+    """`OPENCLAW_HOME`, then `HOME`, then `USERPROFILE`, then what the system knows of the user."""
+    plain = variable(environment, "HOME", "USERPROFILE")
+    chosen = variable(environment, "OPENCLAW_HOME")
+    if chosen and not chosen[1].startswith("~"):
+        return resolve_path(chosen[1], home=cwd, base=cwd)
+    home = Path(os.path.normpath(cwd / plain[1])) if plain else _system_home()
+    return resolve_path(chosen[1], home=home, base=cwd) if chosen else home
+
+
+def _system_home() -> Path:
+    import pwd  # noqa: PLC0415 - rarely needed, and POSIX only
+
+    try:
+        return Path(pwd.getpwuid(os.getuid()).pw_dir)
+    except KeyError:
+        message = "This user has no home directory."
+        raise ConfigNotFoundError(message, remedy="Set HOME or OPENCLAW_HOME.") from None
+
+
+def resolve_path(text: str, *, home: Path, base: Path) -> Path:
+    """`~` and `~/...` below `home`, absolute paths as they are, others below `base`; normalised."""
+    text = text.strip()
+    if text == "~" or text.startswith("~/"):
+        return Path(os.path.normpath(home / text[2:]))
+    return Path(os.path.normpath(base / text))
+
+
+def exists(path: Path) -> bool:
+    """Whether there is anything at the path; what may not be looked at counts as missing."""
+    return os.access(path, os.F_OK)
+
+
+def state_dir(environment: Mapping[str, str], *, home: Path, cwd: Path) -> Path:
+    """The variables, else `~/.openclaw`, else the first older place that exists."""
+    named = variable(environment, *STATE_DIR_VARIABLES)
+    if named:
+        return resolve_path(named[1], home=home, base=cwd)
+    places = [home / name for name in (STATE_DIR_NAME, *LEGACY_STATE_DIR_NAMES)]
+    return next(filter(exists, places), places[0])
+
+
+def config_candidates(state: Path, *, home: Path, everywhere: bool) -> Iterator[Path]:
+    """Where a configuration file that nobody named may be, best first.
+
+    `everywhere` adds the default and the older state directories: right unless the user chose one.
+    """
+    dirs = [state]
+    if everywhere:
+        dirs += [home / name for name in (STATE_DIR_NAME, *LEGACY_STATE_DIR_NAMES)]
+    for place in dict.fromkeys(dirs):
+        for name in CONFIG_NAMES:
+            yield place / name
+
+
+def default_workspace(
+    environment: Mapping[str, str], *, home: Path, state: Path, agent_id: str, is_default: bool
+) -> Path:
+    """The workspace of an agent for which no configuration names one."""
+    if not is_default:
+        return state / f"workspace-{agent_id}"
+    profile = environment.get("OPENCLAW_PROFILE", "").strip()
+    suffix = f"-{profile}" if profile and profile.lower() != "default" else ""
+    return home / STATE_DIR_NAME / f"workspace{suffix}"
+
+
+def agent_dir(state: Path, agent_id: str) -> Path:
+    return state / "agents" / agent_id / "agent"
+
+
+def sessions_dir(state: Path, agent_id: str) -> Path:
+    """Where the chat gateway writes this agent's transcripts."""
+    return state / "agents" / agent_id / "sessions"
+
+
+def qmd_export_dir(state: Path, agent_id: str) -> Path:
+    return state / "agents" / agent_id / "qmd" / "sessions"
+
+
+def index_path(state: Path, agent_id: str) -> Path:
+    """The documented place of the index database."""
+    return state / "memory" / f"{agent_id}.sqlite"
+
+
+def runtime_dir(environment: Mapping[str, str], *, state: Path, uid: int) -> Path:
+    """The directory for this user's sockets; not created here, it must become mode 0700.
+
+    `XDG_RUNTIME_DIR` (a relative value is ignored, as its specification wants), else the place that
+    the login manager gives: a service and a child of the chat gateway then meet although only one of
+    them has the variable. Without either, `run` in the state directory.
+    """
+    named = variable(environment, "XDG_RUNTIME_DIR")
+    if named and Path(named[1]).is_absolute():
+        return Path(named[1]) / "memory-gateway"
+    login = Path("/run/user") / str(uid)
+    return login / "memory-gateway" if os.access(login, os.W_OK | os.X_OK) else state / "run"

@@ -1,0 +1,101 @@
+"""Keeping credentials out of everything that is logged or answered.
+
+Owns which values of the settings are secret and how they and well-known shapes of keys are masked in
+any text. The mask never shows a part of the secret.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from functools import cache
+
+import msgspec
+
+from config.settings import ModelProviderSettings, RemoteSettings, Secret, Settings
+
+MASK = "***"
+
+_MIN_KNOWN_LENGTH = 6
+"""A shorter "secret" is a placeholder such as `x`; masking it everywhere would only garble text."""
+
+_HARMLESS_HEADERS = ("accept", "content-type", "user-agent")
+_PLAIN_SECRET = re.compile(r"[A-Za-z0-9_.~-]+")
+
+_ASSIGNMENT = (
+    r"(?P<lead>\b(?:[\w-]{0,40}api[-_]?key|[\w-]{0,40}(?:token|secret|password|passwd)|authorization)"
+    r"[\"']?\s*[:=]\s*[\"']?)(?!Bearer\b|Basic\b|\*\*\*)[^\s\"',;&}]{4,}"
+)
+
+# Each pattern keeps its group `lead` and loses the rest.
+_SHAPES = (
+    r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
+    r"(?P<lead>://)[^/?#\s@\"']+(?=@)",
+    r"(?P<lead>\b(?:Bearer|Basic)\s+)[\w.~+/=-]{8,}",
+    _ASSIGNMENT,
+    r"(?P<lead>[?&]key=)[^\s\"'&]+",
+    r"\bsk-[\w-]{8,}",
+    r"\bAIza[\w-]{20,}",
+    r"\bpa-[\w-]{20,}",
+    r"\b(?:gh[pousr]_|github_pat_|hf_)\w{20,}",
+    r"\b(?:xox[abeoprs]|xapp|pplx)-[\w-]{10,}",
+    r"\b(?:gsk|npm)_\w{10,}",
+    r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b",
+    r"\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*",
+    r"\b[0-9]{6,}:[\w-]{20,}",
+)
+
+
+def redact(text: str, secrets: Iterable[Secret | str] = ()) -> str:
+    """The text with `***` for every known secret and for whatever looks like a key.
+
+    Known secrets are found as they are and as they look inside JSON, inside a URL and in base64.
+    """
+    values = {secret.reveal() if isinstance(secret, Secret) else secret for secret in secrets}
+    forms = {form for value in values for form in _forms(value)}
+    for form in sorted(forms, key=len, reverse=True):
+        text = text.replace(form, MASK)
+    for pattern in _patterns():
+        text = pattern.sub(_keep_lead, text)
+    return text
+
+
+def known_secrets(settings: Settings) -> tuple[str, ...]:
+    """Every secret value in the settings: keys, header values, passwords inside addresses."""
+    return tuple(dict.fromkeys(_secrets(settings)))
+
+
+def _secrets(settings: Settings) -> Iterator[str]:
+    remote: RemoteSettings | ModelProviderSettings = settings.search.remote
+    for endpoint in (remote, *settings.model_providers.values()):
+        if endpoint.api_key is not None:
+            yield endpoint.api_key.reveal()
+        yield from (v for n, v in endpoint.headers.items() if n.lower() not in _HARMLESS_HEADERS)
+        password = re.search(r"://[^/\s:@]*:([^/\s@]+)@", endpoint.base_url or "")
+        if password:
+            yield password.group(1)
+    yield from (key.reveal() for key in settings.environment_keys.values())
+
+
+def _forms(value: str) -> Iterator[str]:
+    value = value.strip()
+    if len(value) < _MIN_KNOWN_LENGTH:
+        return
+    yield value
+    if not _PLAIN_SECRET.fullmatch(value):
+        from urllib.parse import quote  # noqa: PLC0415 - rarely needed
+
+        yield msgspec.json.encode(value).decode()[1:-1]
+        yield quote(value, safe="")
+    import base64  # noqa: PLC0415 - only where secrets are known
+
+    yield base64.b64encode(value.encode()).decode().rstrip("=")
+
+
+@cache
+def _patterns() -> tuple[re.Pattern[str], ...]:
+    return tuple(re.compile(shape, re.DOTALL | re.IGNORECASE) for shape in _SHAPES)
+
+
+def _keep_lead(match: re.Match[str]) -> str:
+    return match.groupdict().get("lead", "") + MASK

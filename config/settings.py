@@ -1,0 +1,291 @@
+"""The effective settings of one agent: every documented key, resolved, clamped and typed.
+
+Owns the shape only. Where values come from is the business of `config.load` and `config.resolve`;
+defaults stand here, beside the fields they belong to, and nowhere else. Immutable: a reload makes a
+new object. Units are in the names (`_ms`, `_s`, `_tokens`, `_chars`, `_bytes`) or in the comment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from config.secret import Secret as Secret  # noqa: PLC0414 - the floors above import it from here
+
+ProviderName = Literal["openai", "gemini", "voyage", "local"]
+RequestedProvider = Literal["auto", "openai", "gemini", "voyage", "local", "none"]
+FallbackProvider = Literal["openai", "gemini", "voyage", "local", "none"]
+Source = Literal["memory", "sessions"]
+CitationsMode = Literal["auto", "on", "off"]
+ChatType = Literal["direct", "group", "channel", "dm"]
+
+
+class BatchSettings(msgspec.Struct, frozen=True, kw_only=True):
+    enabled: bool = True
+    wait: bool = True
+    concurrency: int = 2
+    poll_interval_ms: int = 2000
+    timeout_minutes: int = 60
+
+
+class RemoteSettings(msgspec.Struct, frozen=True, kw_only=True):
+    base_url: str | None = None
+    api_key: Secret | None = None
+    api_key_problem: str | None = None
+    """Why the configured key could not be read; no other key may then stand in for it."""
+    headers: Mapping[str, str] = msgspec.field(default_factory=dict)
+    batch: BatchSettings = BatchSettings()
+
+
+class LocalSettings(msgspec.Struct, frozen=True, kw_only=True):
+    model_path: str = "hf:ggml-org/embeddinggemma-300M-GGUF/embeddinggemma-300M-Q8_0.gguf"
+    model_path_is_default: bool = True
+    model_cache_dir: Path | None = None
+    """None: the library's default cache."""
+
+
+class VectorStoreSettings(msgspec.Struct, frozen=True, kw_only=True):
+    enabled: bool = True
+    extension_path: Path | None = None
+    """None: the bundled sqlite-vec."""
+    engine: Literal["auto", "resident", "sqlite-vec", "numpy"] = "auto"
+    max_resident_mb: int = 256
+
+
+class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
+    path: Path
+    driver: Literal["sqlite"] = "sqlite"
+    vector: VectorStoreSettings = VectorStoreSettings()
+
+
+class ChunkingSettings(msgspec.Struct, frozen=True, kw_only=True):
+    tokens: int = 400
+    overlap: int = 80
+
+
+class SessionSyncSettings(msgspec.Struct, frozen=True, kw_only=True):
+    delta_bytes: int = 100_000
+    delta_messages: int = 50
+
+
+class SyncSettings(msgspec.Struct, frozen=True, kw_only=True):
+    on_session_start: bool = True
+    on_search: bool = True
+    watch: bool = True
+    watch_debounce_ms: int = 1500
+    interval_minutes: int = 0
+    """0: no interval sync."""
+    search_budget_ms: int = 100
+    """How long one search may spend on indexing what changed before it answers."""
+    sessions: SessionSyncSettings = SessionSyncSettings()
+
+
+class DecaySettings(msgspec.Struct, frozen=True, kw_only=True):
+    enabled: bool = False
+    half_life_days: float = 30.0
+
+
+class HybridSettings(msgspec.Struct, frozen=True, kw_only=True):
+    enabled: bool = True
+    vector_weight: float = 0.7
+    """Normalised: `vector_weight + text_weight == 1`."""
+    text_weight: float = 0.3
+    candidate_multiplier: int = 4
+    fusion: Literal["weighted", "rrf"] = "weighted"
+
+
+class QuerySettings(msgspec.Struct, frozen=True, kw_only=True):
+    max_results: int = 6
+    min_score: float = 0.35
+    embedding_timeout_ms: int = 4000
+    """How long a search waits for the embedding of its query before it answers by keywords."""
+    hybrid: HybridSettings = HybridSettings()
+    decay: DecaySettings = DecaySettings()
+
+
+class CacheSettings(msgspec.Struct, frozen=True, kw_only=True):
+    enabled: bool = True
+    max_entries: int | None = None
+    """None: no bound."""
+
+
+class ExtraPath(msgspec.Struct, frozen=True, kw_only=True):
+    path: Path
+    """Absolute, `~` expanded, lexically normalised; it need not exist."""
+    pattern: str | None = None
+    raw: str
+    """As written in the configuration, for messages."""
+
+
+class MemorySearchSettings(msgspec.Struct, frozen=True, kw_only=True):
+    store: StoreSettings
+    enabled: bool = True
+    sources: tuple[Source, ...] = ("memory",)
+    extra_paths: tuple[ExtraPath, ...] = ()
+    session_memory: bool = False
+    provider: RequestedProvider = "auto"
+    fallback: FallbackProvider = "none"
+    model: str | None = None
+    """None: the provider's own default."""
+    output_dimensionality: int | None = None
+    query_input_type: str | None = None
+    document_input_type: str | None = None
+    remote: RemoteSettings = RemoteSettings()
+    local: LocalSettings = LocalSettings()
+    chunking: ChunkingSettings = ChunkingSettings()
+    sync: SyncSettings = SyncSettings()
+    query: QuerySettings = QuerySettings()
+    cache: CacheSettings = CacheSettings()
+
+
+class ScopeMatch(msgspec.Struct, frozen=True, kw_only=True):
+    channel: str | None = None
+    chat_type: ChatType | None = None
+    key_prefix: str | None = None
+    raw_key_prefix: str | None = None
+
+
+class ScopeRule(msgspec.Struct, frozen=True, kw_only=True):
+    action: Literal["allow", "deny"]
+    match: ScopeMatch = ScopeMatch()
+
+
+class ScopePolicy(msgspec.Struct, frozen=True, kw_only=True):
+    default: Literal["allow", "deny"] = "allow"
+    rules: tuple[ScopeRule, ...] = ()
+
+
+class QmdPath(msgspec.Struct, frozen=True, kw_only=True):
+    path: Path
+    name: str
+    pattern: str = "**/*.md"
+
+
+class QmdSessionsSettings(msgspec.Struct, frozen=True, kw_only=True):
+    export_dir: Path
+    enabled: bool = False
+    retention_days: int | None = None
+    """None: unlimited."""
+
+
+class QmdUpdateSettings(msgspec.Struct, frozen=True, kw_only=True):
+    interval_ms: int = 300_000
+    """0: no timer."""
+    debounce_ms: int = 15_000
+    on_boot: bool = True
+    wait_for_boot_sync: bool = False
+    embed_interval_ms: int = 3_600_000
+    """0: no periodic embed."""
+    command_timeout_ms: int = 30_000
+    update_timeout_ms: int = 120_000
+    embed_timeout_ms: int = 120_000
+
+
+class QmdLimits(msgspec.Struct, frozen=True, kw_only=True):
+    max_results: int = 6
+    max_snippet_chars: int = 700
+    max_injected_chars: int = 4000
+    timeout_ms: int = 4000
+
+
+class QmdSettings(msgspec.Struct, frozen=True, kw_only=True):
+    sessions: QmdSessionsSettings
+    command: str = "qmd"
+    mode: Literal["warm", "cli"] = "warm"
+    search_mode: Literal["query", "search", "vsearch"] = "query"
+    include_default_memory: bool = True
+    paths: tuple[QmdPath, ...] = ()
+    update: QmdUpdateSettings = QmdUpdateSettings()
+    limits: QmdLimits = QmdLimits()
+    scope: ScopePolicy = ScopePolicy(
+        default="deny",
+        rules=(ScopeRule(action="allow", match=ScopeMatch(chat_type="direct")),),
+    )
+
+
+class MemoryFlushSettings(msgspec.Struct, frozen=True, kw_only=True):
+    enabled: bool = True
+    soft_threshold_tokens: int = 4000
+    prompt: str | None = None
+    """None: the built-in text."""
+    system_prompt: str | None = None
+
+
+class CompactionSettings(msgspec.Struct, frozen=True, kw_only=True):
+    mode: Literal["default", "safeguard"] = "default"
+    reserve_tokens_floor: int = 20_000
+    max_history_share: float | None = None
+    memory_flush: MemoryFlushSettings = MemoryFlushSettings()
+
+
+class ModelProviderSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """`models.providers.<name>`, as far as embeddings need it."""
+
+    base_url: str | None = None
+    api_key: Secret | None = None
+    api_key_problem: str | None = None
+    """As in `RemoteSettings`."""
+    headers: Mapping[str, str] = msgspec.field(default_factory=dict)
+
+
+class AuthProfileRef(msgspec.Struct, frozen=True, kw_only=True):
+    """`auth.profiles.<id>` of the configuration file: which profile exists, without its secret."""
+
+    provider: str
+    mode: str | None = None
+
+
+class AuthSettings(msgspec.Struct, frozen=True, kw_only=True):
+    order: Mapping[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    """Provider name to profile ids, most preferred first."""
+    profiles: Mapping[str, AuthProfileRef] = msgspec.field(default_factory=dict)
+
+
+class Origin(msgspec.Struct, frozen=True, kw_only=True):
+    """Where one effective value came from."""
+
+    kind: Literal["default", "file", "environment", "command-line", "derived"]
+    detail: str | None = None
+    """For a file its key path and line (`agents.defaults.memorySearch.provider, line 12`)."""
+
+
+class ConfigWarning(msgspec.Struct, frozen=True, kw_only=True):
+    path: str
+    """Key path, dotted, as in the file."""
+    message: str
+    line: int | None = None
+    file: str | None = None
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that the upper floors may know about the configuration of one agent."""
+
+    agent_id: str
+    workspace: Path
+    state_dir: Path
+    agent_dir: Path
+    sessions_dir: Path
+    config_path: Path | None
+    """None: no file was found and everything is a default."""
+    search: MemorySearchSettings
+    qmd: QmdSettings
+    backend: Literal["builtin", "qmd"] = "builtin"
+    citations: CitationsMode = "auto"
+    memory_slot: str | None = None
+    """`plugins.slots.memory`; "none" switches memory off."""
+    scope: ScopePolicy | None = None
+    """`memory.scope`: guards the builtin backend; None lets everybody search."""
+    append_enabled: bool = False
+    compaction: CompactionSettings = CompactionSettings()
+    user_timezone: str | None = None
+    """IANA name (`agents.defaults.userTimezone`); None: the time zone of the machine."""
+    model_providers: Mapping[str, ModelProviderSettings] = msgspec.field(default_factory=dict)
+    auth: AuthSettings = AuthSettings()
+    environment_keys: Mapping[str, Secret] = msgspec.field(default_factory=dict)
+    """API keys in variables, by the variable's name: of the process, `.env` or the `env` block."""
+    origins: Mapping[str, Origin] = msgspec.field(default_factory=dict)
+    """Documented key path (camelCase, dotted, without the agent part) to its origin."""
+    warnings: tuple[ConfigWarning, ...] = ()

@@ -1,0 +1,125 @@
+"""The effective configuration as a table and as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import msgspec
+import pytest
+
+from config.describe import describe_json, describe_rows
+
+KEY = "sk-live-0123456789"
+TEXT = f"""{{
+  memory: {{qmd: {{update: {{interval: '90s'}}, paths: [{{path: '/q', name: 'n'}}],
+    scope: {{rules: [{{action: 'deny', match: {{chatType: 'group'}}}}]}}}}}},
+  agents: {{defaults: {{memorySearch: {{
+    sources: ['memory'], extraPaths: ['/a', {{path: '/b', pattern: '*.md'}}],
+    remote: {{baseUrl: 'https://ada:{KEY}@host/v1', apiKey: '{KEY}', headers: {{'X-Auth': '{KEY}'}}}},
+    store: {{path: '/i/{{agentId}}'}}, unknown: 1,
+  }}}}}},
+  models: {{providers: {{
+    openai: {{apiKey: '{KEY}', baseUrl: 'https://h/?key={KEY}', headers: {{a: '{KEY}'}}}}, google: {{}},
+    'my.host': {{apiKey: '${{MISSING}}', baseUrl: 'x'}}}}}},
+  auth: {{profiles: {{p: {{provider: 'openai', mode: 'api_key'}}}}, order: {{openai: ['p']}}}},
+}}"""
+
+
+@pytest.fixture
+def settings(machine):
+    return machine.load(TEXT, environment={"VOYAGE_API_KEY": KEY})
+
+
+def test_every_origin_has_its_row_and_the_other_way_round(settings):
+    paths = [row.path for row in describe_rows(settings)]
+    assert len(paths) == len(set(paths))
+    assert set(paths) == set(settings.origins)
+
+
+def test_identity_comes_first(settings):
+    assert [row.path for row in describe_rows(settings)][:3] == [
+        "agentId",
+        "configPath",
+        "stateDir",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "text"),
+    [
+        ("agentId", "main", "main"),
+        ("memorySearch.enabled", True, "true"),
+        ("memorySearch.model", None, "–"),
+        ("memorySearch.sources", ["memory"], '["memory"]'),
+        ("memorySearch.extraPaths", ["/a", {"path": "/b", "pattern": "*.md"}], None),
+        ("memorySearch.remote.apiKey", "***", "***"),
+        ("memorySearch.remote.headers", {"X-Auth": "***"}, '{"X-Auth":"***"}'),
+        ("memorySearch.remote.baseUrl", "https://***@host/v1", "https://***@host/v1"),
+        ("memorySearch.store.path", "/i/main", "/i/main"),
+        ("memorySearch.local.modelCacheDir", None, "–"),
+        ("memorySearch.query.minScore", 0.35, "0.35"),
+        ("memorySearch.cache.maxEntries", None, "–"),
+        ("memory.qmd.update.interval", "90s", "90s"),
+        ("memory.qmd.update.embedInterval", "1h", "1h"),
+        ("memory.qmd.paths", [{"path": "/q", "name": "n", "pattern": "**/*.md"}], None),
+        (
+            "memory.qmd.scope",
+            {"default": "allow", "rules": [{"action": "deny", "match": {"chatType": "group"}}]},
+            None,
+        ),
+        ("memory.scope", None, "–"),
+        ("models.providers.openai.apiKey", "***", "***"),
+        ("models.providers.openai.baseUrl", "https://h/?key=***", None),
+        ("models.providers.openai.headers", {"a": "***"}, None),
+        ('models.providers["my.host"].apiKey', None, "–"),
+        ("auth.profiles.p.provider", "openai", "openai"),
+        ("auth.profiles.p.mode", "api_key", "api_key"),
+        ("auth.order.openai", ["p"], '["p"]'),
+        ("VOYAGE_API_KEY", "***", "***"),
+    ],
+)
+def test_a_value_is_shown_as_one_would_write_it(settings, path, value, text):
+    row = next(row for row in describe_rows(settings) if row.path == path)
+    assert row.value == value
+    if text is not None:
+        assert row.value_text == text
+
+
+def test_no_secret_is_in_any_of_it(settings):
+    assert KEY not in repr(describe_rows(settings))
+    assert KEY not in json.dumps(describe_json(settings))
+    assert KEY not in repr(settings.search.remote.api_key)
+
+
+def test_an_origin_is_shown_with_its_kind(settings):
+    rows = {row.path: row.origin_text for row in describe_rows(settings)}
+    assert rows["memory.qmd.paths"] == "file: memory.qmd.paths, line 2"
+    assert rows["memory.citations"] == "default"
+    assert rows["VOYAGE_API_KEY"] == "environment: VOYAGE_API_KEY"
+
+
+def test_json_holds_values_origins_and_warnings(settings):
+    described = describe_json(settings)
+    assert described["values"]["memory.qmd.update.interval"] == {
+        "value": "90s",
+        "origin": {"kind": "file", "detail": "memory.qmd.update.interval, line 2"},
+    }
+    assert described["values"]["memory.backend"]["value"] == "builtin"
+    (warning,) = described["warnings"]
+    assert warning["path"] == "agents.defaults.memorySearch.unknown"
+    assert json.loads(json.dumps(described)) == described
+
+
+def test_a_default_configuration_is_described_too(machine):
+    described = describe_json(machine.load())
+    assert described["values"]["configPath"]["value"] is None
+    assert described["warnings"] == []
+    assert len(described["values"]) > 80
+
+
+def test_a_file_name_that_is_no_text_is_still_encoded(machine):
+    workspace = os.fsdecode(b"/w/caf\xe9")
+    settings = machine.load(workspace=workspace)
+    assert msgspec.json.encode(describe_json(settings))
+    assert describe_json(settings)["values"]["workspace"]["value"] == "/w/caf?"

@@ -1,0 +1,120 @@
+"""Variables of the process, of `.env` and of the file's `env` block."""
+
+from __future__ import annotations
+
+import pytest
+
+from config.environment import gather_variables, parse_dotenv
+from config.settings import Origin, Secret
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("KEY=value", {"KEY": "value"}),
+        ("  KEY = value  ", {"KEY": "value"}),
+        ("export KEY=value", {"KEY": "value"}),
+        ("KEY=", {"KEY": ""}),
+        ("KEY='a # b'", {"KEY": "a # b"}),
+        ('KEY="a # b" # comment', {"KEY": "a # b"}),
+        ('KEY="line\\nbreak"', {"KEY": "line\nbreak"}),
+        ("KEY='line\\nbreak'", {"KEY": "line\\nbreak"}),
+        ("KEY=value # comment", {"KEY": "value"}),
+        ("KEY=va#lue", {"KEY": "va#lue"}),
+        ("KEY=# comment", {"KEY": ""}),
+        ("KEY=a=b", {"KEY": "a=b"}),
+        ('KEY="open', {"KEY": '"open'}),
+        ("KEY='", {"KEY": "'"}),
+        ("# comment", {}),
+        ("", {}),
+        ("no assignment", {}),
+        ("1KEY=value", {}),
+        ("KE-Y=value", {}),
+        ("=value", {}),
+    ],
+)
+def test_a_line_of_a_dotenv_file_is_read(line, expected):
+    assert parse_dotenv(line) == expected
+
+
+def test_of_two_assignments_the_later_counts():
+    assert parse_dotenv("A=1\r\nB=2\nA=3\n") == {"A": "3", "B": "2"}
+
+
+def test_what_the_process_has_is_never_overridden(parse, tmp_path):
+    (tmp_path / ".env").write_text("A=file\nB=file\nC=file\n", encoding="utf-8")
+    root = parse('{env: {A: "block", B: "block", D: "block",\n vars: {D: "vars", E: "vars"}}}')
+    found = gather_variables({"A": "process", "C": " "}, tmp_path, root)
+    assert found.values == {"A": "process", "B": "file", "C": "file", "D": "block", "E": "vars"}
+    assert found.origin("A") == Origin(kind="environment", detail="A")
+    assert found.origin("B") == Origin(kind="environment", detail=f"B in {tmp_path / '.env'}")
+    assert found.origin("D") == Origin(kind="file", detail="env.D, line 1")
+    assert found.origin("E") == Origin(kind="file", detail="env.vars.E, line 2")
+
+
+def test_a_blank_assignment_does_not_hide_a_later_place(parse, tmp_path):
+    (tmp_path / ".env").write_text("A=' '\n", encoding="utf-8")
+    found = gather_variables({}, tmp_path, parse('{env: {A: "block", B: " "}}'))
+    assert found.values == {"A": "block"}
+
+
+def test_the_process_itself_is_left_as_it_is(parse, tmp_path):
+    process = {"A": "1"}
+    gather_variables(process, tmp_path, parse('{env: {B: "2"}}'))
+    assert process == {"A": "1"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{}",
+        "{env: 1}",
+        "{env: {vars: []}}",
+        "{env: {A: 5, shellEnv: {enabled: true}}}",
+        '{env: {"A B": "x"}}',
+    ],
+)
+def test_what_is_no_variable_is_passed_over(parse, tmp_path, text):
+    assert gather_variables({}, tmp_path, parse(text)).values == {}
+
+
+def test_without_a_file_there_is_only_the_process(tmp_path):
+    assert gather_variables({"A": "1"}, tmp_path / "missing", None).values == {"A": "1"}
+
+
+def test_bytes_that_are_no_text_do_not_harm(tmp_path):
+    (tmp_path / ".env").write_bytes(b"\xef\xbb\xbfA=1\nB=\xff\xfe\nC=3")
+    found = gather_variables({}, tmp_path, None)
+    assert (found.values["A"], found.values["C"]) == ("1", "3")
+
+
+def test_api_keys_among_the_variables_are_secrets_without_line_breaks(tmp_path):
+    process = {"OPENAI_API_KEY": " sk-1\r\n", "VOYAGE_API_KEY": "", "OTHER_API_KEY": "x"}
+    found = gather_variables(process, tmp_path, None)
+    assert found.keys() == {"OPENAI_API_KEY": Secret("sk-1")}
+
+
+def test_settings_carry_the_keys_with_their_origin(machine):
+    machine.write("VOYAGE_API_KEY=pa-9", machine.state / ".env")
+    settings = machine.load(
+        '{env: {vars: {GEMINI_API_KEY: "g-1"}}}', environment={"OPENAI_API_KEY": "sk-1"}
+    )
+    assert settings.environment_keys == {
+        "OPENAI_API_KEY": Secret("sk-1"),
+        "GEMINI_API_KEY": Secret("g-1"),
+        "VOYAGE_API_KEY": Secret("pa-9"),
+    }
+    assert settings.origins["OPENAI_API_KEY"].detail == "OPENAI_API_KEY"
+    assert settings.origins["GEMINI_API_KEY"].detail == "env.vars.GEMINI_API_KEY, line 1"
+    assert str(machine.state / ".env") in str(settings.origins["VOYAGE_API_KEY"].detail)
+
+
+def test_a_dotenv_file_in_the_working_directory_is_not_read(machine):
+    machine.write("OPENAI_API_KEY=sk-1", machine.cwd / ".env")
+    assert machine.load("{}").environment_keys == {}
+
+
+def test_values_of_the_file_may_refer_to_them(machine):
+    machine.write("MY_KEY=sk-from-dotenv", machine.state / ".env")
+    settings = machine.load('{agents: {defaults: {memorySearch: {remote: {apiKey: "${MY_KEY}"}}}}}')
+    assert settings.search.remote.api_key == Secret("sk-from-dotenv")

@@ -1,0 +1,149 @@
+"""The error for an invalid file: everything at once, with places and a remedy."""
+
+from __future__ import annotations
+
+import pytest
+
+from config.errors import (
+    ConfigInvalidError,
+    ConfigNotFoundError,
+    ConfigProblem,
+    ErrorKind,
+    MemoryGatewayError,
+)
+
+
+def test_every_problem_of_a_file_is_in_one_error(machine):
+    machine.write("""{
+      memory: {backend: 'redis',
+        qmd: {paths: [{name: 'x'}]}},
+      agents: {
+        defaults: {memorySearch: {
+          provider: 5, query: {maxResults: 0,
+            hybrid: 'yes'}}},
+        list: [{id: 'a'}, {}]},
+    }""")
+    with pytest.raises(ConfigInvalidError) as caught:
+        machine.load()
+    error = caught.value
+    assert [(problem.path, problem.line) for problem in error.problems] == [
+        ("memory.backend", 2),
+        ("memory.qmd.paths[0]", 3),
+        ("agents.defaults.memorySearch.provider", 6),
+        ("agents.defaults.memorySearch.query.maxResults", 6),
+        ("agents.defaults.memorySearch.query.hybrid", 7),
+        ("agents.list[1]", 8),
+    ]
+    text = str(error)
+    assert text.startswith("The configuration has 6 problems:\n")
+    assert (
+        f'\n  {machine.config}, line 2, column 16: memory.backend: found "redis", '
+        'allowed is one of "builtin", "qmd"\n' in text
+    )
+    assert text.endswith("Correct or remove these values; without a value the default applies.")
+
+
+def test_one_problem_is_one_sentence_with_its_remedy(machine):
+    machine.write("{memory: {citations: true}}")
+    with pytest.raises(ConfigInvalidError) as caught:
+        machine.load()
+    assert str(caught.value) == (
+        f'{machine.config}, line 1, column 11: memory.citations: found true, allowed is one of "auto", '
+        '"on", "off". Correct or remove these values; without a value the default applies.'
+    )
+    assert caught.value.kind is ErrorKind.CONFIG_INVALID
+
+
+def test_a_very_long_list_is_cut_in_the_message_but_not_in_the_error(machine):
+    paths = ", ".join(["5"] * 500)
+    machine.write(f"{{agents: {{defaults: {{memorySearch: {{extraPaths: [{paths}]}}}}}}}}")
+    with pytest.raises(ConfigInvalidError) as caught:
+        machine.load()
+    assert len(caught.value.problems) == 500
+    assert "and 480 more" in str(caught.value)
+    assert str(caught.value).count("\n") < 30
+
+
+def test_a_very_long_value_is_shortened(machine):
+    (problem,) = machine.problems(f"{{memory: {{backend: '{'x' * 5000}'}}}}")
+    assert len(problem.message) < 150
+    assert "…" in problem.message
+
+
+def test_control_characters_of_a_value_are_escaped(machine):
+    (problem,) = machine.problems("{memory: {backend: '\\u001b[31mred\\n'}}")
+    assert "\x1b" not in problem.message
+    assert '"\\u001b[31mred\\u000a"' in problem.message
+
+
+def test_a_number_of_ten_thousand_digits_is_put_into_words(machine):
+    (problem,) = machine.problems(
+        f"{{agents: {{defaults: {{memorySearch: {{query: {{maxResults: 0x{'f' * 9000}}}}}}}}}}}"
+    )
+    assert "too large" in problem.message
+    (problem,) = machine.problems(
+        f"{{agents: {{defaults: {{memorySearch: {{query: {{minScore: 0x{'f' * 9000}}}}}}}}}}}"
+    )
+    assert "a number with more than 20 digits" in problem.message
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("Infinity", "Infinity"),
+        ("-Infinity", "-Infinity"),
+        ("NaN", "NaN"),
+        ("0.25", "0.25"),
+        ("-7", "-7"),
+    ],
+)
+def test_numbers_are_shown_as_written(machine, value, shown):
+    (problem,) = machine.problems(
+        f"{{agents: {{defaults: {{memorySearch: {{query: {{maxResults: {value}}}}}}}}}}}"
+    )
+    assert problem.message == f"found {shown}, allowed is a whole number, at least 1"
+
+
+@pytest.mark.parametrize(
+    ("problem", "text"),
+    [
+        (ConfigProblem(message="m"), "m"),
+        (ConfigProblem(message="m", path="a.b"), "a.b: m"),
+        (ConfigProblem(message="m", file="f"), "f: m"),
+        (ConfigProblem(message="m", file="f", line=3), "f, line 3: m"),
+        (
+            ConfigProblem(message="m", file="f", line=3, column=4, path="a"),
+            "f, line 3, column 4: a: m",
+        ),
+    ],
+)
+def test_a_problem_names_as_much_of_its_place_as_is_known(problem, text):
+    assert str(problem) == text
+
+
+def test_both_errors_are_ours_and_carry_a_kind():
+    invalid = ConfigInvalidError([ConfigProblem(message="m")], remedy="r")
+    missing = ConfigNotFoundError("m", remedy="r")
+    assert isinstance(invalid, MemoryGatewayError)
+    assert (invalid.kind, missing.kind) == (ErrorKind.CONFIG_INVALID, ErrorKind.CONFIG_NOT_FOUND)
+    assert str(missing) == "m r"
+
+
+@pytest.mark.parametrize(
+    "text", ["{memory: 5}", "{agents: []}", "{agents: {defaults: 'x'}}", "{plugins: {slots: []}}"]
+)
+def test_an_object_on_the_way_to_memory_must_be_one(machine, text):
+    (problem,) = machine.problems(text)
+    assert "allowed is an object" in problem.message
+
+
+@pytest.mark.parametrize("text", ["{agents: {list: {}}}", "{agents: {list: 'main'}}"])
+def test_the_list_of_agents_must_be_one(machine, text):
+    (problem,) = machine.problems(text)
+    assert problem.path == "agents.list"
+    assert "allowed is a list" in problem.message
+
+
+@pytest.mark.parametrize("text", ["{memory: null, agents: null}", "{agents: {list: null}}"])
+def test_null_on_the_way_to_memory_is_nothing(machine, text):
+    assert machine.load(text).warnings == ()

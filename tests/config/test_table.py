@@ -1,0 +1,108 @@
+"""The table of keys itself: complete, without contradictions, and the only place of its facts."""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from config.build import assign, default_settings, field_of, snake_case
+from config.keys import SECTIONS
+from config.keys.kinds import Kind
+from config.keys.tree import build_tree
+from config.paths import Directories
+from config.settings import HybridSettings, QuerySettings, Settings
+
+KEYS = [(section, key) for section in SECTIONS for key in section.keys]
+IDS = [section.documented(key) for section, key in KEYS]
+
+# Filled from the request and the machine, or from keys below free names.
+NOT_FROM_ONE_KEY = {
+    "agent_id",
+    "state_dir",
+    "sessions_dir",
+    "config_path",
+    "model_providers",
+    "auth",
+    "environment_keys",
+    "origins",
+    "warnings",
+    "search.remote.api_key_problem",
+    "search.local.model_path_is_default",
+}
+
+
+@pytest.fixture
+def defaults() -> Settings:
+    places = {name: Path(f"<{name}>") for name in ("home", "cwd", "state_dir", "workspace")}
+    return default_settings(Directories(agent_id="main", **places))
+
+
+def leaves(value, prefix=""):
+    """Dotted paths of everything in the settings that is not itself a group of settings."""
+    for name in value.__struct_fields__:
+        member = getattr(value, name)
+        path = f"{prefix}{name}"
+        group = type(member).__name__.endswith("Settings") or type(member).__name__ == "QmdLimits"
+        if group and path != "auth":
+            yield from leaves(member, f"{path}.")
+        else:
+            yield path
+
+
+def test_every_field_of_the_settings_is_filled_by_exactly_one_key(defaults):
+    filled = [field for section, key in KEYS if (field := field_of(section, key))]
+    assert len(filled) == len(set(filled))
+    assert set(filled) == set(leaves(defaults)) - NOT_FROM_ONE_KEY
+
+
+@pytest.mark.parametrize(("section", "key"), KEYS, ids=IDS)
+def test_every_key_says_what_it_means_and_what_is_allowed(section, key):
+    assert key.meaning.endswith(".")
+    assert key.meaning[0].isupper() or key.meaning.startswith("sqlite-vec")
+    assert "\n" not in key.meaning
+    assert isinstance(key.kind, Kind)
+    assert key.kind.allowed
+
+
+@pytest.mark.parametrize(("section", "key"), KEYS, ids=IDS)
+def test_every_default_can_be_shown_as_in_the_file(defaults, section, key):
+    field = field_of(section, key)
+    if field:
+        msgspec.json.encode(key.kind.render(attrgetter(field)(defaults)))
+
+
+def test_documented_paths_are_unique():
+    assert len(IDS) == len(set(IDS))
+
+
+def test_the_tree_has_a_place_for_every_key_and_no_two_share_one():
+    build_tree(SECTIONS)
+
+
+def test_every_retired_path_gives_a_reason():
+    for section in SECTIONS:
+        for path, reason in section.retired:
+            assert path
+            assert not reason.endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("camel", "snake"),
+    [("model", "model"), ("baseUrl", "base_url"), ("query.minScore", "query.min_score")],
+)
+def test_fields_are_named_after_their_keys(camel, snake):
+    assert snake_case(camel) == snake
+
+
+def test_assigning_replaces_only_what_is_named():
+    query = QuerySettings()
+    changed = assign(
+        query, {"max_results": 3, "hybrid.enabled": False, "decay.half_life_days": 7.0}
+    )
+    assert changed.max_results == 3
+    assert changed.hybrid == HybridSettings(enabled=False)
+    assert (changed.decay.enabled, changed.decay.half_life_days) == (False, 7.0)
+    assert query == QuerySettings()
