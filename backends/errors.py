@@ -1,0 +1,33 @@
+"""Errors of the remembering floor."""
+
+from __future__ import annotations
+
+from config.errors import ErrorKind, MemoryGatewayError
+
+
+class IndexUnavailableError(MemoryGatewayError):
+    """The index cannot be opened, read or written."""
+
+    kind = ErrorKind.INDEX_UNAVAILABLE
+
+
+class PathNotAllowedError(MemoryGatewayError):
+    """The path is outside what this agent may read, or is a link, or is not Markdown.
+
+    One message for every cause: it must not tell what exists outside.
+    """
+
+    kind = ErrorKind.PATH_NOT_ALLOWED
+
+    def __init__(self, path: str) -> None:
+        super().__init__(
+            f"Reading {path!r} is not allowed.",
+            remedy="Allowed are MEMORY.md, memory.md, memory/**/*.md and what "
+            "memorySearch.extraPaths names; links are never followed.",
+        )
+
+
+class FileUnreadableError(MemoryGatewayError):
+    """A permitted file exists and cannot be read."""
+
+    kind = ErrorKind.FILE_UNREADABLE

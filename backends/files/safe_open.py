@@ -1,0 +1,133 @@
+"""Opening a file below a trusted directory without ever following a link.
+
+Each name is opened relative to the descriptor of the directory before it, so that nothing can be
+swapped in between: what was checked is what is read. Owns also the meaning of the system's errors
+on this way. Knows nothing of which paths are permitted.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Literal
+
+from backends.errors import FileUnreadableError, PathNotAllowedError
+from backends.files.roots import Location
+
+IS_LINK = "symbolic link; links are never followed"
+BEHIND_LINK = "behind a symbolic link or below something that is not a directory"
+NOT_REGULAR = "not a regular file"
+
+Fault = Literal["absent", "refused", "failed"]
+
+_ABSENT = {errno.ENOENT, errno.ENAMETOOLONG}
+_REFUSED = {errno.ELOOP, errno.ENOTDIR, errno.EMLINK, errno.ENXIO, errno.ENODEV}
+# O_PATH walks through a directory that may be searched but not listed.
+_TRAVERSE = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
+_LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# O_NONBLOCK: a FIFO that takes the place of a checked file must not hang the thread.
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+
+class RefusedFileError(PathNotAllowedError):
+    """A permitted name leads over a link or to something that is not a regular file.
+
+    `reason` is for the operator's list of skipped files; the message stays the common one.
+    """
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(path)
+        self.reason = reason
+
+
+def fault_of(error: OSError) -> Fault:
+    """What an error on the way to a file means: nothing there, not followed, or really broken."""
+    if error.errno in _ABSENT:
+        return "absent"
+    return "refused" if error.errno in _REFUSED else "failed"
+
+
+@contextmanager
+def walked(anchor: str, names: Sequence[str]) -> Iterator[int]:
+    """A descriptor of the directory `names` below `anchor`, good for reaching what is in it.
+
+    Raises `FileNotFoundError` when the anchor is no directory, any other `OSError` as it comes.
+    """
+    descriptor = _open_anchor(anchor)
+    try:
+        for name in names:
+            below = os.open(name, _TRAVERSE | os.O_NOFOLLOW, dir_fd=descriptor)
+            os.close(descriptor)
+            descriptor = below
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def listing(name: str, parent: int) -> Iterator[int]:
+    """A descriptor of the directory `name` in `parent`, to be listed. Raises `OSError`."""
+    descriptor = os.open(name, _LIST, dir_fd=parent)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def opened(location: Location) -> Iterator[int]:
+    """A descriptor of the regular file at `location`, positioned at its beginning.
+
+    Raises `FileNotFoundError` when nothing is there, `RefusedFileError` (a `PathNotAllowedError`)
+    for links and special files, `FileUnreadableError` when it is there and cannot be opened, or
+    when reading in the body fails.
+    """
+    try:
+        descriptor = _open_regular(location)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise _typed(location, error) from None
+
+
+def _open_anchor(anchor: str) -> int:
+    try:
+        return os.open(anchor, _TRAVERSE)
+    except OSError as error:
+        if fault_of(error) == "failed":
+            raise
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), anchor) from None
+
+
+def _open_regular(location: Location) -> int:
+    *directories, name = location.names
+    with walked(location.anchor, directories) as parent:
+        # Looking first spares a device the side effects of being opened.
+        mode = os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode
+        if not stat.S_ISREG(mode):
+            raise RefusedFileError(location.path, IS_LINK if stat.S_ISLNK(mode) else NOT_REGULAR)
+        descriptor = os.open(name, _READ, dir_fd=parent)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise RefusedFileError(location.path, NOT_REGULAR)
+    return descriptor
+
+
+def _typed(location: Location, error: OSError) -> Exception:
+    match fault_of(error):
+        case "absent":
+            return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), location.path)
+        case "refused":
+            return RefusedFileError(location.path, BEHIND_LINK)
+        case "failed":
+            remedy = "Check the disk and the mount, then try again."
+            if isinstance(error, PermissionError):
+                remedy = "Give the user who runs the gateway permission to read it (chmod u+r)."
+            return FileUnreadableError(
+                f"{location.path!r} cannot be read: {error.strerror}.", remedy=remedy
+            )

@@ -1,0 +1,234 @@
+"""Finding every Markdown file that belongs to an agent's memory, and noticing what hinders that.
+
+Owns the walk of all roots: links are never followed, files are told apart by device and inode, and
+what cannot be listed is named so that nobody takes it for deleted. Reads no file. Hidden and vendor
+directories are walked like any other, as documented.
+
+Two hard links to one file are one memory: the first name in scan order is indexed, the other is
+reported as skipped, so that no text is found twice.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from operator import attrgetter
+from pathlib import Path
+
+import msgspec
+
+from backends.files.roots import MARKDOWN_SUFFIX, MemoryRoots, Root, is_addressable, is_below
+from backends.files.safe_open import (
+    BEHIND_LINK,
+    IS_LINK,
+    NOT_REGULAR,
+    fault_of,
+    listing,
+    walked,
+)
+from backends.interface import SkippedFile
+from config.settings import Source
+
+MAX_DEPTH = 64
+"""Directories below a root; what lies deeper is skipped with a reason."""
+MAX_SKIPPED_PER_ROOT = 50
+"""How many skipped entries are named; the rest is only counted."""
+
+NOT_MARKDOWN = "not Markdown (.md), or not what its pattern names"
+UNDECODABLE = "its name is not valid UTF-8"
+
+_by_name = attrgetter("name")
+
+
+class FoundFile(msgspec.Struct, frozen=True, gc=False):
+    """One file as it was when it was listed. Unchanged stamps mean an unchanged file."""
+
+    path: str
+    """Index path: relative to the workspace, `/` between names, perhaps beginning with `../`."""
+    root: int
+    """Which of `MemoryRoots.all` it was found in; needed to open it."""
+    size: int
+    """Bytes."""
+    mtime_ns: int
+    ctime_ns: int
+    inode: int
+    device: int
+    source: Source = "memory"
+
+
+class FailedDirectory(msgspec.Struct, frozen=True):
+    """What could not be listed. Nothing is known about files at or below this index path."""
+
+    path: str
+    reason: str
+
+
+class ScanResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything one scan saw, in a stable order: by root, by name, files before directories."""
+
+    roots: MemoryRoots
+    files: tuple[FoundFile, ...]
+    skipped: tuple[SkippedFile, ...]
+    skipped_count: int
+    """All of them, also those that `skipped` has no room for."""
+    failed_dirs: tuple[FailedDirectory, ...]
+    missing: tuple[Path, ...]
+    """The workspace and extra paths that do not exist (yet)."""
+
+    def keeps(self, path: str) -> bool:
+        """Whether an indexed file that was not found must stay: its directory was unreadable."""
+        absolute = self.roots.absolute(path)
+        return any(
+            is_below(absolute, self.roots.absolute(failed.path)) for failed in self.failed_dirs
+        )
+
+
+def scan(roots: MemoryRoots) -> ScanResult:
+    """List all memory files. Never raises for the state of the disk: that is in the result."""
+    return _Scan(roots).run()
+
+
+class _Scan:
+    """The state of one scan. A separate object a scan, so that scans may run at the same time."""
+
+    def __init__(self, roots: MemoryRoots) -> None:
+        self._roots = roots
+        self._number = 0
+        self._root: Root = roots.all[0]
+        self._files: list[FoundFile] = []
+        self._first_names: dict[tuple[int, int], str] = {}
+        self._skipped: list[SkippedFile] = []
+        self._skipped_count = 0
+        self._skipped_in_root = 0
+        self._failed: dict[str, str] = {}
+        self._missing: dict[Path, None] = {}
+
+    def run(self) -> ScanResult:
+        if not _is_there(self._roots.base):
+            self._missing[self._roots.workspace] = None
+        for number, root in enumerate(self._roots.all):
+            self._number, self._root, self._skipped_in_root = number, root, 0
+            self._visit(root)
+        return ScanResult(
+            roots=self._roots,
+            files=tuple(self._files),
+            skipped=tuple(self._skipped),
+            skipped_count=self._skipped_count,
+            failed_dirs=tuple(FailedDirectory(*failed) for failed in self._failed.items()),
+            missing=tuple(self._missing),
+        )
+
+    def _visit(self, root: Root) -> None:
+        path = self._roots.index_path(root.absolute)
+        *directories, name = root.names
+        try:
+            with walked(root.anchor, directories) as parent:
+                status = os.stat(name, dir_fd=parent, follow_symlinks=False)
+                self._enter(parent, name, path, status)
+        except OSError as error:
+            if fault_of(error) == "absent" and root.kind == "any":  # an extra path, not an own name
+                self._missing[Path(root.absolute)] = None
+            self._fault(path, error)
+
+    def _enter(self, parent: int, name: str, path: str, status: os.stat_result) -> None:
+        root = self._root
+        if stat.S_ISLNK(status.st_mode):
+            self._skip(path, IS_LINK)
+        elif stat.S_ISDIR(status.st_mode) and root.kind != "file":
+            self._descend(parent, name, root.absolute, 0)
+        elif not stat.S_ISREG(status.st_mode):
+            self._skip(path, NOT_REGULAR)
+        elif root.permits(root.absolute):
+            self._add(path, status)
+        else:
+            self._skip(path, NOT_MARKDOWN)
+
+    def _descend(self, parent: int, name: str, absolute: str, depth: int) -> None:
+        path = self._roots.index_path(absolute)
+        if not is_addressable(path):
+            self._skip(path, UNDECODABLE)
+        elif depth > MAX_DEPTH:
+            self._skip(path, f"more than {MAX_DEPTH} directories deep")
+        else:
+            try:
+                with listing(name, parent) as descriptor:
+                    self._list(descriptor, path, absolute.rstrip("/"), depth)
+            except OSError as error:
+                self._fault(path, error)
+
+    def _list(self, descriptor: int, path: str, absolute: str, depth: int) -> None:
+        with os.scandir(descriptor) as entries:
+            listed = sorted(entries, key=_by_name)
+        prefix = "" if path == "." else f"{path}/"
+        directories = []
+        for entry in listed:
+            name = entry.name
+            try:
+                if entry.is_symlink():
+                    self._skip(prefix + name, IS_LINK)
+                elif entry.is_dir(follow_symlinks=False):
+                    directories.append(name)
+                elif name.endswith(MARKDOWN_SUFFIX):
+                    self._consider(entry, prefix + name, f"{absolute}/{name}")
+            except OSError as error:
+                self._fault(path, error)
+        for name in directories:
+            self._descend(descriptor, name, f"{absolute}/{name}", depth + 1)
+
+    def _consider(self, entry: os.DirEntry[str], path: str, absolute: str) -> None:
+        if self._root.glob and not self._root.permits(absolute):
+            return
+        status = entry.stat(follow_symlinks=False)
+        if stat.S_ISREG(status.st_mode):
+            self._add(path, status)
+        else:
+            self._skip(path, NOT_REGULAR)
+
+    def _add(self, path: str, status: os.stat_result) -> None:
+        if not path.isascii() and not is_addressable(path):
+            self._skip(path, UNDECODABLE)
+            return
+        first = self._first_names.setdefault((status.st_dev, status.st_ino), path)
+        if first is path:
+            self._files.append(
+                FoundFile(
+                    path,
+                    self._number,
+                    status.st_size,
+                    status.st_mtime_ns,
+                    status.st_ctime_ns,
+                    status.st_ino,
+                    status.st_dev,
+                )
+            )
+        elif first.casefold() != path.casefold():
+            self._skip(path, f"the same file as {first}")
+
+    def _fault(self, path: str, error: OSError) -> None:
+        match fault_of(error):
+            case "failed":
+                self._failed.setdefault(_printable(path), error.strerror or str(error))
+            case "refused":
+                self._skip(path, BEHIND_LINK)
+            case "absent":
+                pass  # it vanished since it was listed, or is optional
+
+    def _skip(self, path: str, reason: str) -> None:
+        self._skipped_count += 1
+        self._skipped_in_root += 1
+        if self._skipped_in_root <= MAX_SKIPPED_PER_ROOT:
+            self._skipped.append(SkippedFile(path=_printable(path), reason=reason))
+
+
+def _is_there(directory: str) -> bool:
+    """Whether it is a directory; one that merely cannot be reached counts as there."""
+    try:
+        with walked(directory, ()):
+            return True
+    except OSError as error:
+        return fault_of(error) != "absent"
+
+
+def _printable(path: str) -> str:
+    """A name with undecodable bytes as valid text, escaped."""
+    return os.fsencode(path).decode(errors="backslashreplace")

@@ -1,0 +1,186 @@
+"""What every memory backend offers to the floor above, in types.
+
+Owns the request and answer records and the `MemoryBackend` protocol. Nothing here assumes SQLite, a
+local path or a single writer, so that another store can stand behind the same interface.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import date
+from typing import Any, Literal, Protocol
+
+import msgspec
+
+from config.settings import Source
+
+Outcome = Literal["ok", "empty", "denied", "disabled", "partial"]
+Mode = Literal["hybrid", "keyword", "vector", "rerank"]
+
+
+class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """One search. Limits are already validated: `max_results >= 1`, `0 <= min_score <= 1`."""
+
+    query: str
+    max_results: int | None = None
+    """None: the configured default."""
+    min_score: float | None = None
+    sources: tuple[Source, ...] | None = None
+    include: tuple[str, ...] = ()
+    """Path globs; a hit must match one of them when there are any."""
+    exclude: tuple[str, ...] = ()
+    after: date | None = None
+    """First day (inclusive) of the note's own date."""
+    before: date | None = None
+    """First day that is too late (exclusive)."""
+    explain: bool = False
+
+
+class Hit(msgspec.Struct, frozen=True, kw_only=True):
+    """One passage. Lines count from 1, ends included, and are those of the snippet in the file."""
+
+    path: str
+    start_line: int
+    end_line: int
+    score: float
+    """0..1."""
+    snippet: str
+    source: Source
+    vector_score: float | None = None
+    text_score: float | None = None
+    explain: Mapping[str, Any] | None = None
+
+
+class Stale(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer may miss recent changes: how many files, and why."""
+
+    files: int
+    reason: str
+
+
+class Fallback(msgspec.Struct, frozen=True, kw_only=True):
+    """Something else than what was configured answered. Wire name of `origin` is `from`."""
+
+    origin: str = msgspec.field(name="from")
+    reason: str
+
+
+class SearchAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    hits: tuple[Hit, ...]
+    outcome: Outcome
+    mode: Mode
+    backend: Literal["builtin", "qmd"] = "builtin"
+    provider: str | None = None
+    model: str | None = None
+    fallback: Fallback | None = None
+    stale: Stale | None = None
+    warning: str | None = None
+    """Why the answer is weaker than asked (a dead provider, a lane that is missing)."""
+    timings_ms: Mapping[str, float] = msgspec.field(default_factory=dict)
+
+
+class ReadRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Part of one file. `first_line` counts from 1; None for both means the whole file."""
+
+    path: str
+    first_line: int | None = None
+    line_count: int | None = None
+
+
+class ReadAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """`status` is `not_found` for a permitted path where no file is."""
+
+    path: str
+    text: str
+    status: Literal["ok", "not_found"]
+    first_line: int
+    line_count: int
+    truncated: bool = False
+    next_line: int | None = None
+    """Where to go on reading when `truncated`."""
+
+
+class SyncRequest(msgspec.Struct, frozen=True, kw_only=True):
+    reason: str = "manual"
+    force: bool = False
+    """Index every file again, also those that seem unchanged."""
+
+
+class SyncProgress(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    done: int
+    total: int
+    path: str | None = None
+    bytes_done: int = 0
+    bytes_total: int = 0
+
+
+class SkippedFile(msgspec.Struct, frozen=True, kw_only=True):
+    path: str
+    reason: str
+
+
+class SyncReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    reason: str
+    scanned: int
+    added: int
+    changed: int
+    removed: int
+    unchanged: int
+    skipped: tuple[SkippedFile, ...]
+    chunks_written: int
+    bytes_read: int
+    duration_ms: float
+    complete: bool
+    """False when a deadline or cancellation ended the sync before every change was indexed."""
+    error: str | None = None
+
+
+class SourceCount(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    source: Source
+    on_disk: int
+    indexed: int
+    pending: int
+    skipped: int
+    chunks: int
+
+
+class BackendStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """One snapshot: every count in it was taken from the same state of disk and index."""
+
+    backend: Literal["builtin", "qmd"]
+    provider: str | None
+    model: str | None
+    workspace: str
+    database_path: str
+    database_bytes: int
+    sources: tuple[SourceCount, ...]
+    skipped: tuple[SkippedFile, ...]
+    dirty: bool
+    syncing: SyncProgress | None
+    recent_syncs: tuple[SyncReport, ...]
+    issues: tuple[str, ...]
+    details: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    """Backend-specific sections (keyword engine, vector engine, QMD), JSON-ready."""
+
+
+ProgressCallback = Callable[[SyncProgress], None]
+
+
+class MemoryBackend(Protocol):
+    """A memory that can be searched, read and brought up to date.
+
+    All methods may be cancelled; none blocks the event loop. Errors: `IndexUnavailableError`,
+    `PathNotAllowedError`, `FileUnreadableError` (all of `backends.errors`).
+    """
+
+    async def search(self, request: SearchRequest) -> SearchAnswer: ...
+
+    async def read(self, request: ReadRequest) -> ReadAnswer: ...
+
+    async def sync(
+        self, request: SyncRequest, *, progress: ProgressCallback | None = None
+    ) -> SyncReport: ...
+
+    async def status(self) -> BackendStatus: ...
+
+    async def aclose(self) -> None: ...
