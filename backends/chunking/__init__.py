@@ -1,0 +1,20 @@
+"""Cutting Markdown into chunks for search: a pure function of the text and two limits.
+
+Owns where chunks begin and end. Knows nothing of files, indexes or embeddings.
+"""
+
+from __future__ import annotations
+
+from backends.chunking.chunker import CHUNKING_VERSION, chunk_markdown
+from backends.chunking.model import Chunk, ChunkLimits
+from backends.chunking.title import document_title
+from backends.chunking.tokens import estimate_tokens
+
+__all__ = [
+    "CHUNKING_VERSION",
+    "Chunk",
+    "ChunkLimits",
+    "chunk_markdown",
+    "document_title",
+    "estimate_tokens",
+]
