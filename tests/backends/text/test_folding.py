@@ -1,0 +1,78 @@
+"""Spellings that people take for the same are the same; letters that differ stay apart."""
+
+import unicodedata
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from backends.text.folding import fold, normalise
+
+bounded = settings(derandomize=True, max_examples=300, deadline=None)
+
+
+@pytest.mark.parametrize(
+    ("written", "folded"),
+    [
+        ("Ação", "acao"),
+        ("NAÏVE", "naive"),
+        ("Straße", "strasse"),
+        ("STRASSE", "strasse"),
+        ("Łódź", "lodz"),
+        ("Ærø", "aero"),
+        ("cœur", "coeur"),
+        ("Þór", "thor"),
+        ("ﬁne", "fine"),
+        ("ＡＢＣ１２", "abc12"),
+        ("İZMİR", "izmir"),
+        ("ısı", "isi"),
+        ("Ёлка", "елка"),
+        ("йод", "йод"),
+        ("Йод", "йод"),
+        ("по\u0301вод", "повод"),
+        ("ΆΛΛΟΣ", "αλλοσ"),
+        ("שָׁלוֹם", "שלום"),
+        ("مُحَمَّد", "محمد"),
+        ("كتاب", "کتاب"),
+        ("أحمد", "احمد"),
+        ("كـــتاب", "کتاب"),
+        ("ｶﾞ", "ガ"),
+        ("がく", "がく"),
+        ("हिन्दी", "हिन्दी"),
+        ("한국어", "한국어"),
+        ("e\u0301", "e"),
+        ("x²", "x2"),
+    ],
+)
+def test_case_and_accents_are_folded_and_letters_kept(written, folded):
+    assert fold(normalise(written)) == folded
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("и", "й"), ("か", "が"), ("ハ", "パ"), ("कम", "काम"), ("ไก", "ใก")]
+)
+def test_marks_that_make_another_letter_keep_words_apart(one, other):
+    assert fold(normalise(one)) != fold(normalise(other))
+
+
+@pytest.mark.parametrize("invisible", ["\u00ad", "\u200b", "\u200d", "\ufeff", "\ufe0f", "\u2060"])
+def test_invisible_characters_do_not_divide_a_word(invisible):
+    assert normalise(f"wör{invisible}ter") == "wörter"
+
+
+def test_case_is_kept_until_folding_because_camel_case_is_read_from_it():
+    assert normalise("memorySearch É") == "memorySearch É"
+
+
+@bounded
+@given(st.text(max_size=40))
+def test_folding_twice_changes_nothing(text):
+    once = fold(normalise(text))
+    assert fold(normalise(once)) == once
+
+
+@bounded
+@given(st.text(max_size=40))
+def test_composed_and_decomposed_spellings_are_the_same(text):
+    decomposed, composed = unicodedata.normalize("NFD", text), unicodedata.normalize("NFC", text)
+    assert fold(normalise(decomposed)) == fold(normalise(composed))

@@ -1,0 +1,62 @@
+"""Scripts without word spaces: overlapping pairs, and script boundaries that divide mixed runs."""
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("今天开会", ["今天", "天开", "开会"]),
+        ("カタカナ", ["カタ", "タカ", "カナ"]),
+        ("ひらがな", ["ひら", "らが", "がな"]),
+        ("한국어", ["한국", "국어"]),
+        ("ประชุม", ["ปร", "ระ", "ะช", "ชุ", "ุม"]),
+        ("ភាសា", ["ភា", "ាស", "សា"]),
+        ("ｶﾞｷﾞ", ["ガギ"]),
+        ("㈱", ["株"]),
+        ("漢", ["漢"]),
+        ("猫 犬", ["猫", "犬"]),
+        ("人々", ["人々"]),
+        ("二〇二六", ["二〇", "〇二", "二六"]),
+        ("コーヒー", ["コー", "ーヒ", "ヒー"]),
+        ("𠮷野家", ["𠮷野", "野家"]),
+    ],
+)
+def test_a_run_gives_overlapping_pairs_and_a_lone_character_itself(text, terms, terms_of):
+    assert terms_of(text) == terms
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("gen-itgc后", ["genitgc", "gen", "itgc", "后"]),
+        ("使用sqlite搜索", ["使用", "sqlite", "搜索"]),
+        ("2026年3月", ["2026", "年", "3", "月"]),
+        ("ＧＰＴの使い方", ["gpt", "の使", "使い", "い方"]),
+        ("서버A", ["서버", "a"]),
+        ("会议、计划。", ["会议", "计划"]),
+        ("「重要」な", ["重要", "な"]),
+        ("日本・東京", ["日本", "東京"]),
+    ],
+)
+def test_script_boundaries_and_punctuation_divide_runs(text, terms, terms_of):
+    assert terms_of(text) == terms
+
+
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        ("今天和供应商谈了茶叶的价格", "茶叶"),
+        ("今天和供应商谈了茶叶的价格", "供应商"),
+        ("打ち合わせは来週の月曜日です", "来週"),
+        ("회의에서 결정했다", "회의"),
+        ("ประชุมวันจันทร์", "ประชุม"),
+        ("繁體中文筆記", "中文"),
+    ],
+)
+def test_a_word_inside_a_run_is_found(text, query, terms_of):
+    assert set(terms_of(query)) <= set(terms_of(text))
+
+
+def test_a_pair_is_not_found_across_punctuation(terms_of):
+    assert "天开" not in terms_of("今天。开会")
