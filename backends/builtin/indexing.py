@@ -1,0 +1,205 @@
+"""Bringing the index up to date with the disk, one file at a time.
+
+Owns the way of a file from the disk into the index. Everything here blocks and runs in worker
+threads; any number of threads may index at the same time, since each file is one transaction that
+is dropped when the file has changed meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from enum import Enum, auto
+from typing import NamedTuple
+
+import apsw
+import msgspec
+import structlog
+
+from backends.builtin.database import Database
+from backends.builtin.planning import IndexedFile, ObsoleteFile, SyncPlan, plan_sync
+from backends.builtin.preparing import Preparer
+from backends.builtin.publishing import ReadFile, publish_file, remove_file, touch_file
+from backends.errors import IndexUnavailableError
+from backends.files.reading import (
+    FileChanging,
+    FileContent,
+    FileGone,
+    FileUnreadable,
+    read_for_index,
+)
+from backends.files.roots import MemoryRoots
+from backends.files.scan import FoundFile, ScanResult, scan
+from backends.interface import SkippedFile
+
+_log = structlog.get_logger(__name__)
+
+
+class Change(Enum):
+    """What became of one file."""
+
+    WRITTEN = auto()
+    SAME = auto()
+    """Its content was indexed already; only the time stamp was new."""
+    GONE = auto()
+    LATER = auto()
+    """It was changing while we looked; the next sync looks again."""
+    SKIPPED = auto()
+
+
+class FileOutcome(NamedTuple):
+    change: Change
+    chunks: int = 0
+    bytes_read: int = 0
+    skipped: SkippedFile | None = None
+
+
+class Survey(NamedTuple):
+    """One look at disk and index together."""
+
+    scan: ScanResult
+    plan: SyncPlan
+
+
+class Indexer:
+    """Indexes the memory files of one agent into one database."""
+
+    def __init__(self, database: Database, roots: MemoryRoots, preparer: Preparer) -> None:
+        self._database = database
+        self._roots = roots
+        self._preparer = preparer
+
+    @property
+    def generation(self) -> int:
+        """Another one than before: the index was replaced by an empty one."""
+        return self._database.generation
+
+    def survey(self, *, force: bool = False) -> Survey:
+        """Lists the disk, compares, reads no file."""
+        found = self.scan()
+        with self._database.reading() as connection:
+            return Survey(found, self.compare(connection, found, force=force))
+
+    def scan(self) -> ScanResult:
+        return scan(self._roots)
+
+    def compare(
+        self, connection: apsw.Connection, found: ScanResult, *, force: bool = False
+    ) -> SyncPlan:
+        """What is to do, as of this transaction."""
+        indexed = {
+            path: IndexedFile(*columns)
+            for path, *columns in connection.execute(
+                "SELECT path, size, mtime_ns, ctime_ns, inode, content_hash, pipeline, read_at_ns"
+                " FROM files WHERE source = 'memory'"
+            )
+        }
+        return plan_sync(found, indexed, pipeline=self._preparer.pipeline, force=force)
+
+    def apply(
+        self,
+        task: FoundFile | ObsoleteFile,
+        *,
+        force: bool = False,
+        patience_s: float | None = None,
+    ) -> FileOutcome:
+        """Makes the index hold one file as it is, or no longer hold it.
+
+        Waits at most `patience_s` for the turn to write (None: for as long as that takes in this
+        process). Raises IndexUnavailableError. A file that brings out a fault of ours is skipped
+        with a reason: one such note must not keep all others from being found.
+        """
+        try:
+            if isinstance(task, ObsoleteFile):
+                return self._remove(task, patience_s)
+            return self._index(task, force=force, patience_s=patience_s)
+        except IndexUnavailableError:
+            raise
+        except Exception as fault:  # noqa: BLE001 - whatever it is, the other files matter
+            _log.exception("file not indexed", path=task.path)
+            reason = f"internal fault while indexing ({type(fault).__name__}); please report it"
+            return FileOutcome(Change.SKIPPED, skipped=SkippedFile(path=task.path, reason=reason))
+
+    def _remove(self, obsolete: ObsoleteFile, patience_s: float | None) -> FileOutcome:
+        with self._database.writing(patience_s) as connection:
+            removed = remove_file(
+                connection, "memory", obsolete.path, read_at_ns=obsolete.read_at_ns
+            )
+        return FileOutcome(Change.GONE if removed else Change.LATER)
+
+    def _index(self, found: FoundFile, *, force: bool, patience_s: float | None) -> FileOutcome:
+        read_at_ns = time.time_ns()
+        match read_for_index(self._roots, found):
+            case FileContent() as content:
+                read = ReadFile(_as_read(found, content), content.content_hash, read_at_ns)
+                return self._index_content(read, content.text, force=force, patience_s=patience_s)
+            case FileGone():
+                return self._forget(found, patience_s)
+            case FileChanging():
+                return FileOutcome(Change.LATER)
+            case FileUnreadable(reason=reason):
+                return FileOutcome(
+                    Change.SKIPPED, skipped=SkippedFile(path=found.path, reason=reason)
+                )
+            case SkippedFile() as skipped:
+                with self._database.writing(patience_s) as connection:
+                    remove_file(connection, found.source, found.path)
+                return FileOutcome(Change.SKIPPED, skipped=skipped)
+
+    def _forget(self, found: FoundFile, patience_s: float | None) -> FileOutcome:
+        """Removes a file that vanished after it was listed, unless it is back by now."""
+        with self._database.writing(patience_s) as connection:
+            if os.path.lexists(self._roots.absolute(found.path)):
+                return FileOutcome(Change.LATER)
+            remove_file(connection, found.source, found.path)
+        return FileOutcome(Change.GONE)
+
+    def _index_content(
+        self, read: ReadFile, text: str, *, force: bool, patience_s: float | None
+    ) -> FileOutcome:
+        size = read.found.size
+        if not force and self._holds(read):
+            with self._database.writing(patience_s) as connection:
+                touch_file(connection, read)
+            return FileOutcome(Change.SAME, bytes_read=size)
+        prepared = self._preparer.prepare(read.found.path, text)
+        with self._database.writing(patience_s) as connection:
+            if not self._is_current(read.found):
+                return FileOutcome(Change.LATER, bytes_read=size)
+            written = publish_file(connection, read, self._preparer.pipeline, prepared)
+        return FileOutcome(Change.WRITTEN, written, size)
+
+    def _holds(self, read: ReadFile) -> bool:
+        found = read.found
+        with self._database.reading() as connection:
+            row = connection.execute(
+                "SELECT 1 FROM files WHERE source = ? AND path = ? AND content_hash = ?"
+                " AND pipeline = ?",
+                (found.source, found.path, read.content_hash, self._preparer.pipeline),
+            ).fetchone()
+        return row is not None
+
+    def _is_current(self, found: FoundFile) -> bool:
+        """Whether the disk still holds what was read: nothing outdated may be published."""
+        try:
+            status = os.lstat(self._roots.absolute(found.path))
+        except OSError:
+            return False
+        return (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns) == (
+            found.inode,
+            found.size,
+            found.mtime_ns,
+            found.ctime_ns,
+        )
+
+
+def _as_read(found: FoundFile, content: FileContent) -> FoundFile:
+    """The file with the stamps that belong to the content, not those of its listing."""
+    return msgspec.structs.replace(
+        found,
+        size=content.size,
+        mtime_ns=content.mtime_ns,
+        ctime_ns=content.ctime_ns,
+        inode=content.inode,
+        device=content.device,
+    )

@@ -1,0 +1,81 @@
+"""Where the index file lies, and that there is one: making it, deleting it, setting it aside.
+
+Owns every change to directory entries. A file that is not ours is never one of them.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Final
+
+import apsw
+
+from backends.builtin import schema
+from backends.builtin.connections import PATIENCE_S, milliseconds
+from backends.builtin.identity import Verdict, choose_path
+
+_MAIN: Final = ""
+_SIDE_FILES: Final = ("-wal", "-shm", "-journal")
+
+
+def ensure_index(wanted: Path) -> tuple[Path, tuple[str, ...]]:
+    """Finds or makes the index at `wanted`, or at a sibling name when that place is taken.
+
+    Returns its path, and what a person should know about the choice. Must not be called while this
+    process has the file open: closing any descriptor of a file drops all locks that the process
+    holds on it (POSIX). Raises OSError and apsw.Error.
+    """
+    wanted.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path, verdict, notes = choose_path(wanted)
+    if verdict is Verdict.OURS_OLDER:
+        _delete(path, *_SIDE_FILES, _MAIN)
+        notes = (*notes, f"{path.name} had the format of an earlier release and was rebuilt.")
+    if verdict is not Verdict.OURS:
+        _create(path)
+    return path, notes
+
+
+def set_aside(path: Path, cause: str) -> str:
+    """Renames a damaged index, keeps only the newest such file, and says so in a sentence.
+
+    The side files go first: left behind, they would be taken for those of the next index.
+    """
+    prefix = f"{path.name}.damaged-"
+    for old in [entry for entry in path.parent.iterdir() if entry.name.startswith(prefix)]:
+        old.unlink(missing_ok=True)
+    kept = path.with_name(f"{prefix}{int(time.time())}")
+    _delete(path, *_SIDE_FILES)
+    path.rename(kept)
+    return (
+        f"{path.name} was damaged ({cause}); it is kept as {kept.name} and rebuilt from Markdown."
+    )
+
+
+def size_on_disk(path: Path) -> int:
+    """Bytes, with the write-ahead log."""
+    total = 0
+    for suffix in (_MAIN, *_SIDE_FILES):
+        try:
+            total += Path(f"{path}{suffix}").stat().st_size
+        except FileNotFoundError:
+            continue
+    return total
+
+
+def _create(path: Path) -> None:
+    """The header is written before WAL is switched on, so that it can always be judged."""
+    os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+    try:
+        connection.set_busy_timeout(milliseconds(PATIENCE_S))
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        schema.create(connection)
+    finally:
+        connection.close()
+
+
+def _delete(path: Path, *suffixes: str) -> None:
+    for suffix in suffixes:
+        Path(f"{path}{suffix}").unlink(missing_ok=True)

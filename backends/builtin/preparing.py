@@ -1,0 +1,112 @@
+"""From the text of one file to the rows that will stand for it. Pure; runs in worker threads.
+
+Owns what is hashed, analysed and remembered of a chunk.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from datetime import date
+from typing import Final, NamedTuple
+
+from backends.chunking import CHUNKING_VERSION, ChunkLimits, chunk_markdown, document_title
+from backends.text.analyser import ANALYSER_VERSION, Analyser
+from backends.text.dates import date_words
+from backends.text.languages import guess_latin_language
+from backends.text.units import split_units
+
+HEADING_SEPARATOR: Final = "\x1f"
+_DATE = re.compile(r"(?<!\d)(\d{4})-(\d{2})-(\d{2})(?!\d)")
+
+
+class PreparedChunk(NamedTuple):
+    start: int
+    start_line: int
+    end_line: int
+    identity: bytes
+    text_hash: bytes
+    headings: str
+    text: str
+    terms: str
+    context: str
+
+
+class PreparedFile(NamedTuple):
+    chunks: tuple[PreparedChunk, ...]
+    note_date: str | None
+    languages: frozenset[str]
+
+
+class Preparer:
+    """Prepares files with one set of limits; keeps the analysers and their word caches."""
+
+    def __init__(self, limits: ChunkLimits) -> None:
+        self._limits = limits
+        self._analysers: dict[str, Analyser] = {}
+        self.pipeline = (
+            f"chunking {CHUNKING_VERSION} {limits.tokens}/{limits.overlap}, "
+            f"analyser {ANALYSER_VERSION}"
+        )
+        """Names everything that decides which rows a text gives; stored with each file."""
+
+    def prepare(self, path: str, text: str) -> PreparedFile:
+        note_date = date_of(path)
+        file_language = guess_latin_language(text)
+        languages = set()
+        chunks = []
+        title = document_title(text) or ""
+        about_file = f"{path} {title} {date_words(note_date)}"
+        for chunk in chunk_markdown(text, self._limits):
+            chunk_text = text[chunk.start : chunk.end]
+            if not chunk_text.strip():
+                continue
+            language = guess_latin_language(chunk_text, file_language)
+            languages.add(language)
+            analyser = self._analyser(language)
+            terms = "\n".join(
+                analyser.terms(chunk_text[unit.start : unit.end])
+                for unit in split_units(chunk_text)
+            )
+            headings = HEADING_SEPARATOR.join(chunk.headings)
+            context = analyser.terms(f"{about_file} {' '.join(chunk.headings)}")
+            chunks.append(
+                PreparedChunk(
+                    start=chunk.start,
+                    start_line=chunk.start_line,
+                    end_line=chunk.end_line,
+                    identity=_digest(chunk_text, terms, context, headings),
+                    text_hash=_digest(chunk_text),
+                    headings=headings,
+                    text=chunk_text,
+                    terms=terms,
+                    context=context,
+                )
+            )
+        return PreparedFile(
+            tuple(chunks), note_date.isoformat() if note_date else None, frozenset(languages)
+        )
+
+    def _analyser(self, language: str) -> Analyser:
+        if language not in self._analysers:
+            self._analysers[language] = Analyser(language)
+        return self._analysers[language]
+
+
+def date_of(path: str) -> date | None:
+    """The date in the name of a note (`memory/2026-02-08-plan.md`), if it is a real one."""
+    match = _DATE.search(path.rpartition("/")[2])
+    if match is None:
+        return None
+    try:
+        return date(*map(int, match.groups()))
+    except ValueError:
+        return None
+
+
+def _digest(*parts: str) -> bytes:
+    digest = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        digest.update(part.encode("utf-8", "surrogatepass"))
+        digest.update(b"\0")
+    return digest.digest()

@@ -1,0 +1,63 @@
+"""What `status` says about the builtin engine.
+
+Owns the counting: disk and index are compared in one read transaction, so that the numbers agree.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from backends.builtin.tally import skipped_by
+from backends.interface import BackendStatus, SourceCount
+
+if TYPE_CHECKING:
+    from backends.builtin.database import Database
+    from backends.builtin.freshness import Freshness
+    from backends.builtin.indexing import Indexer
+    from config.settings import Settings
+
+
+def report_status(
+    settings: Settings, database: Database, indexer: Indexer, freshness: Freshness
+) -> BackendStatus:
+    """Blocks: it lists the disk. Raises IndexUnavailableError when the index cannot be read."""
+    scan = indexer.scan()
+    with database.reading() as connection:
+        plan = indexer.compare(connection, scan)
+        files, chunks, embeddings = connection.execute(
+            "SELECT (SELECT count(*) FROM files), (SELECT count(*) FROM chunks),"
+            " (SELECT count(*) FROM embeddings)"
+        ).get
+        languages = sorted(name for (name,) in connection.execute("SELECT * FROM languages"))
+        journal = connection.pragma("journal_mode")
+    differing = {found.path for found in plan.to_read} - plan.doubtful
+    unreadable = tuple(one for one in freshness.unreadable if one.path in differing)
+    pending = len(differing) - len(unreadable)
+    return BackendStatus(
+        backend="builtin",
+        provider=None,
+        model=None,
+        workspace=str(settings.workspace),
+        database_path=str(database.path),
+        database_bytes=database.size_bytes(),
+        sources=(
+            SourceCount(
+                source="memory",
+                on_disk=len(scan.files),
+                indexed=files,
+                pending=pending,
+                skipped=scan.skipped_count + len(scan.failed_dirs) + len(unreadable),
+                chunks=chunks,
+            ),
+        ),
+        skipped=(*skipped_by(scan), *unreadable),
+        dirty=bool(pending or plan.to_remove),
+        syncing=freshness.running,
+        recent_syncs=tuple(freshness.recent),
+        issues=(*database.notes, *(f"{path} does not exist (yet)." for path in scan.missing)),
+        details={
+            "keyword": {"engine": "fts5", "available": True, "languages": languages},
+            "vector": {"enabled": settings.search.store.vector.enabled, "embeddings": embeddings},
+            "journal": journal,
+        },
+    )

@@ -1,0 +1,102 @@
+"""The tables of an index file and the marks by which we recognise one as ours.
+
+Owns the DDL. There are no migrations: the index is a cache, so a file with another schema version is
+emptied and filled again from the Markdown.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import apsw
+
+APPLICATION_ID: Final = 0x4D47_4958
+"""`MGIX`, in the database header at offset 68: the file is ours."""
+SCHEMA_VERSION: Final = 1
+"""`user_version`, in the header at offset 60."""
+
+_DDL: Final = """
+CREATE TABLE files (
+    id INTEGER PRIMARY KEY,
+    source TEXT NOT NULL,
+    path TEXT NOT NULL,
+    size INTEGER NOT NULL,
+    mtime_ns INTEGER NOT NULL,
+    ctime_ns INTEGER NOT NULL,
+    inode INTEGER NOT NULL,
+    content_hash BLOB NOT NULL,
+    pipeline TEXT NOT NULL,          -- chunking and analyser that made the chunks
+    note_date TEXT,                  -- ISO date in the file's name
+    chunk_count INTEGER NOT NULL,
+    read_at_ns INTEGER NOT NULL,     -- clock just before the file was read
+    UNIQUE (source, path)
+) STRICT;
+
+CREATE TABLE chunks (
+    id INTEGER PRIMARY KEY,
+    file_id INTEGER NOT NULL REFERENCES files (id) ON DELETE CASCADE,
+    start INTEGER NOT NULL,          -- offset in the file's text, in characters
+    start_line INTEGER NOT NULL,
+    end_line INTEGER NOT NULL,
+    identity BLOB NOT NULL,          -- hash of everything that is stored for the chunk but its place
+    text_hash BLOB NOT NULL,         -- key of its embedding
+    headings TEXT NOT NULL,          -- heading path, joined by U+001F
+    text TEXT NOT NULL,
+    terms TEXT NOT NULL              -- index terms, one line a unit of the text
+) STRICT;
+CREATE INDEX chunks_by_file ON chunks (file_id, start);
+CREATE INDEX chunks_by_text ON chunks (text_hash);
+
+CREATE VIRTUAL TABLE chunk_terms USING fts5 (
+    body, context,
+    content = '', contentless_delete = 1,
+    tokenize = "ascii tokenchars '_'"
+);
+
+CREATE TABLE languages (language TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
+
+CREATE TABLE fingerprints (
+    id INTEGER PRIMARY KEY,
+    digest BLOB NOT NULL UNIQUE,     -- provider, model, endpoint, dimensions, input types
+    description TEXT NOT NULL,       -- the same as JSON, for people
+    dimensions INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE embeddings (            -- the one durable copy of each vector
+    id INTEGER PRIMARY KEY,
+    fingerprint_id INTEGER NOT NULL REFERENCES fingerprints (id) ON DELETE CASCADE,
+    text_hash BLOB NOT NULL,
+    vector BLOB NOT NULL,            -- float32, little-endian, length 1
+    used_at_ms INTEGER NOT NULL,
+    UNIQUE (fingerprint_id, text_hash)
+) STRICT;
+
+CREATE TABLE embedding_failures (    -- texts that a provider refused; tried again later
+    fingerprint_id INTEGER NOT NULL REFERENCES fingerprints (id) ON DELETE CASCADE,
+    text_hash BLOB NOT NULL,
+    reason TEXT NOT NULL,
+    attempts INTEGER NOT NULL,
+    failed_at_ms INTEGER NOT NULL,
+    PRIMARY KEY (fingerprint_id, text_hash)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
+"""
+_TABLE: Final = re.compile(r"CREATE (?:VIRTUAL )?TABLE (\w+)")
+
+
+def create(connection: apsw.Connection) -> None:
+    """Makes the tables and the marks in one transaction, unless another process was faster."""
+    connection.execute("BEGIN IMMEDIATE")
+    if connection.pragma("user_version") == 0:
+        connection.execute(_DDL)
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+    connection.execute("COMMIT")
+
+
+def is_complete(connection: apsw.Connection) -> bool:
+    """Whether every table is there."""
+    present = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema")}
+    return present.issuperset(_TABLE.findall(_DDL))

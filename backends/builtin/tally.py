@@ -1,0 +1,92 @@
+"""The counts of one sync, from its survey to its report. Pure.
+
+Owns what each outcome adds to which count, so that the numbers of a report agree with each other.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from backends.builtin.indexing import Change, FileOutcome, Survey
+from backends.builtin.planning import ObsoleteFile
+from backends.files.scan import FoundFile, ScanResult
+from backends.interface import SkippedFile, SyncProgress, SyncReport, SyncRequest
+
+Task: TypeAlias = FoundFile | ObsoleteFile
+
+
+class Tally:
+    """Counts while a sync runs; it may end at any file, and even before its survey."""
+
+    def __init__(self) -> None:
+        self.tasks: tuple[Task, ...] = ()
+        """What there is to do, removals first: they are cheap."""
+        self.done = 0
+        self.later = 0
+        """Files that changed while they were looked at."""
+        self.unreadable: list[SkippedFile] = []
+        """Files that are memory and could not be indexed."""
+        self._added = self._changed = self._removed = self._unchanged = 0
+        self._chunks = self._bytes_read = self._bytes_total = self._scanned = 0
+        self._skipped: tuple[SkippedFile, ...] = ()
+        self._new: frozenset[str] = frozenset()
+        self._path: str | None = None
+
+    def begin(self, survey: Survey) -> None:
+        plan = survey.plan
+        self.tasks = (*plan.to_remove, *plan.to_read)
+        self._bytes_total = sum(found.size for found in plan.to_read)
+        self._scanned = len(survey.scan.files)
+        self._skipped = skipped_by(survey.scan)
+        self._unchanged = plan.unchanged
+        self._new = plan.added
+
+    def add(self, task: Task, outcome: FileOutcome) -> None:
+        self.done += 1
+        self._path = task.path
+        self._chunks += outcome.chunks
+        self._bytes_read += outcome.bytes_read
+        is_new = task.path in self._new
+        match outcome.change:
+            case Change.WRITTEN:
+                self._added += is_new
+                self._changed += not is_new
+            case Change.SAME:
+                self._unchanged += 1
+            case Change.GONE:
+                self._removed += not is_new
+            case Change.LATER:
+                self.later += 1
+            case Change.SKIPPED:
+                self.unreadable += [outcome.skipped] if outcome.skipped else []
+
+    def progress(self) -> SyncProgress:
+        return SyncProgress(
+            done=self.done,
+            total=len(self.tasks),
+            path=self._path,
+            bytes_done=self._bytes_read,
+            bytes_total=self._bytes_total,
+        )
+
+    def report(self, request: SyncRequest, seconds: float, error: str | None) -> SyncReport:
+        return SyncReport(
+            reason=request.reason,
+            scanned=self._scanned,
+            added=self._added,
+            changed=self._changed,
+            removed=self._removed,
+            unchanged=self._unchanged,
+            skipped=(*self._skipped, *self.unreadable),
+            chunks_written=self._chunks,
+            bytes_read=self._bytes_read,
+            duration_ms=round(seconds * 1000, 1),
+            complete=error is None and not self.later,
+            error=error,
+        )
+
+
+def skipped_by(scan: ScanResult) -> tuple[SkippedFile, ...]:
+    """What the listing of the disk had to leave out, with reasons."""
+    failed = (SkippedFile(path=one.path, reason=one.reason) for one in scan.failed_dirs)
+    return (*scan.skipped, *failed)
