@@ -1,0 +1,52 @@
+"""What a method knows about the request it serves, beside its parameters.
+
+Owns the per-connection `Session` and the per-request `RequestContext`. Both are plain values, so a
+method can be called in a test without any connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import anyio
+
+
+@dataclass(slots=True)
+class Session:
+    """One client, for as long as its connection lives. `initialize` fills it, other methods read it.
+
+    Requests start in the order of their lines, so what a method sets before its first `await` is
+    seen by all later ones.
+    """
+
+    connection: str = "stdio"
+    """Names the connection in the log."""
+    client: str | None = None
+    session_key: str | None = None
+    """Holds for requests that do not bring their own."""
+    protocol: str | None = None
+
+
+def _ignore(_method: str, _params: object) -> None:
+    """Stand in where nobody listens to notifications."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestContext:
+    session: Session
+    request_id: str | None = None
+    """For messages and the log; None for a notification."""
+    notify: Callable[[str, object], None] = _ignore
+    """Send the client a notification: `notify(method, params)`.
+
+    Never waits and never fails, so it suits progress: of several that the client has not read yet,
+    only the newest of each method is kept. Does nothing once the request is answered. Call it
+    from the event loop.
+    """
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the answer is no longer wanted; for work in threads, which cannot be interrupted."""
+        return self.scope.cancel_called

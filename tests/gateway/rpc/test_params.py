@@ -1,0 +1,160 @@
+"""What a client is told about parameters that do not fit."""
+
+from __future__ import annotations
+
+import contextlib
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import Meta
+
+from gateway.rpc.context import RequestContext
+from gateway.rpc.errors import InvalidParamsError, MethodNotFoundError
+from gateway.rpc.methods import Method, MethodRegistry, NoParams
+from gateway.rpc.params import decode_params
+
+
+class Colour(StrEnum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Filter(msgspec.Struct, forbid_unknown_fields=True):
+    after: str | None = None
+
+
+class Params(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    query: Annotated[str, Meta(min_length=1, max_length=9)]
+    max_results: Annotated[int, Meta(ge=1, le=50)] = 6
+    min_score: Annotated[float, Meta(le=1)] | None = None
+    sources: list[Literal["memory", "sessions"]] | None = None
+    filter: Filter | None = None
+    colour: Colour = Colour.RED
+    explain: bool = False
+    depth: Annotated[int, Meta(ge=0)] = 0
+    labels: dict[str, str] | None = None
+    anything: Any = None
+
+
+def fail(raw: bytes) -> InvalidParamsError:
+    with pytest.raises(InvalidParamsError) as caught:
+        decode_params("find", Params, raw)
+    return caught.value
+
+
+def test_by_name_and_by_position_are_the_same():
+    by_name = decode_params("find", Params, b'{"query":"a","maxResults":3}')
+    assert by_name == decode_params("find", Params, b'["a",3]') == Params("a", 3)
+
+
+def test_all_unknown_names_are_told_with_their_nearest_known_ones():
+    error = fail(b'{"quary":"a","maxResult":1,"zzz":2}')
+    assert "`quary`, `maxResult`, `zzz`" in error.message
+    assert "`query` instead of `quary`" in str(error.remedy)
+    assert "`maxResults` instead of `maxResult`" in str(error.remedy)
+    assert error.details["unknown"] == ["quary", "maxResult", "zzz"]
+    assert "minScore" in error.details["allowed"]
+
+
+def test_very_many_unknown_names_give_a_short_answer():
+    raw = msgspec.json.encode({"x" * 1000 + str(n): 1 for n in range(50)})
+    assert len(str(fail(raw))) < 5000
+
+
+def test_of_very_large_parameters_the_first_unknown_name_is_told():
+    error = fail(b'{"nope":1,"other":"' + b"x" * 100_000 + b'"}')
+    assert error.details["unknown"] == ["nope"]
+
+
+def test_a_missing_parameter_is_named_and_described():
+    error = fail(b"{}")
+    assert error.message == "find needs the parameter `query`."
+    assert error.remedy == "`query` (required) is a string (1 to 9 characters)."
+
+
+@pytest.mark.parametrize(
+    ("member", "place", "allowed"),
+    [
+        (b'"maxResults":"x"', "$.maxResults", "`maxResults` (optional) is an integer (1 to 50)."),
+        (b'"maxResults":0', "$.maxResults", "an integer (1 to 50)"),
+        (b'"maxResults":1.5', "$.maxResults", "an integer (1 to 50)"),
+        (b'"maxResults":null', "$.maxResults", "an integer (1 to 50)"),
+        (b'"minScore":"x"', "$.minScore", "a number (at most 1), or null"),
+        (b'"minScore":1e999', "$.minScore", "a number (at most 1), or null"),
+        (b'"sources":["x"]', "$.sources[0]", 'a list, each one of "memory", "sessions", or null'),
+        (b'"sources":"x"', "$.sources", 'one of "memory", "sessions"'),
+        (b'"colour":"green"', "$.colour", 'one of "red", "blue"'),
+        (b'"explain":1', "$.explain", "true or false"),
+        (b'"depth":-1', "$.depth", "an integer (at least 0)"),
+        (b'"labels":5', "$.labels", "an object, or null"),
+        (b'"filter":{"aftr":"x"}', "$.filter", "an object, or null"),
+        (b'"maxResults":' + b"9" * 5000, "$.maxResults", "an integer (1 to 50)"),
+    ],
+)
+def test_a_wrong_value_is_told_where_it_is_and_what_is_allowed(member, place, allowed):
+    error = fail(b'{"query":"a",' + member + b"}")
+    assert place in error.message
+    assert allowed in str(error.remedy)
+    assert error.details["parameter"] == place[2:].split("[")[0]
+
+
+def test_a_wrong_value_is_not_repeated_at_length():
+    assert len(fail(b'{"query":"a","colour":"' + b"x" * 100_000 + b'"}').message) < 500
+
+
+def test_too_many_positions_are_refused():
+    assert "10 parameters" in fail(b"[" + b",".join([b"1"] * 11) + b"]").message
+    with pytest.raises(InvalidParamsError, match="takes no parameters"):
+        decode_params("ping", NoParams, b"[1]")
+
+
+def test_a_wrong_value_by_position_is_told_by_name():
+    assert "$.maxResults" in fail(b'["a","x"]').message
+
+
+def test_nesting_without_end_is_refused():
+    assert "nested" in fail(b'{"query":"a","anything":' + b"[" * 5000 + b"]" * 5000 + b"}").message
+
+
+@settings(derandomize=True, max_examples=200)
+@given(
+    st.dictionaries(
+        st.sampled_from([*Params.__struct_encode_fields__, "other"]),
+        st.recursive(
+            st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+            lambda inner: (
+                st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=2)
+            ),
+            max_leaves=5,
+        ),
+    )
+)
+def test_any_object_either_fits_or_is_explained(given_params):
+    with contextlib.suppress(InvalidParamsError):
+        decode_params("find", Params, msgspec.json.encode(given_params))
+
+
+async def nothing(_params: NoParams, _context: RequestContext) -> None: ...
+
+
+def test_a_method_must_forbid_unknown_parameters():
+    class Loose(msgspec.Struct):
+        x: int = 0
+
+    with pytest.raises(TypeError, match="must forbid"):
+        Method("loose", Loose, nothing)
+
+
+def test_two_methods_cannot_share_a_name():
+    with pytest.raises(ValueError, match="named ping"):
+        MethodRegistry([Method("ping", NoParams, nothing), Method("ping", NoParams, nothing)])
+
+
+def test_a_name_unlike_all_others_is_not_found_without_a_guess():
+    with pytest.raises(MethodNotFoundError) as caught:
+        MethodRegistry([Method("ping", NoParams, nothing)]).find("x" * 5000)
+    assert len(str(caught.value)) < 200

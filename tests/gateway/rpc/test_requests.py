@@ -1,0 +1,406 @@
+"""One request, one answer: results, errors, notifications, batches."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from structlog.contextvars import merge_contextvars
+from structlog.testing import capture_logs
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_request_is_answered_with_its_result(connect):
+    async with connect() as client:
+        assert await client.call(1, "echo", {"text": "hello"}) == {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "result": {"text": "hello", "maxResults": 6},
+        }
+
+
+@pytest.mark.parametrize("params", [None, {}, []])
+async def test_params_may_be_absent_or_empty(connect, params):
+    async with connect() as client:
+        assert (await client.call(1, "echo", params))["result"]["text"] == ""
+
+
+async def test_null_params_count_as_absent(connect):
+    async with connect() as client:
+        client.send({"jsonrpc": "2.0", "id": 1, "method": "echo", "params": None})
+        assert (await client.receive())["result"]["text"] == ""
+
+
+async def test_params_may_be_given_by_position(connect):
+    async with connect() as client:
+        reply = await client.call(1, "echo", ["hello", 3])
+        assert reply["result"] == {"text": "hello", "maxResults": 3}
+
+
+@pytest.mark.parametrize(
+    "raw_id",
+    [
+        "1",
+        "1.0",
+        "1e3",
+        "-0",
+        '"a"',
+        '"\\u0061"',
+        '""',
+        "123456789012345678901234567890",
+        "1" * 5000,
+    ],
+)
+async def test_an_id_is_echoed_byte_for_byte(connect, raw_id):
+    async with connect() as client:
+        client.send_bytes(f'{{"jsonrpc":"2.0","id": {raw_id} ,"method":"echo"}}\n'.encode())
+        assert f'"id":{raw_id},"result"'.encode() in await client.receive_line()
+
+
+@pytest.mark.parametrize("raw_id", ["null", "true", "false", "{}", "[1]"])
+async def test_an_id_of_another_type_is_refused(connect, raw_id):
+    async with connect() as client:
+        client.send_bytes(f'{{"jsonrpc":"2.0","id":{raw_id},"method":"echo"}}\n'.encode())
+        reply = await client.receive()
+        assert reply["id"] is None
+        assert reply["error"]["code"] == -32600
+        assert reply["error"]["data"]["kind"] == "invalid_request"
+
+
+@pytest.mark.parametrize(
+    ("line", "request_id"),
+    [
+        ("1", None),
+        ('"text"', None),
+        ("null", None),
+        ("{}", None),
+        ('{"id":7}', 7),
+        ('{"jsonrpc":"1.0","id":7,"method":"echo"}', 7),
+        ('{"id":7,"method":"echo"}', 7),
+        ('{"jsonrpc":"2.0","id":7,"method":5}', 7),
+        ('{"jsonrpc":"2.0","id":7,"method":""}', 7),
+        ('{"jsonrpc":"2.0","id":7,"method":"echo","params":"text"}', 7),
+        ('{"jsonrpc":"2.0","method":1,"params":"bar"}', None),
+    ],
+)
+async def test_what_is_no_request_is_an_invalid_request(connect, line, request_id):
+    async with connect() as client:
+        client.send_bytes(line.encode() + b"\n")
+        reply = await client.receive()
+        assert reply["id"] == request_id
+        assert reply["error"]["data"]["kind"] == "invalid_request"
+        assert "result" in await client.call(2, "echo")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"{",
+        b"hello",
+        b'{"jsonrpc":"2.0","id":1,"method":"echo"',
+        b'{"jsonrpc":"2.0","id":1,"method":"echo"} x',
+        b'{"jsonrpc":"2.0","id":NaN,"method":"echo"}',
+        b'{"jsonrpc":"2.0","id":1,"method":"echo","params":{"maxResults":Infinity}}',
+        b'{"jsonrpc":"2.0","id":01,"method":"echo"}',
+        b"\x00",
+        b'{"id":1}\x00',
+        b'{"id":"\xff"}',
+        b"[" * 10_000 + b"]" * 10_000,
+        b'{"jsonrpc":"2.0","id":1,"method":"echo","params":' + b"[" * 10_000 + b"]" * 10_000 + b"}",
+        b'[{"jsonrpc":"2.0","id":1,"method":"echo"},',
+    ],
+)
+async def test_broken_json_is_one_parse_error_and_the_pipe_stays_usable(connect, line):
+    async with connect() as client:
+        client.send_bytes(line + b"\n")
+        reply = await client.receive()
+        assert reply["id"] is None
+        assert reply["error"]["code"] == -32700
+        assert reply["error"]["data"]["kind"] == "parse_error"
+        assert "result" in await client.call(2, "echo")
+
+
+async def test_a_line_over_the_limit_is_one_error_and_the_pipe_stays_usable(connect):
+    async with connect(line_bytes=1000) as client:
+        for _ in range(10):
+            client.send_bytes(b"x" * 500)
+        client.send_bytes(b"\n")
+        reply = await client.receive()
+        assert reply["id"] is None
+        assert reply["error"]["data"]["kind"] == "line_too_long"
+        assert reply["error"]["data"]["limitBytes"] == 1000
+        assert "result" in await client.call(2, "echo")
+
+
+async def test_a_lone_surrogate_in_a_request_becomes_a_replacement_character(connect):
+    async with connect() as client:
+        client.send_bytes(
+            rb'{"jsonrpc":"2.0","id":1,"method":"echo","params":{"text":"cut \ud83d"}}'
+        )
+        client.send_bytes(b"\n")
+        assert (await client.receive())["result"]["text"] == "cut \ufffd"
+
+
+async def test_an_unknown_method_names_the_nearest_one(connect):
+    async with connect() as client:
+        error = (await client.call(1, "ecko"))["error"]
+        assert error["code"] == -32601
+        assert "'echo'" in error["data"]["remedy"]
+        assert "wait" in error["data"]["methods"]
+
+
+async def test_an_unknown_parameter_is_named_with_the_nearest_one(connect):
+    async with connect() as client:
+        error = (await client.call(1, "echo", {"maxResult": 3}))["error"]
+        assert error["code"] == -32602
+        assert "`maxResult`" in error["message"]
+        assert "`maxResults`" in error["data"]["remedy"]
+
+
+async def test_an_unexpected_exception_tells_only_a_reference_that_the_log_has_too(connect):
+    with capture_logs() as records:
+        async with connect() as client:
+            reply = await client.call(1, "crash", {"text": "hunter2"})
+    error = reply["error"]
+    assert error["code"] == -32603
+    assert error["data"]["kind"] == "internal"
+    assert "hunter2" not in json.dumps(reply)
+    assert "Traceback" not in json.dumps(reply)
+    (record,) = [record for record in records if record["event"] == "internal error"]
+    assert record["reference"] == error["data"]["reference"]
+    assert isinstance(record["exc_info"], RuntimeError)
+
+
+async def test_a_result_that_has_no_json_form_is_an_internal_error(connect):
+    async with connect() as client:
+        assert (await client.call(1, "unencodable"))["error"]["data"]["kind"] == "internal"
+        assert "result" in await client.call(2, "echo")
+
+
+async def test_a_handler_that_awaits_a_cancelled_future_still_gets_an_answer(connect):
+    async with connect() as client:
+        assert (await client.call(1, "orphan"))["error"]["data"]["kind"] == "internal"
+
+
+async def test_a_notification_is_run_and_never_answered(connect):
+    async with connect() as client:
+        client.notify("note", {"text": "heard"})
+        client.notify("note", {"unknown": 1})
+        client.notify("no_such_method")
+        assert (await client.call(1, "echo"))["id"] == 1
+        assert client.workshop.noted == ["heard"]
+
+
+async def test_a_notification_of_a_request_method_does_no_work(connect):
+    async with connect() as client:
+        client.notify("echo", {"text": "for nobody"})
+        await client.call(1, "echo", {"text": "for me"})
+        assert len(client.workshop.contexts) == 1
+
+
+async def test_a_method_that_accepts_notifications_also_answers_requests(connect):
+    async with connect() as client:
+        assert await client.call(1, "note", {"text": "x"}) == {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "result": None,
+        }
+
+
+async def test_a_reply_of_the_client_is_ignored(connect):
+    async with connect() as client:
+        client.send({"jsonrpc": "2.0", "id": 1, "result": {}})
+        client.send({"jsonrpc": "2.0", "id": 1, "error": {"code": 1, "message": "x"}})
+        assert (await client.call(2, "echo"))["id"] == 2
+
+
+async def test_a_slow_request_does_not_delay_the_next_line(connect):
+    async with connect() as client:
+        client.request("slow", "wait")
+        assert (await client.call("fast", "echo"))["id"] == "fast"
+        client.workshop.release.set()
+        assert await client.receive() == {"jsonrpc": "2.0", "id": "slow", "result": "released"}
+
+
+async def test_a_second_request_with_an_open_id_is_refused_and_the_first_goes_on(connect):
+    async with connect() as client:
+        client.request("x", "wait")
+        error = (await client.call("x", "echo"))["error"]
+        assert error["data"]["kind"] == "invalid_request"
+        client.workshop.release.set()
+        assert (await client.receive())["result"] == "released"
+
+
+async def test_an_id_may_be_used_again_once_it_was_answered(connect):
+    async with connect() as client:
+        assert "result" in await client.call(1, "echo")
+        assert "result" in await client.call(1, "echo")
+
+
+async def test_a_request_past_its_deadline_is_answered_so(connect):
+    async with connect() as client:
+        error = (await client.call(1, "hurried"))["error"]
+        assert error["data"]["kind"] == "deadline_exceeded"
+        assert "0.05 s" in error["message"]
+        assert client.workshop.cancelled == 1
+
+
+async def test_a_handler_learns_request_id_session_and_whether_it_is_cancelled(connect):
+    async with connect() as client:
+        await client.call("abc", "echo")
+        (context,) = client.workshop.contexts
+        assert context.request_id == '"abc"'
+        assert context.session is client.session
+        assert context.cancelled is False
+
+
+async def test_progress_comes_before_the_result_and_never_after(connect):
+    async with connect() as client:
+        client.request(1, "steps", {"steps": 3})
+        frames = [await client.receive() for _ in range(4)]
+        assert [frame["params"]["step"] for frame in frames[:3]] == [1, 2, 3]
+        assert frames[3]["result"] == 3
+        client.request(2, "count")
+        assert "params" in await client.receive()
+        assert (await client.receive())["id"] == 2
+        client.workshop.contexts[0].notify("progress", {"step": "late"})
+        assert (await client.call(3, "echo"))["id"] == 3
+
+
+async def test_a_batch_is_answered_by_one_array_in_the_order_of_its_members(connect):
+    async with connect() as client:
+        client.send(
+            [
+                {"jsonrpc": "2.0", "id": 1, "method": "wait"},
+                {"jsonrpc": "2.0", "id": 2, "method": "echo"},
+                {"jsonrpc": "2.0", "method": "note", "params": {"text": "heard"}},
+                {"foo": "bar"},
+                5,
+                {"jsonrpc": "2.0", "id": 3, "method": "nothing"},
+                {"jsonrpc": "2.0", "id": 4, "result": 1},
+            ]
+        )
+        assert (await client.call(9, "echo"))["id"] == 9, "the batch is not done yet"
+        client.workshop.release.set()
+        replies = await client.receive()
+        assert [reply["id"] for reply in replies] == [1, 2, None, None, 3]
+        assert [reply.get("error", {}).get("code") for reply in replies] == [
+            None,
+            None,
+            -32600,
+            -32600,
+            -32601,
+        ]
+        assert client.workshop.noted == ["heard"]
+
+
+async def test_a_batch_of_notifications_is_not_answered(connect):
+    async with connect() as client:
+        client.send(
+            [{"jsonrpc": "2.0", "method": "note", "params": {"text": str(n)}} for n in range(3)]
+        )
+        assert (await client.call(1, "echo"))["id"] == 1
+        assert client.workshop.noted == ["0", "1", "2"]
+
+
+async def test_an_empty_batch_is_an_invalid_request(connect):
+    async with connect() as client:
+        client.send([])
+        reply = await client.receive()
+        assert (reply["id"], reply["error"]["code"]) == (None, -32600)
+
+
+async def test_a_batch_with_too_many_members_is_refused_as_a_whole(connect):
+    async with connect(batch_members=2) as client:
+        client.send([{"jsonrpc": "2.0", "id": n, "method": "echo"} for n in range(3)])
+        reply = await client.receive()
+        assert reply["id"] is None
+        assert "at most 2 members" in reply["error"]["message"]
+
+
+async def test_a_batch_may_be_larger_than_what_may_be_open_at_once(connect):
+    async with connect(running=1, waiting=1) as client:
+        client.send([{"jsonrpc": "2.0", "id": n, "method": "echo"} for n in range(20)])
+        assert [reply["id"] for reply in await client.receive()] == list(range(20))
+
+
+async def test_cancellation_takes_effect_within_a_batch(connect):
+    async with connect() as client:
+        client.send(
+            [
+                {"jsonrpc": "2.0", "id": 1, "method": "wait"},
+                {"jsonrpc": "2.0", "id": 2, "method": "$/cancelRequest", "params": {"id": 1}},
+            ]
+        )
+        first, second = await client.receive()
+        assert first["error"]["data"]["kind"] == "cancelled"
+        assert second["result"] == {"cancelled": True}
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("$/cancelRequest", {"id": "x"}),
+        ("notifications/cancelled", {"requestId": "x", "reason": "changed my mind"}),
+        ("notifications/cancelled", {"id": "x"}),
+    ],
+)
+async def test_a_cancelled_request_stops_and_is_answered_once(connect, method, params):
+    async with connect() as client:
+        client.request("x", "wait")
+        await client.until(lambda: client.workshop.active == 1)
+        client.notify(method, params)
+        reply = await client.receive()
+        assert reply["id"] == "x"
+        assert (reply["error"]["code"], reply["error"]["data"]["kind"]) == (-32800, "cancelled")
+        assert client.workshop.cancelled == 1
+        client.notify(method, params)
+        assert (await client.call(2, "echo"))["id"] == 2
+
+
+async def test_cancelling_what_is_not_open_changes_nothing(connect):
+    async with connect() as client:
+        assert (await client.call(1, "$/cancelRequest", {"id": 99}))["result"] == {
+            "cancelled": False
+        }
+        client.notify("$/cancelRequest", {"id": 99})
+        client.notify("$/cancelRequest", {"id": None})
+        client.notify("$/cancelRequest")
+        reply = await client.call(2, "$/cancelRequest", {})
+        assert reply["error"]["data"]["kind"] == "invalid_params"
+        reply = await client.call(3, "$/cancelRequest", {"id": {}})
+        assert reply["error"]["data"]["kind"] == "invalid_params"
+
+
+async def test_a_request_that_waits_for_its_turn_can_be_cancelled(connect):
+    async with connect(running=1) as client:
+        client.request(1, "wait")
+        client.request(2, "wait")
+        client.notify("$/cancelRequest", {"id": 2})
+        assert (await client.receive())["error"]["data"]["kind"] == "cancelled"
+        client.workshop.release.set()
+        assert (await client.receive())["id"] == 1
+        assert client.workshop.most_active == 1
+
+
+async def test_no_more_requests_run_than_allowed_and_all_are_answered(connect):
+    async with connect(running=3, waiting=100) as client:
+        for n in range(20):
+            client.request(n, "wait")
+        await client.until(lambda: client.workshop.active == 3)
+        client.workshop.release.set()
+        assert sorted([(await client.receive())["id"] for _ in range(20)]) == list(range(20))
+        assert client.workshop.most_active == 3
+
+
+async def test_every_request_leaves_one_log_record_with_its_id_method_and_outcome(connect):
+    with capture_logs(processors=[merge_contextvars]) as records:
+        async with connect() as client:
+            await client.call("find-me", "echo", {"text": "private"})
+            await client.call(2, "hurried")
+    first, second = [record for record in records if record["event"] == "request"]
+    assert (first["request"], first["method"], first["outcome"]) == ('"find-me"', "echo", "ok")
+    assert (second["request"], second["outcome"]) == ("2", "deadline_exceeded")
+    assert first["connection"] == "test"
+    assert "private" not in str(first)
