@@ -1,0 +1,16 @@
+"""The sample workspace that ships with the package: an agent's `MEMORY.md` and six weeks of notes.
+
+The demo indexes it and the recall benchmark asks questions about it. Owns only where it lies; it is
+read in place and never written, so whoever wants to edit the notes copies the folder first.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+__all__ = ["sample_workspace"]
+
+
+def sample_workspace() -> Path:
+    """The folder with `MEMORY.md` and `memory/`, as installed beside this module."""
+    return Path(__file__).resolve().parent / "workspace"
