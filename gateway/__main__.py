@@ -1,0 +1,19 @@
+"""`python -m gateway` and the command `memory-gateway`."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> int:
+    """Runs the command line of this process and returns its exit code."""
+    try:
+        from gateway.cli.entry import run  # noqa: PLC0415 - an interrupt may come while it is imported
+
+        return run(sys.argv[1:])
+    except KeyboardInterrupt:
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,6 @@
+"""The command line: `memory-gateway serve|index|search|get|status|health|config|demo`.
+
+`entry` is called first and lets a plain `serve` start without typer; `app` declares everything that
+can be typed; `commands/` holds one module a command; `guard` turns every way of failing into a message
+and an exit code. Data goes to standard output, everything else to standard error.
+"""

@@ -1,0 +1,67 @@
+"""Everything that can be typed, put together for typer: commands, help, completion, `--version`.
+
+Owns the list of commands. Mistakes in a command line become our own errors, so that they read and end
+like all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from gateway.cli.commands.asking import get, search
+from gateway.cli.commands.demonstrating import demo
+from gateway.cli.commands.indexing import index
+from gateway.cli.commands.inspecting import config, health, status
+from gateway.cli.commands.serving import serve
+from gateway.cli.options import PROGRAM, SERVE_OPTIONS
+from gateway.cli.shared import with_options
+from gateway.rpc.errors import InvalidParamsError
+
+app = typer.Typer(
+    help="Makes the plain-Markdown memory of an AI agent searchable.",
+    epilog=f"New here? `{PROGRAM} demo` shows it at work.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command()(with_options(serve, SERVE_OPTIONS))
+for _command in (index, search, get, status, health, config, demo):
+    app.command()(with_options(_command))
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        from gateway.version import VERSION
+
+        typer.echo(f"{PROGRAM} {VERSION}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    *,
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Show the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """Take the options that stand before a command."""
+
+
+def run_app(arguments: Sequence[str]) -> int:
+    """Runs a command line and returns its exit code. Raises InvalidParamsError for a wrong one."""
+    command = typer.main.get_command(app)
+    try:
+        code = command.main(list(arguments) or ["--help"], PROGRAM, standalone_mode=False)
+    except typer.TyperException as error:
+        context = getattr(error, "ctx", None)
+        path = context.command_path if context else PROGRAM
+        raise InvalidParamsError(
+            error.format_message(), remedy=f"`{path} --help` lists what there is."
+        ) from error
+    return int(code or 0)

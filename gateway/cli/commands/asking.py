@@ -1,0 +1,169 @@
+"""`search` and `get`: what the two tools of an agent answer, for people and scripts."""
+
+from __future__ import annotations
+
+import os
+from datetime import date, datetime
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from config.errors import ErrorKind
+from gateway.cli import output
+from gateway.cli.exit_codes import EXIT_CODES, NOT_FOUND
+from gateway.cli.options import Options
+
+if TYPE_CHECKING:
+    from config.settings import Settings
+    from gateway.tools.get import GetParams, GetResult
+    from gateway.tools.search import SearchParams, SearchResult
+
+_DAYS = ["%Y-%m-%d"]
+
+
+def search(
+    options: Options,
+    query: Annotated[
+        list[str], typer.Argument(metavar="QUERY", help="What to look for, in any words.")
+    ],
+    *,
+    max_results: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="How many passages at most.")
+    ] = None,
+    min_score: Annotated[
+        float | None, typer.Option(min=0, max=1, metavar="X", help="Leave out passages below it.")
+    ] = None,
+    source: Annotated[
+        Literal["memory", "sessions"] | None, typer.Option(help="Search only there.")
+    ] = None,
+    include: Annotated[
+        list[str] | None,
+        typer.Option(metavar="GLOB", help="Only paths that match; may be repeated."),
+    ] = None,
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option(metavar="GLOB", help="No paths that match; may be repeated."),
+    ] = None,
+    after: Annotated[
+        datetime | None,
+        typer.Option(formats=_DAYS, metavar="DAY", help="Notes of this day (2026-02-08) or later."),
+    ] = None,
+    before: Annotated[
+        datetime | None,
+        typer.Option(formats=_DAYS, metavar="DAY", help="Notes from before this day."),
+    ] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Say why each passage was found.")
+    ] = False,
+) -> int:
+    """Find the passages of memory that answer a query, best first."""
+    import anyio
+
+    from gateway.cli.loading import load
+    from gateway.memory import is_disabled
+    from gateway.tools.search import SearchParams
+
+    settings = load(options)
+    params = SearchParams(
+        query=" ".join(query),
+        max_results=max_results,
+        min_score=min_score,
+        sources=(source,) if source else None,
+        include=tuple(include or ()),
+        exclude=tuple(exclude or ()),
+        after=_day(after),
+        before=_day(before),
+        explain=explain,
+    )
+    result, files = anyio.run(_search, settings, params)
+    if options.json:
+        output.write_json(result)
+    else:
+        _show_result(result, params, settings, files)
+    if result.disabled and not is_disabled(settings):
+        return EXIT_CODES[ErrorKind.INDEX_UNAVAILABLE]
+    return os.EX_OK
+
+
+async def _search(settings: Settings, params: SearchParams) -> tuple[SearchResult, int]:
+    """The result, without citations as they repeat the place; how many files, when nothing is found."""
+    import msgspec
+
+    from gateway.memory import open_memory
+
+    bare = msgspec.structs.replace(settings, citations="off")
+    async with open_memory(bare, background=False) as memory:
+        result = await memory.search(params, None)
+        nothing = not result.results and not result.disabled
+        return result, (await memory.status()).files if nothing else 0
+
+
+def _show_result(
+    result: SearchResult, params: SearchParams, settings: Settings, files: int
+) -> None:
+    from gateway.cli.rendering.results import no_match, remarks, result_lines
+    from gateway.cli.rendering.words import short_path
+    from gateway.cli.terminal import print_lines
+
+    if result.error:
+        output.note(result.error)
+    elif not result.results:
+        print(no_match(params, files, short_path(str(settings.workspace))))
+    print_lines(result_lines(result, params.query))
+    for remark in remarks(result):
+        output.note(remark)
+
+
+def _day(moment: datetime | None) -> date | None:
+    return moment.date() if moment else None
+
+
+def get(
+    options: Options,
+    path: Annotated[
+        str, typer.Argument(metavar="PATH", help="As in a result: memory/2026-02-08.md.")
+    ],
+    first_line: Annotated[
+        int | None, typer.Option("--from", min=1, metavar="LINE", help="First line to show.")
+    ] = None,
+    lines: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="How many lines to show.")
+    ] = None,
+) -> int:
+    """Print a memory file, or some lines of it, as it is."""
+    import anyio
+
+    from gateway.cli.loading import load
+    from gateway.tools.get import GetParams
+
+    result = anyio.run(_get, load(options), GetParams(path, first_line, lines))
+    if options.json:
+        output.write_json(result)
+    else:
+        _show_text(result)
+    return _get_code(result)
+
+
+async def _get(settings: Settings, params: GetParams) -> GetResult:
+    from gateway.memory import open_memory
+
+    async with open_memory(settings, background=False) as memory:
+        return await memory.get(params)
+
+
+def _show_text(result: GetResult) -> None:
+    output.write_text(result.text)
+    if result.status == "not_found":
+        output.note(f"There is no file {result.path}.")
+    elif result.error:
+        output.note(result.error)
+    elif result.truncated:
+        output.note(f"Cut off here; --from {result.next_from} shows what follows.")
+
+
+def _get_code(result: GetResult) -> int:
+    if result.status == "ok":
+        return os.EX_OK
+    if result.status == "not_found":
+        return NOT_FOUND
+    return EXIT_CODES[result.kind or ErrorKind.INDEX_UNAVAILABLE]

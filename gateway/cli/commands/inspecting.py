@@ -1,0 +1,107 @@
+"""`status`, `health` and `config`: what there is, how it is, and why it is so."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from config.errors import MemoryGatewayError
+from gateway.cli import output
+from gateway.cli.options import Options
+
+if TYPE_CHECKING:
+    from config.settings import Settings
+    from gateway.tools.health import Health
+    from gateway.tools.status import StatusResult
+
+HEALTH_CODES = {"ok": 0, "degraded": 1, "failing": 2}
+
+
+def status(
+    options: Options,
+    index: Annotated[
+        bool, typer.Option("--index", help="Bring the index up to date first.")
+    ] = False,
+) -> int:
+    """Show what is indexed, from where, and what is wrong with it."""
+    import anyio
+
+    from gateway.cli.loading import load
+
+    result = anyio.run(_status, load(options), index)
+    if options.json:
+        output.write_json(result)
+        return os.EX_OK
+    from gateway.cli.rendering.report import status_lines
+    from gateway.cli.terminal import print_lines
+
+    print_lines(status_lines(result))
+    return os.EX_OK
+
+
+async def _status(settings: Settings, index: bool) -> StatusResult:
+    from backends.interface import SyncRequest
+    from gateway.cli.progress import sync_progress
+    from gateway.memory import open_memory
+
+    async with open_memory(settings, background=False) as memory:
+        if index:
+            with sync_progress() as progress:
+                await memory.sync(SyncRequest(reason="cli"), progress=progress)
+        return await memory.status()
+
+
+def health(options: Options) -> int:
+    """Say whether memory works; exit code 0 ok, 1 degraded, 2 failing."""
+    from gateway.tools.health import judge_health
+
+    try:
+        result = _ask_health(options)
+    except MemoryGatewayError as error:
+        result = judge_health(failure=str(error))
+    if options.json:
+        output.write_json(result)
+        return HEALTH_CODES[result.status]
+    from gateway.cli.rendering.report import health_lines
+    from gateway.cli.terminal import print_lines
+
+    print_lines(health_lines(result))
+    return HEALTH_CODES[result.status]
+
+
+def _ask_health(options: Options) -> Health:
+    import anyio
+
+    from gateway.cli.loading import load
+    from gateway.groups import ungrouped
+
+    with ungrouped():
+        return anyio.run(_health, load(options))
+
+
+async def _health(settings: Settings) -> Health:
+    from gateway.memory import open_memory
+
+    async with open_memory(settings, background=False) as memory:
+        return await memory.health()
+
+
+def config(options: Options) -> int:
+    """Show every setting with its value and where it comes from."""
+    from config.describe import describe_json, describe_rows
+    from gateway.cli.loading import load
+
+    settings = load(options)
+    if options.json:
+        output.write_json(describe_json(settings))
+        return os.EX_OK
+    from gateway.cli.rendering.report import config_lines
+    from gateway.cli.terminal import print_lines
+
+    print_lines(config_lines(describe_rows(settings)))
+    for warning in settings.warnings:
+        line = f" (line {warning.line})" if warning.line else ""
+        output.note(f"Warning: {warning.path}{line}: {warning.message}")
+    return os.EX_OK

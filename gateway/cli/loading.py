@@ -1,0 +1,31 @@
+"""From the shared options to the settings of one agent."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from config.errors import ConfigNotFoundError
+from config.load import LoadRequest, load_settings
+from config.settings import Settings
+from gateway.cli.options import Options
+
+
+def load(options: Options) -> Settings:
+    """Raises ConfigInvalidError, ConfigNotFoundError."""
+    try:
+        here = Path.cwd()
+    except FileNotFoundError:
+        raise ConfigNotFoundError(
+            "The working directory does not exist any more.", remedy="Change to another directory."
+        ) from None
+    return load_settings(
+        LoadRequest(
+            environment=os.environ,
+            cwd=here,
+            agent_id=options.agent,
+            config_path=options.config,
+            state_dir=options.state_dir,
+            workspace=options.workspace,
+        )
+    )

@@ -1,0 +1,107 @@
+"""What `status`, `health` and `config` say to people. Pure.
+
+Owns the order and the names of the rows; users know them from the chat gateway's own command.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rich.text import Text
+
+from backends.interface import SourceCount, SyncReport
+from config.describe import Row
+from gateway.cli.rendering.aligned import aligned
+from gateway.cli.rendering.sync import sync_summary
+from gateway.cli.rendering.words import counted, short_path, size
+from gateway.tools.health import Health
+from gateway.tools.status import StatusResult
+
+_SHOWN_SYNCS = 3
+_STATE_STYLES = {"ok": "bold green", "degraded": "bold yellow", "failing": "bold red"}
+
+
+def status_lines(status: StatusResult) -> Iterator[Text]:
+    yield Text(f"Memory of agent {status.agent_id}", style="bold")
+    rows = [*_about(status), *_places(status), *_details(status.details), *_events(status)]
+    yield from aligned(rows, ("cyan", ""), indent=2, widest=20)
+
+
+def health_lines(health: Health) -> Iterator[Text]:
+    yield Text(health.status, style=_STATE_STYLES[health.status])
+    for reason in health.reasons:
+        yield Text(f"  {reason}")
+
+
+def config_lines(rows: Sequence[Row]) -> list[Text]:
+    cells = [(row.path, short_path(row.value_text), row.origin_text) for row in rows]
+    return aligned([("KEY", "VALUE", "ORIGIN"), *cells], ("cyan", "", "dim"), widest=48)
+
+
+def _about(status: StatusResult) -> Iterator[tuple[str, str]]:
+    if status.disabled:
+        yield "Memory", f"off: {status.disabled}"
+        return
+    yield "Backend", status.backend or "–"
+    yield "Provider", f"{status.provider or 'none'} (requested: {status.requested_provider})"
+    yield "Model", status.model or "–"
+    yield "Sources", ", ".join(count.source for count in status.sources)
+    yield "Indexed", f"{_indexed(status.sources)} · {counted(status.chunks, 'chunk')}"
+    yield "Dirty", "yes" if status.dirty else "no"
+    if len(status.sources) > 1:
+        yield from ((f"· {one.source}", _source(one)) for one in status.sources)
+
+
+def _indexed(sources: Sequence[SourceCount]) -> str:
+    indexed = sum(one.indexed for one in sources)
+    return f"{indexed:,}/{counted(sum(one.on_disk for one in sources), 'file')}"
+
+
+def _source(one: SourceCount) -> str:
+    text = f"{_indexed([one])} · {counted(one.chunks, 'chunk')}"
+    return text + (f", {one.pending:,} pending" if one.pending else "")
+
+
+def _places(status: StatusResult) -> Iterator[tuple[str, str]]:
+    if status.database_path:
+        yield "Store", f"{short_path(status.database_path)} ({size(status.database_bytes)})"
+    yield "Workspace", short_path(status.workspace)
+    yield "Configuration", short_path(status.config_path) if status.config_path else "all defaults"
+
+
+def _details(details: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for name, value in details.items():
+        yield name.capitalize(), _plain(value)
+
+
+def _plain(value: Any) -> str:
+    match value:
+        case bool():
+            return "yes" if value else "no"
+        case None:
+            return "–"
+        case Mapping():
+            return ", ".join(f"{name} {_plain(item)}" for name, item in value.items())
+        case list() | tuple():
+            return " ".join(map(_plain, value)) or "–"
+        case _:
+            return str(value)
+
+
+def _events(status: StatusResult) -> Iterator[tuple[str, str]]:
+    if status.syncing:
+        yield "Syncing", f"{status.syncing.done:,} of {counted(status.syncing.total, 'file')}"
+    for report in status.recent_syncs[:_SHOWN_SYNCS]:
+        yield "Last sync", _sync(report)
+    if status.last_sync_error:
+        yield "Sync error", status.last_sync_error
+    for skipped in status.skipped:
+        yield "Skipped", f"{skipped.path}: {skipped.reason}"
+    yield from (("Issue", issue) for issue in status.issues)
+    yield from (("Warning", warning) for warning in status.warnings)
+
+
+def _sync(report: SyncReport) -> str:
+    error = f" Error: {report.error}" if report.error else ""
+    return f"{report.reason}: {sync_summary(report)}{error}"

@@ -1,0 +1,73 @@
+"""What a search found, for people. Pure.
+
+Owns the documented form: score and place, then the passage, then a blank line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+from rich.text import Text
+
+from gateway.cli.rendering.highlight import matched_spans
+from gateway.cli.rendering.words import counted
+from gateway.tools.search import ResultHit, SearchParams, SearchResult
+
+
+def result_lines(result: SearchResult, query: str) -> Iterator[Text]:
+    for hit in result.results:
+        yield heading(hit)
+        yield mark(hit.snippet.rstrip("\n"), query)
+        if hit.explain:
+            yield Text(f"explain: {_flat(hit.explain)}", style="dim")
+        yield Text()
+
+
+def heading(hit: ResultHit) -> Text:
+    """`0.712 memory/2026-02-08.md:14-16`."""
+    lines = f":{hit.start_line}-{hit.end_line}"
+    return Text.assemble((f"{hit.score:.3f} ", "cyan"), (hit.path, "bold"), (lines, "dim"))
+
+
+def mark(text: str, query: str) -> Text:
+    """A passage with what matches the query standing out."""
+    marked = Text(text)
+    for start, end in matched_spans(text, query):
+        marked.stylize("bold yellow", start, end)
+    return marked
+
+
+def no_match(params: SearchParams, files: int, workspace: str) -> str:
+    """That nothing was found, and in what."""
+    if not files:
+        return f"No matches. Nothing is indexed: is {workspace} the right workspace?"
+    filtered = params.include or params.exclude or params.after or params.before or params.sources
+    limits = ", within the given limits" if filtered else ""
+    return f"No matches. Searched {counted(files, 'file')} in {workspace}{limits}."
+
+
+def remarks(result: SearchResult) -> Iterator[str]:
+    """What a reader of the results should know about them."""
+    if result.warning:
+        yield f"Note: {result.warning}"
+    if result.fallback:
+        yield f"Note: answered without {result.fallback.origin}: {result.fallback.reason}"
+    if result.stale:
+        files = counted(result.stale.files, "file")
+        yield (
+            f"Note: {files} not up to date in this answer: {result.stale.reason}. "
+            "`memory-gateway index` brings the index up to date."
+        )
+    if result.timings and any(hit.explain for hit in result.results):
+        yield f"Time (ms): {_flat(result.timings)}"
+
+
+def _flat(values: Mapping[str, Any]) -> str:
+    """`score 0.71, terms {"tea":2}`."""
+    return ", ".join(f"{name} {_plain(value)}" for name, value in values.items())
+
+
+def _plain(value: Any) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

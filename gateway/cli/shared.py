@@ -1,0 +1,52 @@
+"""Gives every command the shared options without every command repeating them.
+
+Owns how typer sees a command: its own parameters first, then the shared ones, which reach it as one
+`Options`. Also what holds around every command: logs are set up, failures become exit codes.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from gateway.cli.guard import guarded
+from gateway.cli.options import SHARED_OPTIONS, LogLevel, Options, SharedOption
+
+_TYPES: dict[str, Any] = {"json": bool, "log_level": LogLevel | None}
+
+
+def with_options(
+    command: Callable[..., int], shared: Sequence[SharedOption] = SHARED_OPTIONS
+) -> Callable[..., int]:
+    """The command as typer wants it. Its first parameter takes the `Options`."""
+    own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
+    fields = [option.field for option in shared]
+
+    def run(**values: Any) -> int:
+        options = Options(**{field: values.pop(field) for field in fields})
+        return guarded(lambda: _run_logged(command, options, values), options)
+
+    run.__name__, run.__doc__ = command.__name__, command.__doc__
+    run.__signature__ = inspect.Signature([*own, *map(_parameter, shared)])  # type: ignore[attr-defined]
+    return run
+
+
+def _run_logged(command: Callable[..., int], options: Options, values: dict[str, Any]) -> int:
+    from gateway.logs import configure_logs
+
+    configure_logs(options.log_level or "warning")
+    return command(options, **values)
+
+
+def _parameter(option: SharedOption) -> inspect.Parameter:
+    declared = typer.Option(option.flag, metavar=option.metavar, help=option.help)
+    kind = _TYPES.get(option.field, str | None)
+    return inspect.Parameter(
+        option.field,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=False if kind is bool else None,
+        annotation=Annotated[kind, declared],
+    )

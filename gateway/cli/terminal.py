@@ -1,0 +1,37 @@
+"""Rich consoles for both streams. Imported only where people read.
+
+Owns when there is colour: NO_COLOR means no escape sequence at all, bold and dim included. Data is
+never read as markup, never wrapped and never cut.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+from rich.console import Console
+from rich.text import Text
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Leave it to the guard, where rich would end the process at once."""
+        raise BrokenPipeError
+
+
+def console(*, stderr: bool = False) -> Console:
+    return _Console(
+        stderr=stderr,
+        color_system=None if os.environ.get("NO_COLOR") else "auto",
+        markup=False,
+        emoji=False,
+        highlight=False,
+        soft_wrap=not stderr,
+    )
+
+
+def print_lines(lines: Iterable[Text]) -> None:
+    """Lines for people on standard output."""
+    out = console()
+    for line in lines:
+        out.print(line)

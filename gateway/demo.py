@@ -1,0 +1,164 @@
+"""A conversation with a real gateway about the sample workspace: the demo.
+
+Owns the questions, the files they must find, and the order of what happens. The gateway is a child
+process that works on a copy and has a home of its own, so nothing of the user's is read and nothing is
+left behind. How it looks is the command line's business: what happens is told as events.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import anyio.to_thread
+import msgspec
+
+from gateway.client import Client, spawn_gateway
+from gateway.sample import sample_workspace
+
+_INHERITED: Final = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "PYTHONPATH", "TMPDIR", "TZ")
+"""All that the gateway gets of our environment: no configuration, no API keys."""
+_ANSWERS: Final = 3
+
+
+class Question(NamedTuple):
+    language: str
+    query: str
+    expected: str
+    """The file that must be among the answers."""
+
+
+QUESTIONS: Final = (
+    Question("English", "When do the singers warm up before the concert?", "memory/2026-02-05.md"),
+    Question("Chinese", "林先生的肉桂现在一公斤卖多少钱？", "memory/2026-01-28.md"),
+    Question("Japanese", "佐藤さんとの待ち合わせはどの駅？", "memory/2026-02-04.md"),
+    Question("Russian", "Какой номер заявки на экзамен?", "memory/2026-02-10.md"),
+    Question("an identifier", "a828e60", "memory/2026-01-17.md"),
+)
+NOTE: Final = "- The spare key of the greenhouse now hangs behind the rain barrel.\n"
+NOTE_QUERY: Final = "Where is the spare key of the greenhouse?"
+
+
+class Exchange(msgspec.Struct, frozen=True):
+    """One request and its reply."""
+
+    method: str
+    params: Mapping[str, Any]
+    result: Mapping[str, Any]
+    ms: float
+
+
+class Started(msgspec.Struct, frozen=True):
+    exchange: Exchange
+    ms: float
+    """From starting the process to its first reply."""
+
+
+class Progressed(msgspec.Struct, frozen=True):
+    done: int
+    total: int
+
+
+class Indexed(msgspec.Struct, frozen=True):
+    exchange: Exchange
+
+
+class Answered(msgspec.Struct, frozen=True):
+    exchange: Exchange
+    question: Question
+
+    @property
+    def found(self) -> bool:
+        hits: list[dict[str, Any]] = self.exchange.result["results"]
+        return any(hit["path"] == self.question.expected for hit in hits)
+
+
+class Wrote(msgspec.Struct, frozen=True):
+    path: str
+    text: str
+
+
+class Finished(msgspec.Struct, frozen=True):
+    exchange: Exchange
+    """The status."""
+    search_ms: tuple[float, ...]
+
+
+Event = Started | Progressed | Indexed | Answered | Wrote | Finished
+Tell = Callable[[Event], None]
+
+
+async def run_demo(tell: Tell, log_level: str | None = None) -> bool:
+    """Runs the demo; True when every question found its file. Raises what the client raises.
+
+    With a log level the gateway's log goes to standard error.
+    """
+    with tempfile.TemporaryDirectory(prefix="memory-gateway-demo-") as name:
+        place = Path(name)
+        workspace = place / "workspace"
+        await anyio.to_thread.run_sync(_copy, sample_workspace(), workspace)
+
+        def notified(method: str, params: Any) -> None:
+            if method == "notifications/progress":
+                tell(Progressed(params["done"], params["total"]))
+
+        started = time.perf_counter()
+        logging = ["--log-level", log_level] if log_level else []
+        async with spawn_gateway(
+            ["--workspace", str(workspace), "--state-dir", str(place / "state"), *logging],
+            environment=_environment(place / "home"),
+            notified=notified,
+            share_stderr=bool(log_level),
+        ) as client:
+            hello = await _ask(client, "initialize", {"client": "demo"})
+            tell(Started(hello, (time.perf_counter() - started) * 1000))
+            return await _converse(client, workspace, tell)
+
+
+async def _converse(client: Client, workspace: Path, tell: Tell) -> bool:
+    tell(Indexed(await _ask(client, "sync", {"reason": "demo", "force": True})))
+    answers = [await _question(client, question, tell) for question in QUESTIONS]
+    path = f"memory/{datetime.now(UTC).astimezone():%Y-%m-%d}.md"
+    await anyio.to_thread.run_sync(_append, workspace / path, NOTE)
+    tell(Wrote(path, NOTE))
+    just_written = Question("what was just written", NOTE_QUERY, path)
+    answers.append(await _question(client, just_written, tell))
+    times = tuple(answer.exchange.ms for answer in answers)
+    tell(Finished(await _ask(client, "status", {}), times))
+    return all(answer.found for answer in answers)
+
+
+async def _question(client: Client, question: Question, tell: Tell) -> Answered:
+    params = {"query": question.query, "maxResults": _ANSWERS}
+    answer = Answered(await _ask(client, "memory_search", params), question)
+    tell(answer)
+    return answer
+
+
+async def _ask(client: Client, method: str, params: Mapping[str, Any]) -> Exchange:
+    started = time.perf_counter()
+    result = await client.call(method, params)
+    return Exchange(method, params, result, round((time.perf_counter() - started) * 1000, 1))
+
+
+def _environment(home: Path) -> dict[str, str]:
+    inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+    return inherited | {"HOME": str(home)}
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Contents only: what is installed may be read-only, and the copy is written to."""
+    for file in source.rglob("*.md"):
+        copied = target / file.relative_to(source)
+        copied.parent.mkdir(parents=True, exist_ok=True)
+        copied.write_bytes(file.read_bytes())
+
+
+def _append(file: Path, text: str) -> None:
+    with file.open("a", encoding="utf-8") as log:
+        log.write(text)

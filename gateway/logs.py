@@ -1,0 +1,39 @@
+"""Logs on standard error: JSON lines for machines, colours for a terminal. Standard output is the
+protocol's.
+
+Owns the set-up of structlog. Memory text and secrets are never logged; see the callers.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from typing import Final
+
+import structlog
+
+LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+
+
+def configure_logs(level: str = "info") -> None:
+    """Call once, before the first record."""
+    terminal = sys.stderr is not None and sys.stderr.isatty()
+    renderer: structlog.types.Processor = (
+        structlog.dev.ConsoleRenderer(colors="NO_COLOR" not in os.environ)
+        if terminal
+        else structlog.processors.JSONRenderer(ensure_ascii=False)
+    )
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
+        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+        cache_logger_on_first_use=False,
+    )
+    logging.basicConfig(level=logging.WARNING, stream=sys.stderr)

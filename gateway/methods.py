@@ -1,0 +1,107 @@
+"""Every method of the pipe, bound to one agent's memory.
+
+Owns the method table: names, parameter types, handlers. Each handler is a few lines; the work is in
+`gateway.memory` and the shapes are in `gateway.tools`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+import msgspec
+
+from backends.interface import SyncProgress, SyncRequest
+from gateway.memory import Memory
+from gateway.rpc.context import RequestContext
+from gateway.rpc.methods import Method, MethodRegistry, NoParams
+from gateway.tools.get import GetParams, GetResult
+from gateway.tools.health import Health
+from gateway.tools.search import SearchParams, SearchResult
+from gateway.tools.status import StatusResult
+from gateway.version import PROTOCOL, VERSION
+
+
+class InitializeParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    client: str | dict[str, Any] | None = None
+    session_key: str | None = None
+    protocol_version: str | None = None
+
+
+class SyncParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    force: bool = False
+    reason: str = "manual"
+    wait: bool = True
+
+
+class StatusParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    deep: bool = False
+
+
+def build_registry(memory: Memory, shutdown: anyio.Event) -> MethodRegistry:
+    """The methods of one process. `shutdown` is set by the method of that name."""
+
+    async def initialize(params: InitializeParams, context: RequestContext) -> dict[str, Any]:
+        session = context.session
+        session.session_key = params.session_key or session.session_key
+        session.client = _client_name(params.client) or session.client
+        session.protocol = params.protocol_version
+        return {
+            "name": "memory-gateway",
+            "version": VERSION,
+            "protocol": PROTOCOL,
+            "agentId": memory.settings.agent_id,
+            "capabilities": {
+                "methods": [method.name for method in methods],
+                "batch": True,
+                "cancel": True,
+                "progress": True,
+            },
+        }
+
+    async def memory_search(params: SearchParams, context: RequestContext) -> SearchResult:
+        return await memory.search(params, context.session.session_key)
+
+    async def memory_get(params: GetParams, _context: RequestContext) -> GetResult:
+        return await memory.get(params)
+
+    async def sync(params: SyncParams, context: RequestContext) -> object:
+        if not params.wait:
+            memory.sync_later(params.reason)
+            return {"scheduled": True}
+
+        def progress(state: SyncProgress) -> None:
+            context.notify(
+                "notifications/progress",
+                {"requestId": context.request_id, **msgspec.to_builtins(state)},
+            )
+
+        report = await memory.sync(
+            SyncRequest(reason=params.reason, force=params.force), progress=progress
+        )
+        return report if report is not None else {"disabled": True}
+
+    async def status(_params: StatusParams, _context: RequestContext) -> StatusResult:
+        return await memory.status()
+
+    async def health(_params: NoParams, _context: RequestContext) -> Health:
+        return await memory.health()
+
+    async def stop(_params: NoParams, _context: RequestContext) -> dict[str, bool]:
+        shutdown.set()
+        return {"stopping": True}
+
+    methods: list[Method[Any]] = [
+        Method("initialize", InitializeParams, initialize),
+        Method("memory_search", SearchParams, memory_search),
+        Method("memory_get", GetParams, memory_get),
+        Method("sync", SyncParams, sync, accepts_notification=True),
+        Method("status", StatusParams, status),
+        Method("health", NoParams, health),
+        Method("shutdown", NoParams, stop, accepts_notification=True),
+    ]
+    return MethodRegistry(methods)
+
+
+def _client_name(client: str | dict[str, Any] | None) -> str | None:
+    return str(client.get("name", "")) if isinstance(client, dict) else client

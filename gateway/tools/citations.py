@@ -1,0 +1,30 @@
+"""Where a passage stands, as a reference that a person can follow.
+
+Owns the documented form of a citation and when it is shown. Conversations are told apart by their
+session key (`gateway.sessions`).
+"""
+
+from __future__ import annotations
+
+from backends.interface import Hit
+from config.settings import CitationsMode
+from gateway.sessions import chat_type_of
+
+
+def shows_citations(mode: CitationsMode, session_key: str | None) -> bool:
+    """`auto` shows them in direct chats only; without a session key nobody else is listening."""
+    if mode == "auto":
+        return session_key is None or chat_type_of(session_key) == "direct"
+    return mode == "on"
+
+
+def citation_of(hit: Hit) -> str:
+    """`path#L12` or `path#L12-L30`."""
+    if hit.start_line == hit.end_line:
+        return f"{hit.path}#L{hit.start_line}"
+    return f"{hit.path}#L{hit.start_line}-L{hit.end_line}"
+
+
+def with_footer(snippet: str, citation: str) -> str:
+    """The snippet with its source below it, as documented."""
+    return f"{snippet.strip()}\n\nSource: {citation}"

@@ -1,0 +1,142 @@
+"""`memory_search`: parameters, limits, and the result as the contract has it.
+
+Owns the wire shape of a search (the documented one and what we add to it). The work is the backend's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from backends.interface import Fallback, Hit, Mode, Outcome, SearchAnswer, SearchRequest, Stale
+from config.settings import CitationsMode, Source
+from gateway.rpc.errors import InvalidParamsError
+from gateway.tools.citations import citation_of, shows_citations, with_footer
+
+MAX_RESULTS = 200
+"""More than anybody reads; keeps one answer below a few hundred kilobytes."""
+
+
+class SearchParams(
+    msgspec.Struct, frozen=True, kw_only=False, forbid_unknown_fields=True, rename="camel"
+):
+    """Parameters of `memory_search`. Dates are days (`2026-02-08`)."""
+
+    query: str
+    max_results: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    min_score: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
+    session_key: str | None = None
+    sources: tuple[Source, ...] | None = None
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    after: date | None = None
+    before: date | None = None
+    explain: bool = False
+
+
+class ResultHit(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    path: str
+    start_line: int
+    end_line: int
+    score: float
+    snippet: str
+    source: Source
+    citation: str | None = None
+    vector_score: float | None = None
+    text_score: float | None = None
+    explain: Mapping[str, Any] | None = None
+
+
+class SearchResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    results: tuple[ResultHit, ...]
+    outcome: Outcome
+    provider: str | None = None
+    model: str | None = None
+    fallback: Fallback | None = None
+    citations: CitationsMode | None = None
+    backend: Literal["builtin", "qmd"] | None = None
+    mode: Mode | None = None
+    stale: Stale | None = None
+    warning: str | None = None
+    timings: Mapping[str, float] | None = None
+    disabled: bool = False
+    error: str | None = None
+
+
+def read_request(params: SearchParams) -> SearchRequest:
+    """The backend's request. Raises InvalidParamsError for what the types cannot express."""
+    if not params.query.strip():
+        raise InvalidParamsError(
+            "query is blank.", remedy="Say in a few words what to look for in memory."
+        )
+    if params.after and params.before and params.after >= params.before:
+        raise InvalidParamsError(
+            f"after ({params.after}) is not before before ({params.before}).",
+            remedy="after is the first day, before the first day that is too late.",
+        )
+    return SearchRequest(
+        query=params.query,
+        max_results=min(params.max_results, MAX_RESULTS) if params.max_results else None,
+        min_score=params.min_score,
+        sources=params.sources,
+        include=params.include,
+        exclude=params.exclude,
+        after=params.after,
+        before=params.before,
+        explain=params.explain,
+    )
+
+
+def write_result(
+    answer: SearchAnswer, citations: CitationsMode, session_key: str | None
+) -> SearchResult:
+    """The answer in its wire shape, with citations where they are due."""
+    cited = shows_citations(citations, session_key)
+    return SearchResult(
+        results=tuple(_result_hit(hit, cited=cited) for hit in answer.hits),
+        outcome=answer.outcome,
+        provider=answer.provider,
+        model=answer.model,
+        fallback=answer.fallback,
+        citations=citations,
+        backend=answer.backend,
+        mode=answer.mode,
+        stale=answer.stale,
+        warning=answer.warning,
+        timings=answer.timings_ms or None,
+    )
+
+
+def disabled_result(error: str) -> SearchResult:
+    """What a search answers while memory is switched off; `error` names the cause and the fix."""
+    return SearchResult(results=(), outcome="disabled", disabled=True, error=error)
+
+
+def _result_hit(hit: Hit, *, cited: bool) -> ResultHit:
+    citation = citation_of(hit) if cited else None
+    snippet = escape_controls(hit.snippet)
+    return ResultHit(
+        path=hit.path,
+        start_line=hit.start_line,
+        end_line=hit.end_line,
+        score=hit.score,
+        snippet=with_footer(snippet, citation) if citation else snippet,
+        source=hit.source,
+        citation=citation,
+        vector_score=hit.vector_score,
+        text_score=hit.text_score,
+        explain=hit.explain,
+    )
+
+
+_CONTROLS = {
+    code: f"\\x{code:02x}" for code in (*range(32), *range(0x7F, 0xA0)) if code not in {9, 10}
+}
+
+
+def escape_controls(text: str) -> str:
+    """Memory is untrusted text: an escape sequence in a note must not reach a terminal as one."""
+    return text.translate(_CONTROLS)

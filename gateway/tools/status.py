@@ -1,0 +1,90 @@
+"""`status`: everything about one agent's memory, from one snapshot.
+
+Owns the wire shape. Counting is the backend's business.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from backends.interface import BackendStatus, SkippedFile, SourceCount, SyncProgress, SyncReport
+from config.settings import Settings
+from gateway.version import VERSION
+
+_SHOWN_SKIPPED = 50
+
+
+class StatusResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    agent_id: str
+    version: str
+    pid: int
+    enabled: bool
+    workspace: str
+    config_path: str | None
+    disabled: str | None = None
+    """Why memory is off, when it is."""
+    backend: str | None = None
+    provider: str | None = None
+    model: str | None = None
+    requested_provider: str | None = None
+    citations: str | None = None
+    files: int = 0
+    chunks: int = 0
+    dirty: bool = False
+    sources: tuple[SourceCount, ...] = ()
+    skipped: tuple[SkippedFile, ...] = ()
+    syncing: SyncProgress | None = None
+    recent_syncs: tuple[SyncReport, ...] = ()
+    last_sync_error: str | None = None
+    database_path: str | None = None
+    database_bytes: int = 0
+    issues: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    """About the configuration."""
+    details: Mapping[str, Any] = msgspec.field(default_factory=dict)
+
+
+def write_status(
+    settings: Settings,
+    backend: BackendStatus | None,
+    *,
+    disabled: str | None = None,
+    sync_error: str | None = None,
+) -> StatusResult:
+    off = StatusResult(
+        agent_id=settings.agent_id,
+        version=VERSION,
+        pid=os.getpid(),
+        enabled=False,
+        workspace=str(settings.workspace),
+        config_path=str(settings.config_path) if settings.config_path else None,
+        disabled=disabled,
+        warnings=tuple(f"{one.path}: {one.message}" for one in settings.warnings),
+    )
+    if backend is None:
+        return off
+    return msgspec.structs.replace(
+        off,
+        enabled=True,
+        backend=backend.backend,
+        provider=backend.provider,
+        model=backend.model,
+        requested_provider=settings.search.provider,
+        citations=settings.citations,
+        files=sum(one.indexed for one in backend.sources),
+        chunks=sum(one.chunks for one in backend.sources),
+        dirty=backend.dirty,
+        sources=backend.sources,
+        skipped=backend.skipped[:_SHOWN_SKIPPED],
+        syncing=backend.syncing,
+        recent_syncs=backend.recent_syncs,
+        last_sync_error=sync_error,
+        database_path=backend.database_path,
+        database_bytes=backend.database_bytes,
+        issues=backend.issues,
+        details=backend.details,
+    )

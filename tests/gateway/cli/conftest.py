@@ -1,0 +1,73 @@
+"""The command line called in this process, on a small workspace in a home of its own."""
+
+from __future__ import annotations
+
+import json
+from typing import NamedTuple
+
+import pytest
+import structlog
+
+from gateway.cli.entry import run
+
+NOTES = {
+    "MEMORY.md": "# Memory\n\n- The boiler is serviced by Hartmann, every October.\n",
+    "memory/2026-02-01.md": (
+        "# 2026-02-01\n\n- The greenhouse sensor reported minus four degrees.\n"
+        "- Ordered a new membrane for the heating pump.\n"
+    ),
+    "memory/2026-02-02.md": "# 2026-02-02\n\n- 今天和供应商谈了茶叶的价格。\n",
+    "memory/projects/server.md": "# Server move\n\n- Commit `a828e60` fixes the scanner.\n",
+}
+
+
+class Done(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+class CommandLine:
+    def __init__(self, home, capfd):
+        self.home = home
+        self.state = home / ".openclaw"
+        self.config = self.state / "openclaw.json"
+        self.workspace = self.state / "workspace"
+        self._capfd = capfd
+        for path, text in NOTES.items():
+            self.write(path, text)
+
+    def __call__(self, *arguments):
+        """What a command line printed, and its exit code."""
+        self._capfd.readouterr()
+        code = run(arguments)
+        return Done(code, *self._capfd.readouterr())
+
+    def json(self, *arguments, code=0):
+        """What a command prints with `--json`: one document, and nothing else anywhere."""
+        done = self(*arguments, "--json")
+        assert (done.code, done.err) == (code, "")
+        return json.loads(done.out)
+
+    def configure(self, content):
+        self.config.write_text(json.dumps(content), encoding="utf-8")
+
+    def write(self, path, text):
+        file = self.workspace / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+
+
+@pytest.fixture
+def cli(tmp_path, capfd, monkeypatch):
+    for name in ("OPENCLAW_CONFIG_PATH", "OPENCLAW_STATE_DIR", "OPENCLAW_HOME", "OPENCLAW_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    yield CommandLine(tmp_path, capfd)
+    structlog.reset_defaults()  # the logs must not go on writing to what captured them
+
+
+@pytest.fixture
+def indexed(cli):
+    assert cli("index").code == 0
+    return cli

@@ -1,0 +1,43 @@
+"""Columns begin below each other, whatever script their cells are written in."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from gateway.cli.rendering.aligned import aligned
+
+CELL = st.text(st.characters(blacklist_categories=("C", "Z")), min_size=1, max_size=12)
+
+
+def plain(rows, **options):
+    return [line.plain for line in aligned(rows, [""] * len(rows[0]), **options)]
+
+
+def test_columns_begin_below_each_other():
+    rows = [("Store", "a"), ("Workspace", "b")]
+    assert plain(rows) == ["Store      a", "Workspace  b"]
+
+
+def test_characters_that_are_two_columns_wide_are_counted_as_two():
+    assert plain([("茶", "a"), ("tea", "b")]) == ["茶   a", "tea  b"]
+
+
+def test_a_cell_that_is_too_wide_is_not_cut_and_does_not_widen_the_others():
+    rows = [("x" * 30, "a"), ("y", "b")]
+    assert plain(rows, widest=10) == ["x" * 30 + "  a", "y  b"]
+
+
+def test_no_line_ends_in_blanks():
+    assert plain([("a", ""), ("b", "c")], indent=2) == ["  a", "  b  c"]
+
+
+@settings(derandomize=True, max_examples=100, deadline=None)
+@given(st.lists(st.tuples(CELL, CELL), min_size=1, max_size=6))
+def test_the_second_column_begins_at_the_same_place_in_every_line(rows):
+    starts = {
+        cell_len(line) - cell_len(second)
+        for line, (_, second) in zip(plain(rows), rows, strict=True)
+    }
+    assert starts == {max(cell_len(first) for first, _ in rows) + 2}

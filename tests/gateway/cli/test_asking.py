@@ -1,0 +1,102 @@
+"""`search` and `get`: what is shown, what is said beside it, and how it ends."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+
+def test_search_shows_score_place_and_passage(indexed):
+    done = indexed("search", "heating pump membrane")
+    assert (done.code, done.err) == (0, "")
+    first, passage = done.out.split("\n", 1)
+    assert re.fullmatch(r"[01]\.\d{3} memory/2026-02-01\.md:\d+-\d+", first)
+    assert "- Ordered a new membrane for the heating pump.\n" in passage
+    assert "Source:" not in passage
+
+
+def test_search_without_an_index_finds_what_is_on_the_disk(cli):
+    assert cli.json("search", "boiler")["results"][0]["path"] == "MEMORY.md"
+
+
+def test_the_words_of_a_query_need_no_quotes(indexed):
+    done = indexed("search", "heating", "pump", "membrane")
+    assert "memory/2026-02-01.md" in done.out.split("\n")[0]
+
+
+def test_search_as_json_is_the_whole_result(indexed):
+    result = indexed.json("search", "茶叶价格", "--explain", "--max-results", "1")
+    (hit,) = result["results"]
+    assert hit["path"] == "memory/2026-02-02.md"
+    assert "茶叶的价格" in hit["snippet"]
+    assert "explain" in hit
+    assert (result["outcome"], result["backend"], result["mode"]) == ("ok", "builtin", "keyword")
+
+
+def test_search_explains_itself_to_people_too(indexed):
+    done = indexed("search", "boiler", "--explain")
+    assert "\nexplain: " in done.out
+    assert done.err.startswith("Time (ms): ")
+
+
+def test_no_hit_says_what_was_searched_and_is_no_failure(indexed):
+    done = indexed("search", "xylophone")
+    assert (done.code, done.err) == (0, "")
+    assert done.out == "No matches. Searched 4 files in ~/.openclaw/workspace.\n"
+    assert indexed.json("search", "xylophone")["outcome"] == "empty"
+
+
+def test_a_search_in_an_empty_workspace_doubts_the_workspace(cli):
+    done = cli("search", "tea", "--workspace", str(cli.home / "elsewhere"))
+    assert done.out == "No matches. Nothing is indexed: is ~/elsewhere the right workspace?\n"
+
+
+@pytest.mark.parametrize(
+    ("limits", "found"),
+    [
+        (["--include", "memory/projects/*"], {"memory/projects/server.md"}),
+        (["--exclude", "memory/2026-02-01.md"], {"memory/projects/server.md"}),
+        (["--after", "2026-02-01", "--before", "2026-02-02"], {"memory/2026-02-01.md"}),
+        (["--source", "sessions"], set()),
+        (["--min-score", "1"], set()),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_limits_of_a_search_are_kept(indexed, limits, found):
+    result = indexed.json("search", "a828e60 greenhouse sensor", *limits)
+    assert {hit["path"] for hit in result["results"]} == found
+
+
+def test_a_note_can_send_no_escape_sequence_and_is_never_markup(cli):
+    cli.write("memory/evil.md", "The kestrel \x1b]0;owned\x07 flew [red]away[/red].\n")
+    shown = cli("search", "kestrel").out
+    assert "The kestrel \\x1b]0;owned\\x07 flew [red]away[/red]." in shown
+    assert "\x1b" not in shown
+
+
+def test_get_prints_the_file_as_it_is(cli):
+    text = "# Tea\n\n\t[b]茶[/b] :tea: \x1b[1m\n"
+    cli.write("memory/tea.md", text)
+    done = cli("get", "memory/tea.md")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.rstrip("\n") == text.rstrip("\n")
+
+
+def test_get_prints_some_lines(cli):
+    done = cli("get", "memory/2026-02-01.md", "--from", "3", "--lines", "1")
+    assert done.out.rstrip("\n") == "- The greenhouse sensor reported minus four degrees."
+
+
+def test_get_of_a_missing_file_says_so_with_66(cli):
+    done = cli("get", "memory/2027-01-01.md")
+    assert done == (66, "", "There is no file memory/2027-01-01.md.\n")
+    assert cli.json("get", "memory/2027-01-01.md", code=66)["status"] == "not_found"
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "../openclaw.json", "memory/notes.txt"])
+def test_get_of_anything_but_memory_is_refused_with_77(cli, path):
+    done = cli("get", path)
+    assert (done.code, done.out) == (77, "")
+    assert "not allowed" in done.err
+    assert cli.json("get", path, code=77)["kind"] == "path_not_allowed"

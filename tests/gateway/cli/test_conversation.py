@@ -1,0 +1,40 @@
+"""The demo as people see it."""
+
+from __future__ import annotations
+
+from gateway.cli.rendering.conversation import event_lines, telling_lines
+from gateway.demo import Answered, Exchange, Question
+
+
+def test_the_lines_that_match_most_are_shown_in_their_order():
+    snippet = "# Tea\n\nwater\ngreen tea\ngreen tea from the green hills\nblack tea\n"
+    assert telling_lines(snippet, "green tea hills") == [
+        "# Tea",
+        "green tea",
+        "green tea from the green hills",
+    ]
+
+
+def test_a_repeated_word_counts_once():
+    assert telling_lines("a tea tea tea tea\nblack tea\nold tea\nnew tea", "black tea")[1] == (
+        "black tea"
+    )
+
+
+def answered(path):
+    hit = {"path": path, "startLine": 3, "endLine": 4, "score": 0.5, "snippet": "green tea"}
+    exchange = Exchange("memory_search", {}, {"results": [hit]}, 1.25)
+    return Answered(exchange, Question("English", "tea?", "memory/tea.md"))
+
+
+def test_an_answer_shows_question_place_score_and_lines():
+    assert [line.plain for line in event_lines(answered("memory/tea.md"))] == [
+        "\n? tea?  (English; 1.2 ms; found)",
+        "  0.500 memory/tea.md#L3-L4",
+        "    green tea",
+    ]
+
+
+def test_an_answer_without_the_expected_file_is_called_out():
+    assert not answered("memory/other.md").found
+    assert "NOT FOUND" in next(iter(event_lines(answered("memory/other.md")))).plain

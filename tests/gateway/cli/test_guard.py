@@ -1,0 +1,83 @@
+"""Every way of failing becomes a message with a remedy and an exit code."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from backends.errors import IndexUnavailableError
+from config.errors import MemoryGatewayError
+from gateway.cli.guard import guarded
+from gateway.cli.options import Options
+
+QUIET, JSON, DEBUG = Options(), Options(json=True), Options(log_level="debug")
+
+
+def raising(error):
+    def command():
+        raise error
+
+    return command
+
+
+def test_a_command_that_succeeds_gives_its_own_code(capsys):
+    assert guarded(lambda: 3, QUIET) == 3
+    assert capsys.readouterr() == ("", "")
+
+
+def test_an_error_is_told_with_its_remedy_on_standard_error(capsys):
+    error = IndexUnavailableError("The disk is full.", remedy="Free some space.")
+    assert guarded(raising(error), QUIET) == 69
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err == "memory-gateway: The disk is full.\n  Free some space.\n"
+
+
+def test_with_json_the_error_is_one_document_on_standard_output(capfd):
+    error = IndexUnavailableError("The disk is full.", remedy="Free some space.")
+    assert guarded(raising(error), JSON) == 69
+    out, err = capfd.readouterr()
+    assert json.loads(out) == {
+        "error": {
+            "kind": "index_unavailable",
+            "message": "The disk is full.",
+            "remedy": "Free some space.",
+        }
+    }
+    assert err == ""
+
+
+def test_an_error_inside_of_exception_groups_is_the_one_that_is_told(capsys):
+    group = ExceptionGroup("tasks", [ExceptionGroup("more", [MemoryGatewayError("Lost.")])])
+    assert guarded(raising(group), QUIET) == 70
+    assert capsys.readouterr().err == "memory-gateway: Lost.\n"
+
+
+def test_a_fault_of_ours_is_an_apology_without_a_traceback(capsys):
+    assert guarded(raising(KeyError("chunk")), QUIET) == 70
+    err = capsys.readouterr().err
+    assert "Sorry" in err
+    assert "KeyError: 'chunk'" in err
+    assert "--log-level debug" in err
+    assert "Traceback" not in err
+
+
+def test_a_fault_of_ours_shows_its_traceback_when_debugging(capsys):
+    assert guarded(raising(KeyError("chunk")), DEBUG) == 70
+    assert "Traceback (most recent call last)" in capsys.readouterr().err
+
+
+def test_a_fault_of_ours_is_json_too_when_json_is_asked_for(capfd):
+    assert guarded(raising(KeyError("chunk")), JSON) == 70
+    assert json.loads(capfd.readouterr().out)["error"]["kind"] == "internal"
+
+
+def test_an_interrupt_ends_quietly_with_130(capsys):
+    assert guarded(raising(KeyboardInterrupt()), QUIET) == 130
+    assert capsys.readouterr() == ("", "")
+
+
+def test_what_asks_to_leave_the_process_leaves_it():
+    with pytest.raises(SystemExit):
+        guarded(raising(SystemExit(5)), QUIET)

@@ -1,0 +1,42 @@
+"""Help is complete and fits a terminal of 80 columns."""
+
+from __future__ import annotations
+
+import pytest
+import typer
+
+from gateway.cli.app import app, run_app
+
+ROOT = typer.main.get_command(app)
+COMMANDS = ["serve", "index", "search", "get", "status", "health", "config", "demo"]
+
+
+def test_these_are_the_commands():
+    assert list(ROOT.commands) == COMMANDS
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_and_every_option_says_what_it_does(name):
+    command = ROOT.commands[name]
+    assert command.help
+    assert [parameter.name for parameter in command.params if not parameter.help] == []
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name != "serve"])
+def test_every_command_but_serve_takes_the_shared_options(name):
+    flags = {flag for parameter in ROOT.commands[name].params for flag in parameter.opts}
+    assert flags >= {"--agent", "--workspace", "--state-dir", "--config", "--json", "--log-level"}
+
+
+@pytest.mark.parametrize("name", ["", *COMMANDS])
+def test_help_fits_80_columns(name, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run_app([*name.split(), "--help"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("Usage: memory-gateway")
+    assert [line for line in lines if len(line) > 80] == []
+
+
+def test_no_command_at_all_shows_the_help(capsys):
+    assert run_app([]) == 0
+    assert "Commands:" in capsys.readouterr().out

@@ -1,0 +1,68 @@
+"""What a mistake of the user is answered with: cause, place and remedy, and a code of sysexits."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["serch", "x"], "Did you mean 'search'"),
+        (["search"], "QUERY"),
+        (["search", "x", "--max-result", "2"], "--max-results"),
+        (["search", "x", "--max-results", "0"], "--max-results"),
+        (["search", "x", "--max-results", "many"], "--max-results"),
+        (["search", "x", "--min-score", "7"], "--min-score"),
+        (["search", "x", "--after", "yesterday"], "--after"),
+        (["search", "x", "--after", "2026-02-02", "--before", "2026-02-01"], "after"),
+        (["search", "x", "--source", "diary"], "--source"),
+        (["search", " "], "query is blank"),
+        (["get", " "], "path is blank"),
+        (["get", "MEMORY.md", "--lines", "0"], "--lines"),
+        (["index", "extra"], "extra"),
+        (["serve", "--port", "80"], "--port"),
+        (["status", "--log-level", "loud"], "--log-level"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_wrong_command_line_is_a_usage_error_that_names_the_mistake(cli, arguments, named):
+    done = cli(*arguments)
+    assert (done.code, done.out) == (64, "")
+    assert named in done.err
+    assert "Traceback" not in done.err
+
+
+def test_a_wrong_command_line_with_json_is_a_json_error(cli):
+    error = cli.json("search", "--nonsense", code=64)["error"]
+    assert error["kind"] == "invalid_params"
+    assert "--nonsense" in error["message"]
+    assert "memory-gateway search --help" in error["remedy"]
+
+
+def test_a_configuration_that_is_not_there_is_named_with_78(cli):
+    done = cli("status", "--config", "nowhere.json")
+    assert (done.code, done.out) == (78, "")
+    assert "nowhere.json" in done.err
+    assert "--config" in done.err
+
+
+@pytest.mark.parametrize("command", [["status"], ["search", "x"], ["serve"], ["config"]], ids=str)
+def test_a_wrong_configuration_is_told_with_file_line_and_key(cli, command):
+    cli.config.write_text('{\n  "memory": {\n    "citations": 7\n  }\n}', encoding="utf-8")
+    done = cli(*command)
+    assert (done.code, done.out) == (78, "")
+    assert str(cli.config) in done.err
+    assert "line 3" in done.err
+    assert "memory.citations" in done.err
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize("command", [["index"], ["search", "x"], ["status"]], ids=str)
+def test_an_index_that_cannot_be_opened_is_told_with_69(cli, command):
+    (cli.state / "memory").write_text("in the way", encoding="utf-8")
+    done = cli(*command)
+    assert (done.code, done.out) == (69, "")
+    assert str(cli.state) in done.err
+    assert "Traceback" not in done.err
+    assert cli.json(*command, code=69)["error"]["kind"] == "index_unavailable"

@@ -1,0 +1,54 @@
+"""The quick way of `serve` reads exactly what typer would, and leaves everything else to it."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.cli.entry import read_plain_serve
+from gateway.cli.options import LOG_LEVELS, SERVE_OPTIONS, Options
+from gateway.logs import LEVELS
+
+
+def test_serve_alone_has_no_options():
+    assert read_plain_serve(["serve"]) == Options()
+
+
+@pytest.mark.parametrize("option", SERVE_OPTIONS, ids=lambda option: option.field)
+@pytest.mark.parametrize("joined", [False, True])
+def test_every_option_of_serve_is_read_in_both_spellings(option, joined):
+    value = "error"
+    words = [f"{option.flag}={value}"] if joined else [option.flag, value]
+    assert read_plain_serve(["serve", *words]) == Options(**{option.field: value})
+
+
+def test_the_last_of_repeated_options_counts():
+    assert read_plain_serve(["serve", "--agent", "a", "--agent=b"]) == Options(agent="b")
+
+
+def test_a_value_may_hold_an_equals_sign_and_begin_with_a_dash():
+    options = read_plain_serve(["serve", "--workspace=a=b", "--agent", "-x"])
+    assert options == Options(workspace="a=b", agent="-x")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["index"],
+        ["--version"],
+        ["serve", "--help"],
+        ["serve", "extra"],
+        ["serve", "--json"],
+        ["serve", "--agent"],
+        ["serve", "--agnet", "main"],
+        ["serve", "--log-level", "loud"],
+        ["--agent", "main", "serve"],
+    ],
+    ids=" ".join,
+)
+def test_every_other_command_line_is_left_to_typer(arguments):
+    assert read_plain_serve(arguments) is None
+
+
+def test_the_log_levels_are_those_of_the_logs():
+    assert tuple(LEVELS) == LOG_LEVELS

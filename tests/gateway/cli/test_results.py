@@ -1,0 +1,81 @@
+"""What a search found, as people read it."""
+
+from __future__ import annotations
+
+from datetime import date
+
+from backends.interface import Fallback, Stale
+from gateway.cli.rendering.results import no_match, remarks, result_lines
+from gateway.tools.search import ResultHit, SearchParams, SearchResult
+
+HIT = ResultHit(
+    path="memory/tea.md", start_line=3, end_line=4, score=0.71234, snippet="Tea\n", source="memory"
+)
+
+
+def result(*hits, **more):
+    return SearchResult(results=hits, outcome="ok" if hits else "empty", **more)
+
+
+def shown(found, query="tea"):
+    return [line.plain for line in result_lines(found, query)]
+
+
+def test_a_result_is_its_score_and_place_then_the_passage_then_a_blank_line():
+    assert shown(result(HIT)) == ["0.712 memory/tea.md:3-4", "Tea", ""]
+
+
+def test_what_matches_is_marked_in_the_passage():
+    _, passage, _ = result_lines(result(HIT), "tea")
+    assert [(span.start, span.end) for span in passage.spans] == [(0, 3)]
+
+
+def test_text_that_looks_like_markup_is_shown_as_it_is():
+    hit = ResultHit(
+        path="memory/[b].md", start_line=1, end_line=1, score=1, snippet="[red]x[/red] :tea:",
+        source="memory",
+    )  # fmt: skip
+    assert shown(result(hit))[:2] == ["1.000 memory/[b].md:1-1", "[red]x[/red] :tea:"]
+
+
+def test_an_explanation_is_shown_below_its_passage():
+    hit = ResultHit(
+        path="a.md", start_line=1, end_line=1, score=1, snippet="x", source="memory",
+        explain={"coverage": 0.5, "matchedTerms": ["tea"]},
+    )  # fmt: skip
+    assert shown(result(hit))[2] == 'explain: coverage 0.5, matchedTerms ["tea"]'
+    assert list(remarks(result(hit, timings={"search": 1.5}))) == ["Time (ms): search 1.5"]
+
+
+def test_nothing_found_says_what_was_searched():
+    assert no_match(SearchParams("x"), 48, "~/ws") == "No matches. Searched 48 files in ~/ws."
+
+
+def test_nothing_found_mentions_limits_that_were_set():
+    limited = SearchParams("x", after=date(2026, 2, 1))
+    assert no_match(limited, 1, "~/ws").endswith("1 file in ~/ws, within the given limits.")
+
+
+def test_nothing_found_in_an_empty_index_doubts_the_workspace():
+    assert "is ~/ws the right workspace?" in no_match(SearchParams("x"), 0, "~/ws")
+
+
+def test_a_weaker_answer_says_so():
+    weak = result(
+        HIT,
+        warning="Embeddings are slow.",
+        fallback=Fallback(origin="openai", reason="no key"),
+        stale=Stale(files=2, reason="a sync is indexing them"),
+    )
+    assert list(remarks(weak)) == [
+        "Note: Embeddings are slow.",
+        "Note: answered without openai: no key",
+        (
+            "Note: 2 files not up to date in this answer: a sync is indexing them. "
+            "`memory-gateway index` brings the index up to date."
+        ),
+    ]
+
+
+def test_a_sound_answer_needs_no_remark():
+    assert list(remarks(result(HIT, timings={"search": 1.5}))) == []

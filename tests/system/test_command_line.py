@@ -1,0 +1,248 @@
+"""The real command in a real process: streams, exit codes, terminals, mistakes."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+WAIT_S = 30
+
+
+class Shell:
+    """Runs `memory-gateway` on one home, from a directory of no importance."""
+
+    def __init__(self, home, directory):
+        self.home = home
+        self.directory = directory
+        self.environment = home.environment | {"PYTHONPATH": str(ROOT), "LANG": "C.UTF-8"}
+
+    def command(self, name, *arguments):
+        return [sys.executable, "-m", "gateway", name, *self.home.arguments, *arguments]
+
+    def run(self, name, *arguments, **environment):
+        """The finished process of a command on this home."""
+        return self.run_bare(*self.command(name, *arguments)[3:], **environment)
+
+    def run_bare(self, *arguments, **environment):
+        """The finished process of a command line without anything added."""
+        return subprocess.run(
+            [sys.executable, "-m", "gateway", *arguments],
+            env=self.environment | environment,
+            cwd=self.directory,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=WAIT_S,
+            check=False,
+        )
+
+    def start(self, name, *arguments, **streams):
+        return subprocess.Popen(
+            self.command(name, *arguments),
+            env=self.environment,
+            cwd=self.directory,
+            stdin=subprocess.DEVNULL,
+            **streams,
+        )
+
+    def on_terminal(self, name, *arguments, stream, **environment):
+        """What a command writes to `stream` when that is a terminal."""
+        ours, theirs = pty.openpty()
+        other = "stdout" if stream == "stderr" else "stderr"
+        process = subprocess.Popen(
+            self.command(name, *arguments),
+            env=self.environment | {"TERM": "xterm-256color"} | environment,
+            cwd=self.directory,
+            stdin=subprocess.DEVNULL,
+            **{stream: theirs, other: subprocess.DEVNULL},
+        )
+        os.close(theirs)
+        shown = read_terminal(ours)
+        assert process.wait(WAIT_S) == 0
+        return shown
+
+
+def read_terminal(descriptor):
+    data = b""
+    deadline = time.monotonic() + WAIT_S
+    while select.select([descriptor], [], [], deadline - time.monotonic())[0]:
+        try:
+            piece = os.read(descriptor, 65_536)
+        except OSError:  # how Linux says that nobody has the terminal open any more
+            break
+        if not piece:
+            break
+        data += piece
+    os.close(descriptor)
+    return data.decode()
+
+
+@pytest.fixture
+def shell(home, tmp_path):
+    return Shell(home, tmp_path)
+
+
+def test_each_command_keeps_data_apart_from_messages_and_ends_with_its_code(shell):
+    """The details of every command are tested in one process; here is the way out of it."""
+    shell.home.write("memory/tea.md", "# 茶\n\n- Oolong.\n")
+    (shell.home.workspace / "memory/link.md").symlink_to("/etc/hostname")
+    for arguments, code, out, err in [
+        (["index"], 0, "5 files in ", "Skipped memory/link.md: "),
+        (["search", "xylophone"], 0, "No matches. Searched 5 files", ""),
+        (["get", "memory/tea.md"], 0, "# 茶\n\n- Oolong.", ""),
+        (["get", "memory/none.md"], 66, "", "There is no file memory/none.md."),
+        (["get", "/etc/passwd"], 77, "", "Reading '/etc/passwd' is not allowed."),
+        (["health"], 0, "ok\n", ""),
+        (["search", "--nonsense"], 64, "", "memory-gateway: No such option: --nonsense"),
+        (["index", "--config", "none.json"], 78, "", "memory-gateway: There is no "),
+    ]:
+        done = shell.run(*arguments)
+        assert done.returncode == code, arguments
+        assert (done.stdout.startswith(out), bool(done.stdout)) == (True, bool(out)), arguments
+        assert (done.stderr.startswith(err), bool(done.stderr)) == (True, bool(err)), arguments
+
+
+def test_serve_that_cannot_start_says_why_on_standard_error_only(shell):
+    (shell.home.state / "memory").write_text("in the way", encoding="utf-8")
+    done = shell.run("serve")
+    assert (done.returncode, done.stdout) == (69, "")
+    assert done.stderr.startswith("memory-gateway: ")
+    assert str(shell.home.state) in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_json_is_utf_8_whatever_the_locale(shell):
+    shell.home.write("memory/tea.md", "# 茶 😀\n")
+    done = shell.run("search", "茶", "--json", LANG="C", LC_ALL="C", PYTHONIOENCODING="ascii")
+    assert json.loads(done.stdout)["results"][0]["snippet"].startswith("# 茶 😀")
+
+
+def test_text_that_the_locale_cannot_show_is_escaped_rather_than_fatal(shell):
+    shell.home.write("memory/tea.md", "# 茶\n")
+    done = shell.run("search", "茶", PYTHONIOENCODING="ascii")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "# \\u8336" in done.stdout
+
+
+def test_the_progress_bar_moves_on_a_terminal_and_leaves_no_trace(shell):
+    shown = shell.on_terminal("index", stream="stderr")
+    assert "Indexing" in shown
+    assert "4/4" in shown
+    assert shown.endswith(("\x1b[2K", "\x1b[?25h\r\x1b[1A\x1b[2K", "\x1b[0m"))
+
+
+@pytest.mark.parametrize("term", ["dumb", ""])
+def test_there_is_no_progress_bar_on_a_terminal_that_cannot_move(shell, term):
+    assert shell.on_terminal("index", stream="stderr", TERM=term) == ""
+
+
+def test_a_progress_bar_without_colour_still_moves(shell):
+    shown = shell.on_terminal("index", stream="stderr", NO_COLOR="1")
+    assert "4/4" in shown
+    assert not re.search(r"\x1b\[[0-9;]*m", shown)
+
+
+def test_matches_stand_out_on_a_terminal_only(shell):
+    marked = "\x1b[1;33mboiler\x1b[0m"
+    assert marked in shell.on_terminal("search", "boilers", stream="stdout")
+    assert "\x1b" not in shell.run("search", "boilers").stdout
+
+
+@pytest.mark.parametrize("environment", [{"NO_COLOR": "1"}, {"TERM": "dumb"}], ids=str)
+def test_a_terminal_without_colour_gets_no_escape_sequence_at_all(shell, environment):
+    shown = shell.on_terminal("search", "boilers", stream="stdout", **environment)
+    assert "boiler" in shown
+    assert "\x1b" not in shown
+
+
+def test_a_reader_that_goes_away_ends_the_command_quietly(shell):
+    process = shell.start("config", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    assert process.wait(WAIT_S) == 141
+
+
+def test_an_output_that_is_closed_from_the_start_does_no_harm(shell):
+    line = " ".join(shell.command("status"))
+    done = subprocess.run(
+        ["sh", "-c", f"{line} >&-"],
+        env=shell.environment,
+        cwd=shell.directory,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=WAIT_S,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_an_interrupt_ends_a_command_quietly_with_130(shell):
+    shell.home.config.unlink()
+    os.mkfifo(shell.home.config)
+    process = shell.start("status", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    with shell.home.config.open("w", encoding="utf-8"):  # succeeds once the command reads from it
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=WAIT_S)
+    assert (process.returncode, out, err) == (130, b"", b"")
+
+
+def test_the_version_is_one_line(shell):
+    done = shell.run_bare("--version")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.fullmatch(r"memory-gateway \d+\.\d+\.\d+\n", done.stdout)
+
+
+@pytest.mark.parametrize("name", ["bash", "zsh", "fish"])
+def test_a_completion_script_is_written_for_every_usual_shell(shell, name):
+    done = shell.run_bare(
+        "--show-completion", name, _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1"
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "_MEMORY_GATEWAY_COMPLETE=complete_" in done.stdout
+    assert "memory-gateway" in done.stdout
+
+
+def test_commands_options_and_choices_are_completed(shell):
+    for words, completions in [
+        ("memory-gateway s", {"serve", "search", "status"}),
+        ("memory-gateway search --source ", {"memory", "sessions"}),
+        ("memory-gateway search --max", {"--max-results"}),
+        ("memory-gateway index --log-level w", {"warning"}),
+    ]:
+        done = shell.run_bare(
+            _MEMORY_GATEWAY_COMPLETE="complete_bash",
+            COMP_WORDS=words,
+            COMP_CWORD=str(words.count(" ")),
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        assert set(done.stdout.split()) == completions, words
+
+
+def test_serve_starts_without_the_command_line_library(shell):
+    program = (
+        "import sys\nfrom gateway.cli.entry import run\ncode = run(sys.argv[1:])\n"
+        "print(sorted({'typer', 'pydantic'} & set(sys.modules)), code, file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, *shell.command("serve", "--log-level", "error")[3:]],
+        env=shell.environment,
+        cwd=shell.directory,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=WAIT_S,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == ("", "[] 0\n")

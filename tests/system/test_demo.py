@@ -1,0 +1,75 @@
+"""The demo: a real gateway answers questions about the sample, and nothing of the user's is touched."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+WAIT_S = 60
+
+
+@pytest.fixture
+def demo(home, tmp_path):
+    """Runs the demo in a home whose own configuration would stop it, if it were read."""
+    (home.root / ".openclaw").mkdir()
+    (home.root / ".openclaw/openclaw.json").write_text("{ broken", encoding="utf-8")
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    environment = home.environment | {
+        "PYTHONPATH": str(ROOT),
+        "LANG": "C.UTF-8",
+        "TMPDIR": str(scratch),
+        "OPENCLAW_CONFIG_PATH": str(home.root / "missing.json"),
+    }
+
+    def run(*arguments):
+        done = subprocess.run(
+            [sys.executable, "-m", "gateway", "demo", *arguments],
+            env=environment,
+            cwd=tmp_path,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=WAIT_S,
+            check=False,
+        )
+        assert list(scratch.iterdir()) == [], "something was left behind"
+        assert sorted(path.name for path in (home.root / ".openclaw").iterdir()) == [
+            "openclaw.json"
+        ]
+        return done
+
+    return run
+
+
+def test_the_demo_finds_every_answer_also_what_was_just_written(demo):
+    done = demo()
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("; found)") == 6
+    assert "NOT FOUND" not in done.stdout
+    assert "17:45 | singers in the vestry" in done.stdout
+    assert "memory/2026-01-17.md#L" in done.stdout
+    assert done.stdout.count("The spare key of the greenhouse now hangs") == 2
+    assert "\x1b" not in done.stdout
+
+
+def test_the_demo_shows_the_log_of_its_gateway_when_asked(demo):
+    done = demo("--log-level", "info")
+    assert done.returncode == 0
+    events = [json.loads(line)["event"] for line in done.stderr.splitlines()]
+    assert (events[0], events[-1]) == ("serving", "ended")
+
+
+def test_the_demo_as_json_is_the_transcript_of_requests_and_replies(demo):
+    done = demo("--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    transcript = json.loads(done.stdout)
+    methods = [exchange["method"] for exchange in transcript["exchanges"]]
+    assert transcript["complete"] is True
+    assert methods == ["initialize", "sync", *["memory_search"] * 6, "status"]
+    assert all({"params", "result", "ms"} <= set(exchange) for exchange in transcript["exchanges"])
