@@ -1,0 +1,165 @@
+"""Serves embedding models over loopback as OpenAI would: POST /v1/embeddings.
+
+    async with embedding_server(MiniLM(), HashEmbedder()) as server:
+        ...  # server.base_url, server.key; afterwards server.requests, server.items
+
+By hand: PYTHONPATH=scripts python -m benchmarks.embedding_server --help
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import secrets
+import socket
+import sys
+import threading
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import anyio
+import anyio.to_thread
+
+from benchmarks.embedder import Embedder
+from benchmarks.embedding_wire import RefusedError, check_key, read_question, write_answer
+from benchmarks.hash_embedder import HashEmbedder
+from benchmarks.minilm import MiniLM
+
+_PATH = "/v1/embeddings"
+_MAX_BODY = 16 << 20
+
+
+@asynccontextmanager
+async def embedding_server(
+    *embedders: Embedder, key: str | None = None, port: int = 0
+) -> AsyncIterator[EmbeddingServer]:
+    """Runs a server in threads of its own. Without a key it makes one up; port 0 takes a free one."""
+    server = EmbeddingServer(embedders, key or secrets.token_urlsafe(24), port)
+    accepting = threading.Thread(target=server.serve_forever, args=(0.02,), name="embeddings")
+    accepting.start()
+    try:
+        yield server
+    finally:
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(server.stop)
+            await anyio.to_thread.run_sync(accepting.join)
+
+
+class EmbeddingServer(ThreadingHTTPServer):
+    daemon_threads = False
+
+    def __init__(self, embedders: Sequence[Embedder], key: str, port: int) -> None:
+        self.embedders = embedders
+        self.key = key
+        self.requests = 0
+        """That were answered with vectors."""
+        self.items = 0
+        """Texts of these requests."""
+        self._connections: set[socket.socket] = set()
+        self._counting = threading.Lock()
+        super().__init__(("127.0.0.1", port), _Handler)
+
+    @property
+    def base_url(self) -> str:
+        """What belongs into `remote.baseUrl`."""
+        return f"http://127.0.0.1:{self.server_address[1]}/v1"
+
+    def count(self, items: int) -> None:
+        with self._counting:
+            self.requests += 1
+            self.items += items
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        self._connections.add(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        self._connections.discard(request)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Tells of the models' faults; a client that gave up waiting is no fault."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
+
+    def stop(self) -> None:
+        """Waits for answers under way; connections that are kept alive do not hold it up."""
+        self.shutdown()
+        for connection in tuple(self._connections):
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RD)
+        self.server_close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: EmbeddingServer
+    protocol_version = "HTTP/1.1"
+    # Without it the end of a longer answer may wait 40 ms for the client's acknowledgement.
+    disable_nagle_algorithm = True
+    timeout = 60
+
+    def log_message(self, *_: object) -> None:
+        """Silence: standard error belongs to the benchmark's table."""
+
+    def do_POST(self) -> None:
+        try:
+            status, body = HTTPStatus.OK, self._embed(self._read_body())
+        except RefusedError as error:
+            status, body = HTTPStatus(error.status), error.body()
+        self.send_response(status)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        if self.close_connection:
+            self.send_header("connection", "close")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_GET(self) -> None:
+        self.do_POST()
+
+    def _read_body(self) -> bytes:
+        length = self.headers.get("content-length", "0" if self.command == "GET" else "")
+        if not length.isdecimal() or int(length) > _MAX_BODY:
+            # What follows on this connection would be taken for the next request.
+            self.close_connection = True
+            if length.isdecimal():
+                raise RefusedError(413, f"A request may have {_MAX_BODY} bytes, not {length}.")
+            raise RefusedError(411, "A request must have a content length.")
+        return self.rfile.read(int(length))
+
+    def _embed(self, body: bytes) -> bytes:
+        check_key(self.headers.get("authorization"), self.server.key)
+        if self.path != _PATH:
+            raise RefusedError(404, f"There is only {_PATH}, not {self.path}.")
+        if self.command != "POST":
+            raise RefusedError(405, f"{_PATH} wants POST, not {self.command}.")
+        content_type = self.headers.get("content-type")
+        question, embedder = read_question(body, self.server.embedders, content_type)
+        vectors = embedder.embed(question.texts)
+        self.server.count(len(question.texts))
+        return write_answer(question, vectors, sum(map(embedder.tokens, question.texts)))
+
+
+async def _serve(embedders: Sequence[Embedder], key: str | None, port: int) -> None:
+    async with embedding_server(*embedders, key=key, port=port) as server:
+        print(f"base URL: {server.base_url}\nkey: {server.key}", flush=True)
+        print("models:", ", ".join(embedder.name for embedder in embedders), flush=True)
+        await anyio.sleep_forever()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--port", type=int, default=0, help="default: a free one")
+    parser.add_argument("--key", help="default: made up and printed")
+    parser.add_argument("--max-tokens", type=int, default=256, help="of MiniLM, up to 512")
+    options = parser.parse_args()
+    embedders = (MiniLM(options.max_tokens), HashEmbedder())
+    with contextlib.suppress(KeyboardInterrupt):
+        anyio.run(_serve, embedders, options.key, options.port)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""A deterministic embedding without a model: hashed words and pairs of words, 384 dimensions.
+
+It knows which words two texts share and nothing of what they mean: the weakest model worth the name.
+A hybrid search must not become worse than its keywords because of such vectors.
+
+Signed feature hashing (Weinberger et al., 2009, arXiv 0902.2206): every feature has a place and a
+sign, both from its hash; its weight is 1 + ln(count); the sum is scaled to length 1.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from benchmarks.embedder import Vectors
+
+_UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
+"""Kana and Han are written without spaces: there each character counts as a word."""
+_WORD = re.compile(f"[{_UNSPACED}]|[^\\W{_UNSPACED}]+")
+_MARKS = re.compile("[\u0300-\u036f]")
+
+
+class HashEmbedder:
+    """Has no state and needs no file."""
+
+    name = "hash-384"
+    identity = name
+    dimensions = 384
+
+    def tokens(self, text: str) -> int:
+        return len(_words(text)) or 1
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        vectors = np.zeros((len(texts), self.dimensions), np.float32)
+        for vector, text in zip(vectors, texts, strict=True):
+            for feature, count in _features(text).items():
+                place, sign = self._place(feature)
+                vector[place] += sign * (1 + math.log(count))
+            if not vector.any():
+                # No word at all, or all cancelled out: the text as a whole still has a direction.
+                place, sign = self._place(text)
+                vector[place] = sign
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+        return vectors
+
+    def _place(self, feature: str) -> tuple[int, int]:
+        digest = hashlib.blake2b(feature.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+        place, odd = divmod(int.from_bytes(digest, "little"), 2)
+        return place % self.dimensions, 1 if odd else -1
+
+
+def _features(text: str) -> Counter[str]:
+    words = _words(text)
+    return Counter(words) + Counter(" ".join(pair) for pair in pairwise(words))
+
+
+def _words(text: str) -> list[str]:
+    """Without case, compatibility forms and Latin, Greek or Cyrillic diacritics."""
+    decomposed = unicodedata.normalize("NFKD", text.casefold())
+    return _WORD.findall(unicodedata.normalize("NFC", _MARKS.sub("", decomposed)))

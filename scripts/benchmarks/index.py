@@ -1,0 +1,75 @@
+"""How fast Markdown becomes searchable: the first index, an unchanged re-sync, one edited file."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+import time
+from pathlib import Path
+
+import anyio
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.notes import NoteWriter
+from gateway.client import spawn_gateway
+
+
+async def measure(files: int, bullets: int, table: Table) -> None:
+    with tempfile.TemporaryDirectory() as scratch:
+        workspace, state = Path(scratch) / "workspace", Path(scratch) / "state"
+        state.mkdir()
+        total = NoteWriter().workspace(workspace, files, bullets)
+        config = state / "openclaw.json"
+        config.write_text(
+            json.dumps({"agents": {"defaults": {"memorySearch": {"provider": "none"}}}}),
+            encoding="utf-8",
+        )
+        arguments = ["--workspace", str(workspace), "--state-dir", str(state)]
+        arguments += ["--config", str(config), "--log-level", "warning"]
+        started = time.perf_counter()
+        async with spawn_gateway(arguments, environment=dict(os.environ)) as client:
+            await client.call("sync", {}, timeout_s=3600)
+            first_s = time.perf_counter() - started
+            again = await client.call("sync", {}, timeout_s=600)
+            edited = next(workspace.rglob("*.md"))
+            with edited.open("a", encoding="utf-8") as file:
+                file.write("- A kingfisher was seen at the weir.\n")
+            started = time.perf_counter()
+            found = await client.call("memory_search", {"query": "kingfisher weir"}, timeout_s=60)
+            edit_s = time.perf_counter() - started
+            status = await client.call("status", {}, timeout_s=60)
+        assert found["results"], found
+        assert again["bytesRead"] == 0, again
+        table.add_row(
+            f"{files:,}",
+            f"{total / 1e6:.1f} MB",
+            f"{status['chunks']:,}",
+            f"{first_s:.2f} s",
+            f"{total / 1e6 / first_s:.2f} MB/s",
+            f"{again['durationMs']:.0f} ms",
+            f"{edit_s * 1000:.0f} ms",
+            f"{status['databaseBytes'] / total:.2f}",
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--files", type=int, nargs="*", default=[100, 1_000, 10_000])
+    parser.add_argument("--bullets", type=int, default=30)
+    options = parser.parse_args()
+    table = Table(title="Indexing by keyword, start of the process included")
+    for column in (
+        "files", "Markdown", "chunks", "first index", "rate", "unchanged re-sync",
+        "edit to answer", "index/Markdown",
+    ):  # fmt: skip
+        table.add_column(column, justify="right")
+    for files in options.files:
+        anyio.run(measure, files, options.bullets, table)
+    Console(width=120).print(table)
+
+
+if __name__ == "__main__":
+    main()

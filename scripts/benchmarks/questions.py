@@ -1,0 +1,103 @@
+"""The question sets of the recall benchmark, brought into one form.
+
+Owns the reading of the three kinds of data: LoCoMo conversations as workspaces, one page in five
+languages, and the sample workspace that is part of this repository.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+from gateway.sample import sample_workspace
+
+
+class Evidence(NamedTuple):
+    path: str
+    first_line: int
+    last_line: int
+    text: str | None
+    """None: the lines alone tell."""
+
+
+class Question(NamedTuple):
+    query: str
+    group: str
+    """Category or kind, for the table."""
+    language: str
+    evidence: tuple[Evidence, ...]
+
+
+class Collection(NamedTuple):
+    """One workspace and its questions."""
+
+    name: str
+    workspace: Path
+    questions: tuple[Question, ...]
+
+
+LOCOMO_CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop"}
+
+
+def locomo(directory: Path) -> list[Collection]:
+    return [
+        Collection(
+            workspace.name,
+            workspace,
+            tuple(
+                Question(
+                    entry["question"],
+                    LOCOMO_CATEGORIES[entry["category"]],
+                    "en",
+                    tuple(
+                        Evidence(one["path"], one["line"], one["line"], one["text"])
+                        for one in entry["evidence"]
+                    ),
+                )
+                for entry in _read(workspace / "questions.json")
+            ),
+        )
+        for workspace in sorted(directory.glob("conv-*"))
+    ]
+
+
+def multilingual(directory: Path) -> list[Collection]:
+    questions = tuple(
+        Question(
+            entry["query"],
+            entry["kind"],
+            entry["lang"],
+            tuple(
+                Evidence(one["path"], one["startLine"], one["endLine"], None)
+                for one in entry["expected"]
+            ),
+        )
+        for entry in _read(directory / "queries.json")
+    )
+    return [Collection("multilingual", directory / "workspace", questions)]
+
+
+def sample(questions: Path) -> list[Collection]:
+    return [
+        Collection(
+            "sample",
+            sample_workspace(),
+            tuple(
+                Question(
+                    entry["query"],
+                    entry["kind"],
+                    entry["lang"],
+                    tuple(
+                        Evidence(one["path"], one["line"], one["line"], one["text"])
+                        for one in entry["evidence"]
+                    ),
+                )
+                for entry in _read(questions)
+            ),
+        )
+    ]
+
+
+def _read(path: Path) -> list[dict]:
+    return json.loads(path.read_text(encoding="utf-8"))

@@ -1,0 +1,130 @@
+"""How often the agent gets to see what was written: the recall benchmark.
+
+Starts the real gateway on each workspace, asks every question through the pipe with the default
+settings, and prints shares with 95 % intervals.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+import anyio
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.questions import Collection, Question, locomo, multilingual, sample
+from benchmarks.scoring import Score, percentile, score, wilson
+from gateway.client import SpawnedGateway, spawn_gateway
+
+SAMPLE_QUESTIONS = Path(__file__).resolve().parents[2] / "tests/data/sample_questions.json"
+
+
+class Answer(NamedTuple):
+    question: Question
+    score: Score
+    latency_ms: float
+
+
+class System(NamedTuple):
+    """One way of running the gateway."""
+
+    name: str
+    settings: dict[str, object]
+
+
+KEYWORD = System("keyword", {"agents": {"defaults": {"memorySearch": {"provider": "none"}}}})
+
+
+async def ask(collection: Collection, system: System, max_results: int | None) -> list[Answer]:
+    """All questions of one workspace, one after the other."""
+    with tempfile.TemporaryDirectory() as state:
+        config = Path(state) / "openclaw.json"
+        config.write_text(json.dumps(system.settings), encoding="utf-8")
+        arguments = ["--workspace", str(collection.workspace), "--state-dir", state]
+        arguments += ["--config", str(config), "--log-level", "warning"]
+        async with spawn_gateway(arguments, environment=dict(os.environ)) as client:
+            await client.call("sync", {}, timeout_s=600)
+            return [
+                await _answer(client, question, max_results) for question in collection.questions
+            ]
+
+
+async def _answer(client: SpawnedGateway, question: Question, max_results: int | None) -> Answer:
+    params = {"query": question.query}
+    if max_results:
+        params["maxResults"] = max_results
+    started = time.perf_counter()
+    result = await client.call("memory_search", params, timeout_s=30)
+    latency_ms = (time.perf_counter() - started) * 1000
+    return Answer(question, score(question, result["results"]), latency_ms)
+
+
+def summary(title: str, answers: list[Answer], by: str) -> Table:
+    """A row for all, then one for each group."""
+    table = Table(title=title, title_justify="left")
+    for column in ("", "n", "any_snip", "all_snip", "lines", "MRR", "chars", "empty", "p50", "p95"):
+        table.add_column(column, justify="left" if not column else "right")
+    groups = defaultdict(list)
+    for answer in answers:
+        groups[getattr(answer.question, by)].append(answer)
+    for name, members in [("all", answers), *sorted(groups.items())]:
+        table.add_row(name, *_row(members))
+    return table
+
+
+def _row(answers: list[Answer]) -> Iterable[str]:
+    n = len(answers)
+    scores = [answer.score for answer in answers]
+    latencies = [answer.latency_ms for answer in answers]
+    yield str(n)
+    yield _share(sum(one.any_text for one in scores), n)
+    yield _share(sum(one.all_text for one in scores), n)
+    yield _share(sum(one.any_lines for one in scores), n)
+    yield f"{sum(one.reciprocal_rank for one in scores) / n:.3f}"
+    yield f"{sum(one.characters for one in scores) / n:.0f}"
+    yield str(sum(not one.results for one in scores))
+    yield f"{percentile(latencies, 0.5):.1f} ms"
+    yield f"{percentile(latencies, 0.95):.1f} ms"
+
+
+def _share(successes: int, n: int) -> str:
+    low, high = wilson(successes, n)
+    return f"{successes / n:.3f} ({low:.2f}-{high:.2f})"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--locomo", type=Path, help="directory with conv-*/ workspaces")
+    parser.add_argument("--multilingual", type=Path, help="directory with queries.json")
+    parser.add_argument("--max-results", type=int, help="default: the gateway's own, 6")
+    options = parser.parse_args()
+    anyio.run(_run, options)
+
+
+async def _run(options: argparse.Namespace) -> None:
+    console = Console(width=140)
+    sets = {"sample": sample(SAMPLE_QUESTIONS)}
+    if options.locomo:
+        sets["LoCoMo"] = locomo(options.locomo)
+    if options.multilingual:
+        sets["multilingual"] = multilingual(options.multilingual)
+    for system in (KEYWORD,):
+        for name, collections in sets.items():
+            answers = []
+            for collection in collections:
+                answers += await ask(collection, system, options.max_results)
+            console.print(summary(f"{name}, {system.name}", answers, "group"))
+            if len({answer.question.language for answer in answers}) > 1:
+                console.print(summary(f"{name}, {system.name}, by language", answers, "language"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,113 @@
+"""Cold start to first answer, resident memory, and the latency of warm searches.
+
+Ratios within one run: the yardstick is a bare interpreter that imports what the gateway stands on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import anyio
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.scoring import percentile
+from gateway.client import spawn_gateway
+
+ROUNDS = 15
+WARM_SEARCHES = 300
+BARE = "import apsw, msgspec, anyio, structlog"
+QUERIES = (
+    "When did she start the new job?",
+    "support group meeting",
+    "Which book was recommended last month?",
+    "painting of a sunset over a lake",
+    "What did they decide about the adoption agency?",
+    "camping trip with the children",
+)
+
+
+def bare_interpreter_s() -> float:
+    started = time.perf_counter()
+    subprocess.run([sys.executable, "-c", BARE], check=True)
+    return time.perf_counter() - started
+
+
+async def cold_start(arguments: list[str]) -> tuple[float, int]:
+    """Seconds from spawning to the first reply, and the resident bytes then."""
+    started = time.perf_counter()
+    async with spawn_gateway(arguments, environment=dict(os.environ)) as client:
+        await client.call("memory_search", {"query": QUERIES[0]}, timeout_s=30)
+        seconds = time.perf_counter() - started
+        return seconds, resident_bytes(client.process.pid)
+
+
+async def warm_latencies(arguments: list[str]) -> list[float]:
+    async with spawn_gateway(arguments, environment=dict(os.environ)) as client:
+        await client.call("sync", {}, timeout_s=60)
+        latencies = []
+        for number in range(WARM_SEARCHES):
+            query = {"query": QUERIES[number % len(QUERIES)]}
+            started = time.perf_counter()
+            await client.call("memory_search", query, timeout_s=30)
+            latencies.append((time.perf_counter() - started) * 1000)
+        return latencies
+
+
+def resident_bytes(pid: int) -> int:
+    for line in Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) * 1024
+    raise ValueError(f"no resident size of process {pid}")
+
+
+async def measure(workspace: Path, table: Table) -> None:
+    with tempfile.TemporaryDirectory() as state:
+        config = Path(state) / "openclaw.json"
+        config.write_text(
+            json.dumps({"agents": {"defaults": {"memorySearch": {"provider": "none"}}}}),
+            encoding="utf-8",
+        )
+        arguments = ["--workspace", str(workspace), "--state-dir", state]
+        arguments += ["--config", str(config), "--log-level", "warning"]
+        await warm_latencies(arguments)  # builds the index
+        bare, cold, resident = [], [], []
+        for _ in range(ROUNDS):
+            bare.append(bare_interpreter_s())
+            seconds, size = await cold_start(arguments)
+            cold.append(seconds)
+            resident.append(size)
+        warm = await warm_latencies(arguments)
+    yardstick, first = percentile(bare, 0.5), percentile(cold, 0.5)
+    table.add_row(
+        workspace.name,
+        f"{yardstick * 1000:.0f} ms",
+        f"{first * 1000:.0f} ms",
+        f"{first / yardstick:.2f}",
+        f"{max(resident) / 1e6:.0f} MB",
+        f"{percentile(warm, 0.5):.1f} ms",
+        f"{percentile(warm, 0.95):.1f} ms",
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("workspaces", nargs="+", type=Path)
+    options = parser.parse_args()
+    table = Table(title="Start on an existing index, and warm keyword searches through the pipe")
+    for column in ("workspace", "bare", "first reply", "ratio", "resident", "warm p50", "warm p95"):
+        table.add_column(column, justify="right")
+    for workspace in options.workspaces:
+        anyio.run(measure, workspace.resolve(), table)
+    Console(width=110).print(table)
+
+
+if __name__ == "__main__":
+    main()
