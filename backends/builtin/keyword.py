@@ -10,8 +10,9 @@ from typing import Final
 
 import apsw
 
-from backends.ranking.passages import Candidate, Weights
+from backends.ranking.passages import Candidate
 from backends.ranking.query import Query
+from backends.ranking.weights import Weights
 
 BODY_WEIGHT: Final = 1.0
 CONTEXT_WEIGHT: Final = 0.5
