@@ -7,9 +7,10 @@ query. How windows are put in order, and which of them become results, is decide
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from backends.ranking.query import Concept
 from backends.ranking.weights import Weights
@@ -62,6 +63,8 @@ class Unit(NamedTuple):
     end: int
     line: int
     text: str
+    length: int
+    """UTF-16 units."""
     counts: tuple[tuple[int, int], ...]
     """(number of the concept, occurrences)."""
     chunk_id: int
@@ -138,89 +141,91 @@ def _rank(unit: Unit) -> tuple[float, float]:
 
 
 def _units(candidate: Candidate, weights: Weights, chunk_score: float) -> Iterator[Unit]:
-    text = candidate.text
-    concept_of_term = weights.concept_of_term
+    text, concept_of_term = candidate.text, weights.concept_of_term
+    ascii_only = text.isascii()
     for (start, end, line), terms in zip(
         split_units(text), candidate.terms.split("\n"), strict=True
     ):
-        counts: dict[int, int] = {}
-        for term in terms.split():
-            if term in concept_of_term:
-                number = concept_of_term[term]
-                counts[number] = counts.get(number, 0) + 1
+        unit = text[start:end]
+        found = [concept_of_term[term] for term in terms.split() if term in concept_of_term]
         yield Unit(
-            candidate.start + start,
-            candidate.start + end,
-            candidate.start_line + line,
-            text[start:end],
-            tuple(counts.items()),
-            candidate.chunk_id,
-            chunk_score,
-            candidate.cosine,
+            start=candidate.start + start,
+            end=candidate.start + end,
+            line=candidate.start_line + line,
+            text=unit,
+            length=end - start if ascii_only else utf16_length(unit),
+            counts=tuple(Counter(found).items()) if found else (),
+            chunk_id=candidate.chunk_id,
+            chunk_score=chunk_score,
+            cosine=candidate.cosine,
         )
 
 
 def _windows(
     file_id: int, units: Sequence[Unit], weights: Weights, max_chars: int
 ) -> Iterator[Window]:
-    counts = [0] * len(weights.concepts)
-    gain = weights.by_concept
-    covered, size, last = 0.0, 0, 0
+    tally = _Tally(weights)
+    size, last = 0, 0
     for first, unit in enumerate(units):
         while last < len(units) and (last == first or _adjoins(units[last - 1], units[last])):
-            length = utf16_length(units[last].text) + 1
-            if last > first and size + length > max_chars + 1:
+            if last > first and size + units[last].length > max_chars:
                 break
-            size += length
-            for number, n in units[last].counts:
-                covered += gain[number] * (_share(counts[number] + n) - _share(counts[number]))
-                counts[number] += n
+            size += units[last].length + 1
+            tally.change(units[last], last, 1)
             last += 1
-        yield _window(file_id, units, first, last, covered / weights.total, gain)
-        size -= utf16_length(unit.text) + 1
-        for number, n in unit.counts:
-            counts[number] -= n
-            covered += gain[number] * (_share(counts[number]) - _share(counts[number] + n))
+        run = units[first:last]
+        coverage = tally.coverage()
+        chunk_score = max(one.chunk_score for one in run) if coverage else 0.0
+        yield Window(
+            file_id=file_id,
+            units=units,
+            first=first,
+            last=last,
+            coverage=coverage,
+            text_score=(1 - CHUNK_SHARE) * coverage + CHUNK_SHARE * chunk_score,
+            off_centre=tally.off_centre(first, last),
+            cosine=max((one.cosine for one in run if one.cosine is not None), default=None),
+        )
+        size -= unit.length + 1
+        tally.change(unit, first, -1)
 
 
-def _window(
-    file_id: int,
-    units: Sequence[Unit],
-    first: int,
-    last: int,
-    coverage: float,
-    gain: Sequence[float],
-) -> Window:
-    run = units[first:last]
-    chunk_score = max(unit.chunk_score for unit in run)
-    return Window(
-        file_id=file_id,
-        units=units,
-        first=first,
-        last=last,
-        coverage=coverage,
-        text_score=(1 - CHUNK_SHARE) * coverage + CHUNK_SHARE * chunk_score if coverage else 0.0,
-        off_centre=_off_centre(run, gain),
-        cosine=max((unit.cosine for unit in run if unit.cosine is not None), default=None),
-    )
+class _Tally:
+    """What a window holds of the query while it slides over the units of a file."""
+
+    def __init__(self, weights: Weights) -> None:
+        self._gain = weights.by_concept
+        self._total = weights.total
+        self._counts = [0] * len(weights.concepts)
+        self._mass = self._moment = 0.0
+
+    def change(self, unit: Unit, position: int, sign: Literal[1, -1]) -> None:
+        """Takes in or gives up one unit, the `position`-th of its file."""
+        for number, occurrences in unit.counts:
+            self._counts[number] += sign * occurrences
+            weight = sign * self._gain[number] * occurrences
+            self._mass += weight
+            self._moment += weight * (position + 0.5)
+
+    def coverage(self) -> float:
+        return (
+            math.fsum(
+                gain * (1.0 + REPETITION * math.log(occurrences))
+                for gain, occurrences in zip(self._gain, self._counts, strict=True)
+                if occurrences
+            )
+            / self._total
+        )
+
+    def off_centre(self, first: int, last: int) -> float:
+        if not any(self._counts):
+            return 0.5
+        return round(abs(self._moment / self._mass - (first + last) / 2) / (last - first), 6)
 
 
 def _adjoins(before: Unit, unit: Unit) -> bool:
     """Nothing but a newline lies between; pieces of overlapping chunks do not adjoin."""
     return 0 <= unit.start - before.end <= 1
-
-
-def _share(occurrences: int) -> float:
-    return 1.0 + REPETITION * math.log(occurrences) if occurrences else 0.0
-
-
-def _off_centre(run: Sequence[Unit], gain: Sequence[float]) -> float:
-    mass = moment = 0.0
-    for position, unit in enumerate(run):
-        for number, n in unit.counts:
-            mass += gain[number] * n
-            moment += gain[number] * n * (position + 0.5)
-    return abs(moment / mass / len(run) - 0.5) if mass else 0.5
 
 
 def _trim(units: Sequence[Unit]) -> Sequence[Unit]:

@@ -87,6 +87,15 @@ def test_a_number_of_ten_thousand_digits_is_put_into_words(machine):
     assert "a number with more than 20 digits" in problem.message
 
 
+@pytest.mark.parametrize(("number", "fits"), [(2**53 - 1, True), (2**53, False), (2**64, False)])
+def test_a_whole_number_must_be_one_that_53_bits_tell_apart(machine, number, fits):
+    text = f"{{agents: {{defaults: {{memorySearch: {{query: {{maxResults: {number}}}}}}}}}}}"
+    if fits:
+        assert machine.load(text).search.query.max_results == number
+    else:
+        assert "too large" in machine.problems(text)[0].message
+
+
 @pytest.mark.parametrize(
     ("value", "shown"),
     [

@@ -84,7 +84,7 @@ ROWS = [
         "qmd.command",
         "qmd",
         {"'/opt/qmd'": "/opt/qmd", "' qmd2 '": "qmd2", "''": "qmd", "\"'a b'\"": "a b"}
-        | {"'~/bin/qmd'": "HOME/bin/qmd"},
+        | {"'~/bin/qmd'": "HOME/bin/qmd", "\"''\"": "qmd"},
         (*NOT_A_TEXT, "'\"open'", "'a\\0b'"),
         {"'npx qmd --x'": "npx"},
     ),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -176,6 +178,13 @@ def test_ten_thousand_levels_are_an_error_and_not_a_crash(parse, opening):
         parse(opening * 10_000)
 
 
+def test_too_deep_nesting_is_reported_where_it_becomes_too_deep(parse):
+    with pytest.raises(ConfigInvalidError) as caught:
+        parse("\n" + "[" * (MAX_DEPTH + 50))
+    problem = problem_of(caught)
+    assert (problem.line, problem.column) == (2, MAX_DEPTH + 1)
+
+
 def test_a_reasonable_depth_is_fine(parse):
     parse("[" * MAX_DEPTH + "]" * MAX_DEPTH)
 
@@ -212,13 +221,26 @@ def test_a_directory_cannot_be_read_as_a_file(tmp_path: Path):
     assert str(tmp_path) in str(caught.value)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_a_file_without_permission_cannot_be_read(tmp_path: Path):
     path = tmp_path / "a.json5"
     path.write_text("{}", encoding="utf-8")
     path.chmod(0)
-    with pytest.raises(ConfigInvalidError, match="cannot be read: Permission denied"):
+    with without_privileges(), pytest.raises(ConfigInvalidError) as caught:
         read_json5(path)
+    assert "cannot be read: Permission denied" in str(caught.value)
+
+
+@contextmanager
+def without_privileges() -> Iterator[None]:
+    """Root may read everything, so root becomes nobody for a moment."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
 
 
 def test_a_path_below_a_file_cannot_be_read(tmp_path: Path):

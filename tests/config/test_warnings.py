@@ -14,7 +14,7 @@ class TestUnknownKeys:
         ("text", "path", "proposal"),
         [
             (search("providr: 'openai'"), "agents.defaults.memorySearch.providr", "provider"),
-            (search("Provider: 'openai'"), "agents.defaults.memorySearch.Provider", "provider"),
+            (search("PROVIDER: 'openai'"), "agents.defaults.memorySearch.PROVIDER", "provider"),
             (search("extra_paths: []"), "agents.defaults.memorySearch.extra_paths", "extraPaths"),
             (
                 search("maxResults: 5"),

@@ -1,0 +1,94 @@
+"""Addresses: base URL rules, origins, and which origin a credential may be sent to.
+
+The binding rule. `memorySearch.remote.apiKey` was written for `remote.baseUrl` and goes there. Any
+other key belongs to its vendor: it goes to the vendor's own origin, to the origin of the vendor's
+`models.providers.<name>.baseUrl` (unless that block names its own key), and to this machine or a
+private address (a proxy of the user's own), but never to another public host, whatever
+`remote.baseUrl` says.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Self
+from urllib.parse import SplitResult, urlsplit
+
+import msgspec
+
+from providers.errors import ProviderUnavailableError
+
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+class Origin(msgspec.Struct, frozen=True):
+    """Scheme, host and port: what a credential is bound to."""
+
+    scheme: str
+    host: str
+    port: int
+
+    @classmethod
+    def of(cls, url: str) -> Self:
+        parts = urlsplit(url)
+        return cls(parts.scheme.lower(), (parts.hostname or "").lower(), _port(parts))
+
+    @property
+    def private(self) -> bool:
+        """Whether the host is this machine or an address that the public network cannot reach."""
+        if self.host == "localhost" or self.host.endswith(".localhost"):
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_private
+        except ValueError:
+            return False
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == _DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
+
+
+class Endpoint(msgspec.Struct, frozen=True):
+    """A base URL (no trailing slash) and its origin."""
+
+    base_url: str
+    origin: Origin
+
+    @classmethod
+    def parse(cls, raw: str, *, cut_from: str | None = None) -> Self:
+        """Checks and normalises a base URL; everything from `cut_from` on is dropped.
+
+        Raises `ProviderUnavailableError` for anything that is not a plain http(s) address. The
+        message does not repeat the address when that holds credentials.
+        """
+        text = raw.strip()
+        parts = urlsplit(text)
+        if "@" in parts.netloc:
+            raise _bad_url("a base URL holds a user name or password", "remote.headers")
+        if parts.scheme.lower() not in _DEFAULT_PORTS or not parts.hostname:
+            raise _bad_url(f"{text!r} is not an http or https address", "remote.baseUrl")
+        if parts.query or parts.fragment:
+            raise _bad_url(f"{text!r} carries a query", "remote.baseUrl")
+        _port(parts)
+        if cut_from is not None:
+            text = text.split(cut_from, 1)[0]
+        text = text.rstrip("/")
+        return cls(text, Origin.of(text))
+
+
+def may_receive(origin: Origin, homes: frozenset[Origin]) -> bool:
+    """Whether a credential whose homes these are may be sent to this origin (the binding rule)."""
+    return origin in homes or origin.private
+
+
+def _port(parts: SplitResult) -> int:
+    try:
+        return parts.port or _DEFAULT_PORTS.get(parts.scheme.lower(), 0)
+    except ValueError:
+        raise _bad_url(f"{parts.netloc!r} has no valid port", "remote.baseUrl") from None
+
+
+def _bad_url(cause: str, key: str) -> ProviderUnavailableError:
+    return ProviderUnavailableError(
+        f"The embedding endpoint cannot be used: {cause}.",
+        remedy=f"Correct it; credentials belong into remote.apiKey or remote.headers ({key}).",
+    )

@@ -1,0 +1,77 @@
+"""What every provider of embeddings offers to the service above it, in types.
+
+Owns the `Embedder` protocol and the values that travel through it. One call of an embedder is one
+request: sizing, retrying, pacing and the circuit belong to `providers.service`, for every provider
+alike, remote or local.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+
+import msgspec
+
+from config.errors import ErrorKind
+from providers.fingerprint import Fingerprint
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Vector: TypeAlias = "NDArray[np.float32]"
+"""One embedding: one-dimensional, finite, float32, of length (L2 norm) 1."""
+
+Purpose = Literal["query", "document"]
+
+
+class ItemError(msgspec.Struct, frozen=True, kw_only=True):
+    """Why one text of a request got no vector, although the request as a whole succeeded."""
+
+    kind: ErrorKind
+    message: str
+
+
+class InputLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """What one request may hold. Tokens are estimates (`providers.batching.estimate_tokens`)."""
+
+    max_input_tokens: int
+    """Of one text. A longer one is still sent, alone: the host decides."""
+    max_items: int
+    max_request_tokens: int
+    max_request_bytes: int
+    """Of all texts together, UTF-8."""
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedBatch:
+    """The answer to one request: one item for each text, in the order of the texts."""
+
+    items: tuple[Vector | ItemError, ...]
+    tokens: int = 0
+    """What the host says it counted; 0 when it does not say."""
+
+
+class Embedder(Protocol):
+    """One model behind one endpoint.
+
+    Both embedding calls raise `providers.errors.ProviderError` and may be cancelled at any time,
+    which aborts the request that is under way. `dimensions` is None until the first answer unless
+    it is configured.
+    """
+
+    @property
+    def fingerprint(self) -> Fingerprint: ...
+
+    @property
+    def dimensions(self) -> int | None: ...
+
+    @property
+    def limits(self) -> InputLimits: ...
+
+    async def embed_documents(self, texts: Sequence[str]) -> EmbeddedBatch: ...
+
+    async def embed_query(self, text: str) -> Vector: ...
+
+    async def aclose(self) -> None: ...

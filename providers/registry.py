@@ -1,0 +1,115 @@
+"""Which providers there are, and how each is assessed and made. The seam for further providers.
+
+A provider is an object with `assess` and `create`. Remote vendors share one class; `local` is the
+attribute `provider` of the package `providers.local`, asked for only when it is needed.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from dataclasses import dataclass
+from typing import Protocol
+
+import msgspec
+
+from config.settings import ProviderName, Settings
+from providers.errors import ProviderError, ProviderUnavailableError
+from providers.interface import Embedder
+from providers.remote import RemoteEmbedder, library_missing
+from providers.spec import RemoteSpec, Role, resolve_spec
+from providers.vendors import VENDORS, Vendor
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderRequest:
+    """What a provider may look at: the settings, and the role it is wanted for."""
+
+    settings: Settings
+    role: Role
+
+
+class Candidate(msgspec.Struct, frozen=True, kw_only=True):
+    """One provider that was considered: whether it can be used, why (not), and what to do."""
+
+    provider: ProviderName
+    usable: bool
+    reason: str
+    remedy: str | None = None
+    model: str | None = None
+    endpoint: str | None = None
+    key_source: str | None = None
+
+
+class Provider(Protocol):
+    def assess(self, request: ProviderRequest) -> Candidate:
+        """Whether it could be made. Blocking, but never for long: no network, no heavy import."""
+        ...
+
+    def create(self, request: ProviderRequest) -> Embedder:
+        """Makes it. Only after a successful `assess`; raises `ProviderError`."""
+        ...
+
+
+def provider(name: ProviderName) -> Provider:
+    """The provider of this name; one that says what is missing, if it is not installed."""
+    if name != "local":
+        return _Remote(VENDORS[name])
+    if importlib.util.find_spec("providers.local") is None:
+        return _LocalMissing()
+    found: Provider = importlib.import_module("providers.local").provider
+    return found
+
+
+class _Remote:
+    def __init__(self, vendor: Vendor) -> None:
+        self._vendor = vendor
+
+    def assess(self, request: ProviderRequest) -> Candidate:
+        try:
+            spec = self._spec(request)
+        except ProviderError as error:
+            return unusable(self._vendor.name, error)
+        return Candidate(
+            provider=self._vendor.name,
+            usable=True,
+            reason=f"The key comes from {spec.key_source}.",
+            model=spec.model,
+            endpoint=spec.endpoint.base_url,
+            key_source=spec.key_source,
+        )
+
+    def create(self, request: ProviderRequest) -> Embedder:
+        return RemoteEmbedder(self._spec(request), lambda: self._spec(request))
+
+    def _spec(self, request: ProviderRequest) -> RemoteSpec:
+        spec = resolve_spec(request.settings, self._vendor, request.role)
+        missing = next((name for name in self._vendor.modules if not _installed(name)), None)
+        if missing is not None:
+            raise library_missing(self._vendor.label, self._vendor.name, missing)
+        return spec
+
+
+class _LocalMissing:
+    _ERROR = ProviderUnavailableError(
+        "Local embeddings are not installed.",
+        remedy='Run: pip install "memory-gateway[local]"',
+    )
+
+    def assess(self, _request: ProviderRequest) -> Candidate:
+        return unusable("local", self._ERROR)
+
+    def create(self, _request: ProviderRequest) -> Embedder:
+        raise self._ERROR
+
+
+def unusable(name: ProviderName, error: ProviderError) -> Candidate:
+    return Candidate(provider=name, usable=False, reason=error.message, remedy=error.remedy)
+
+
+def _installed(module: str) -> bool:
+    """Whether a module could be imported, without importing it."""
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False

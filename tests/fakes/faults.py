@@ -1,0 +1,91 @@
+"""Ways in which a fake vendor can misbehave, and how to ask for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Kind = Literal[
+    "status",
+    "hang",
+    "drip",
+    "reset",
+    "redirect",
+    "invalid-json",
+    "html",
+    "huge",
+    "short",
+    "reordered",
+    "wrong-dimension",
+    "nan",
+    "zero",
+]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One way to misbehave. `position`: of the text whose vector is spoilt."""
+
+    kind: Kind
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    body: Any = None
+    position: int = 0
+    location: str = ""
+
+    @property
+    def before_checks(self) -> bool:
+        """Whether it happens to any request, also to one that would be refused."""
+        return self.kind in ("status", "hang", "drip", "reset", "redirect")
+
+
+def fault(kind: Kind, position: int = 0) -> Fault:
+    return Fault(kind, position=position)
+
+
+def status(code: int, body: Any = None, **headers: str) -> Fault:
+    """Answers with this status. Header names are given with `_` for `-`."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Fault("status", code, named, body)
+
+
+def rate_limited(retry_after: str | None = None) -> Fault:
+    return Fault("status", 429, {} if retry_after is None else {"retry-after": retry_after})
+
+
+def redirect(location: str, code: int = 307) -> Fault:
+    return Fault("redirect", code, location=location)
+
+
+def openai_quota() -> Fault:
+    """The account is used up, as OpenAI words it."""
+    error = {
+        "message": "You exceeded your current quota, please check your plan and billing details.",
+        "type": "insufficient_quota",
+        "code": "insufficient_quota",
+    }
+    return Fault("status", 429, body={"error": error})
+
+
+def gemini_quota(period: Literal["Day", "Minute"], delay: str = "0.01s") -> Fault:
+    """A quota of Gemini's, which words the daily and the minutely one alike."""
+    error = {
+        "code": 429,
+        "message": "You exceeded your current quota, please check your plan and billing details.",
+        "status": "RESOURCE_EXHAUSTED",
+        "details": [
+            {
+                "@type": "type.googleapis.com/google.rpc.QuotaFailure",
+                "violations": [
+                    {"quotaId": f"EmbedContentRequestsPer{period}PerProjectPerModel-FreeTier"}
+                ],
+            },
+            {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": delay},
+        ],
+    }
+    return Fault("status", 429, body={"error": error})
+
+
+def voyage_quota() -> Fault:
+    """The account has no money left, as Voyage words it."""
+    return Fault("status", 429, body={"detail": "Your account has insufficient balance."})

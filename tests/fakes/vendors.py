@@ -1,0 +1,147 @@
+"""A loopback host that speaks the embeddings wire format of OpenAI, Gemini or Voyage.
+
+Strict as the real hosts are (`fakes.checks`), able to misbehave on command (`fakes.faults`). It
+records every request, so that a test can count them, and notices clients that hang up.
+
+    with FakeVendor("openai") as host:
+        host.misbehave(status(503), times=2)
+        ...
+        assert len(host.requests) == 3
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import ssl
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal, Self
+
+from fakes.checks import VendorName
+from fakes.faults import Fault
+from fakes.wire import Seen, Server
+
+_MODELS: dict[VendorName, str] = {
+    "openai": "text-embedding-3-small",
+    "gemini": "gemini-embedding-001",
+    "voyage": "voyage-4-large",
+}
+_BASE: dict[VendorName, str] = {"openai": "/v1", "gemini": "/v1beta", "voyage": "/v1"}
+
+
+@dataclass(eq=False)
+class FakeVendor:
+    """One host. Its limits may be changed while it runs. Use as a context manager."""
+
+    vendor: VendorName
+    key: str = "test-key-0123456789abcdef"
+    models: tuple[str, ...] = ()
+    """Default: the vendor's own default model."""
+    dimensions: int = 64
+    max_items: int | None = None
+    max_tokens: int | None = None
+    """Of one request; four characters count as a token."""
+    max_bytes: int | None = None
+    max_input_tokens: int | None = None
+    names_limit: bool = True
+    """Whether a refusal of a size says which size would be accepted."""
+    encoding: Literal["asked", "base64", "float"] = "asked"
+    delay_s: float = 0.0
+    tls: ssl.SSLContext | None = None
+    rejects: Callable[[str], bool] = lambda _text: False
+    """Texts because of which a whole request is answered with 400."""
+
+    requests: list[Seen] = field(default_factory=list, init=False)
+    hung_up: int = field(default=0, init=False)
+    """How many clients closed the connection before they had their answer."""
+    at_once: int = field(default=0, init=False)
+    most_at_once: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        self.models = self.models or (_MODELS[self.vendor],)
+        self._faults: deque[Fault] = deque()
+        self._always: Fault | None = None
+        self._changed = threading.Condition()
+        self._stopping = threading.Event()
+        self._server = Server(self)
+        if self.tls is not None:
+            self._server.socket = self.tls.wrap_socket(self._server.socket, server_side=True)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))
+
+    @property
+    def origin(self) -> str:
+        scheme = "https" if self.tls else "http"
+        return f"{scheme}://127.0.0.1:{self._server.server_address[1]}"
+
+    @property
+    def base_url(self) -> str:
+        """What belongs into `remote.baseUrl`."""
+        return self.origin + _BASE[self.vendor]
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        self._server.shutdown()
+        self._thread.join()
+        self._server.close_connections()
+        self._server.server_close()
+
+    def misbehave(self, fault: Fault, *, times: int | None = None) -> None:
+        """Treats the next `times` requests so, or all from now on."""
+        with self._changed:
+            if times is None:
+                self._always = fault
+            else:
+                self._faults.extend([fault] * times)
+
+    def heal(self) -> None:
+        with self._changed:
+            self._faults.clear()
+            self._always = None
+
+    def embedded(self) -> list[str]:
+        """Every text of every request that was answered with success, in order."""
+        return [text for seen in self.requests if seen.answered == 200 for text in seen.texts]
+
+    def wait_until(self, condition: Callable[[Self], bool], timeout_s: float = 10.0) -> None:
+        """Blocks until the condition holds; raises TimeoutError. Call it in a worker thread."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: condition(self), timeout_s):
+                raise TimeoutError
+
+    # For the handlers.
+
+    def next_fault(self) -> Fault | None:
+        with self._changed:
+            return self._faults.popleft() if self._faults else self._always
+
+    def enter(self, seen: Seen) -> None:
+        with self._changed:
+            self.requests.append(seen)
+            self.at_once += 1
+            self.most_at_once = max(self.most_at_once, self.at_once)
+            self._changed.notify_all()
+
+    def leave(self, *, hung_up: bool) -> None:
+        with self._changed:
+            self.at_once -= 1
+            self.hung_up += hung_up
+            self._changed.notify_all()
+
+    def pause(self, seconds: float, connection: socket.socket) -> bool:
+        """Waits, unless the client hangs up or this host is stopped; whether either happened."""
+        ends = time.monotonic() + seconds
+        while time.monotonic() < ends:
+            if self._stopping.is_set():
+                return True
+            readable, _, _ = select.select([connection], [], [], 0.01)
+            if readable and not connection.recv(1, socket.MSG_PEEK):
+                return True
+        return False

@@ -1,0 +1,293 @@
+"""Every way in which a host misbehaves: what comes back, how often it was asked, and recovery.
+
+Real sockets and the vendors' own libraries; only waiting between attempts takes no time.
+"""
+
+import logging
+import ssl
+import subprocess
+
+import httpx2
+import pytest
+
+from config.errors import ErrorKind
+from fakes.faults import (
+    Fault,
+    fault,
+    gemini_quota,
+    openai_quota,
+    rate_limited,
+    redirect,
+    status,
+    voyage_quota,
+)
+from fakes.vendors import FakeVendor
+from providers import errors
+from providers.retry import SINGLE
+from providers.transport import typed_errors
+
+pytestmark = pytest.mark.anyio
+
+TEXTS = ["the first of the notes", "the second of the notes", "the third of the notes"]
+QUOTA = {"openai": openai_quota(), "gemini": gemini_quota("Day"), "voyage": voyage_quota()}
+IMPATIENT = {"timeout_s": 0.25}
+
+
+async def fails(service, collected):
+    with pytest.raises(errors.ProviderError) as caught:
+        await service.embed_documents(TEXTS, on_batch=collected)
+    assert not collected.vectors
+    return caught.value
+
+
+async def recovers(host, service, clock, collected):
+    """The host is well again: after the cooldown everything is embedded, in one request."""
+    host.heal()
+    clock.advance(4000)
+    asked = len(host.requests)
+    await service.embed_documents(TEXTS, on_batch=collected)
+    assert sorted(collected.vectors) == [0, 1, 2]
+    assert len(host.requests) == asked + 1
+    assert service.state().status == "ready"
+
+
+@pytest.mark.parametrize(
+    ("fault_", "kind", "asked"),
+    [
+        (status(401), errors.ProviderAuthError, 1),
+        (status(403), errors.ProviderAuthError, 1),
+        (status(404), errors.ProviderUnavailableError, 1),
+        (status(402), errors.ProviderQuotaError, 1),
+        (status(500), errors.ProviderTransientError, 4),
+        (status(503), errors.ProviderTransientError, 4),
+        (status(503, retry_after="7"), errors.ProviderTransientError, 4),
+        (status(429, retry_after="3600"), errors.ProviderRateLimitError, 1),
+        (fault("reset"), errors.ProviderTransientError, 4),
+        (fault("invalid-json"), errors.ProviderBadResponseError, 4),
+        (fault("html"), errors.ProviderBadResponseError, 4),
+        (status(200, {"error": {"message": "odd"}}), errors.ProviderBadResponseError, 4),
+        (status(200, {"data": [], "embeddings": []}), errors.ProviderBadResponseError, 4),
+    ],
+    ids=lambda value: f"{value.kind}-{value.status}" if isinstance(value, Fault) else "",
+)
+async def test_a_failing_host(
+    host, service_for, collected, clock, assert_secret, fault_, kind, asked
+):
+    service = service_for(host)
+    host.misbehave(fault_)
+    error = await fails(service, collected)
+    cause = getattr(error, "cause", error)
+    assert type(cause) is kind
+    assert len(host.requests) == asked
+    assert "127.0.0.1" in cause.message
+    assert_secret(host.key, error=error, also=(service.state(), collected.items))
+    assert_secret(*TEXTS, error=error, level=logging.INFO)
+    await recovers(host, service, clock, collected)
+
+
+async def test_a_used_up_account_is_not_asked_again(host, service_for, collected, clock):
+    service = service_for(host)
+    host.misbehave(QUOTA[host.vendor])
+    error = await fails(service, collected)
+    assert type(error) is errors.ProviderQuotaError
+    assert "keywords" in error.remedy
+    with pytest.raises(errors.CircuitOpenError):
+        await service.embed_documents(TEXTS, on_batch=collected)
+    assert len(host.requests) == 1
+    await recovers(host, service, clock, collected)
+
+
+@pytest.mark.parametrize("kind", ["hang", "drip"])
+async def test_a_host_that_does_not_come_to_an_end(
+    host, service_for, collected, clock, options, kind
+):
+    service = service_for(host, options=options(**IMPATIENT))
+    host.misbehave(fault(kind))
+    error = await fails(service, collected)
+    assert type(error) is errors.ProviderTimeoutError
+    # Twice with all three texts, twice with the first alone, in case the size was the reason.
+    assert [len(seen.texts) for seen in host.requests] == [3, 3, 1, 1]
+    host.heal()
+    await service.embed_documents(TEXTS, on_batch=collected)
+    assert sorted(collected.vectors) == [0, 1, 2]
+
+
+async def test_a_rate_limit_is_waited_out_as_long_as_the_host_asks(
+    host, service_for, collected, clock
+):
+    service = service_for(host)
+    host.misbehave(rate_limited("7"), times=3)
+    await service.embed_documents(TEXTS, on_batch=collected)
+    assert sorted(collected.vectors) == [0, 1, 2]
+    assert len(host.requests) == 4
+    assert clock.sleeps == [7.0] * 3
+    assert service.state().statistics.retries == 3
+
+
+async def test_a_rate_limit_without_a_wish_is_backed_off_from(host, service_for, collected, clock):
+    service = service_for(host)
+    host.misbehave(rate_limited(), times=3)
+    await service.embed_documents(TEXTS, on_batch=collected)
+    assert clock.sleeps == [0.5, 1.0, 2.0]
+
+
+async def test_geminis_minutely_quota_is_waited_out(service_for, collected, clock):
+    with FakeVendor("gemini") as host:
+        host.misbehave(gemini_quota("Minute", "37s"), times=1)
+        await service_for(host).embed_documents(TEXTS, on_batch=collected)
+    assert clock.sleeps == [37.0]
+    assert sorted(collected.vectors) == [0, 1, 2]
+
+
+async def test_a_rate_limit_that_never_ends_is_given_up(host, service_for, collected):
+    service = service_for(host)
+    host.misbehave(rate_limited())
+    error = await fails(service, collected)
+    assert type(error) is errors.ProviderRateLimitError
+    assert [len(seen.texts) for seen in host.requests] == [3] * 6 + [1] * 6
+    assert service.state().status == "ready"
+
+
+async def test_a_short_answer_loses_no_text_silently(host, service_for, collected):
+    host.misbehave(fault("short"), times=1)
+    service = service_for(host)
+    await service.embed_documents(TEXTS, on_batch=collected)
+    assert len(host.requests) == 1
+    # Gemini's rows carry no index: which text is missing cannot be known.
+    assert sorted(collected.errors) == ([0, 1, 2] if host.vendor == "gemini" else [2])
+    assert "no vector" in collected.errors[2].message
+
+
+@pytest.mark.parametrize("vendor", ["openai", "voyage"])
+async def test_a_row_that_is_no_embedding_is_an_error_of_its_text(vendor, service_for, collected):
+    rows = [{"index": at, "embedding": raw} for at, raw in enumerate(([1.0, 2.0], 3, [2.0, 1.0]))]
+    with FakeVendor(vendor) as host:
+        host.misbehave(status(200, {"data": rows, "usage": {"total_tokens": 3}}))
+        await service_for(host).embed_documents(TEXTS, on_batch=collected)
+    assert sorted(collected.errors) == [1]
+
+
+@pytest.mark.parametrize("kind", ["wrong-dimension", "nan", "zero"])
+@pytest.mark.parametrize("position", [0, 1])
+async def test_a_spoilt_vector_is_an_error_of_its_text(
+    host, service_for, collected, kind, position
+):
+    host.misbehave(fault(kind, position))
+    service = service_for(host)
+    await service.embed_documents(TEXTS, on_batch=collected)
+    assert sorted(collected.errors) == [position]
+    assert collected.errors[position].kind is ErrorKind.PROVIDER_BAD_RESPONSE
+    assert len(host.requests) == 1
+    assert service.state().statistics.item_errors == 1
+    assert service.dimensions == 64
+
+
+async def test_a_host_that_changes_its_dimensions_is_found_out(openai_host, service_for, collected):
+    service = service_for(openai_host)
+    await service.embed_query("first")
+    openai_host.dimensions = 32
+    await service.embed_documents(TEXTS, on_batch=collected)
+    assert sorted(collected.errors) == [0, 1, 2]
+    assert "32 dimensions instead of 64" in collected.errors[0].message
+
+
+async def test_an_endless_answer_is_cut_off(openai_host, service_for, collected, options):
+    service = service_for(openai_host, options=options(retry=SINGLE))
+    openai_host.misbehave(fault("huge"))
+    error = await fails(service, collected)
+    assert "64 MiB" in error.message
+
+
+@pytest.mark.parametrize("vendor", ["openai", "gemini", "voyage"])
+async def test_a_host_that_is_not_there_is_transient(vendor, service_for, collected, clock):
+    with FakeVendor(vendor) as gone:
+        service = service_for(gone)
+    error = await fails(service, collected)
+    assert type(error) is errors.ProviderTransientError
+    assert "cannot be reached" in error.message
+    assert len(clock.sleeps) == 3
+
+
+@pytest.fixture
+def untrusted(tmp_path):
+    """A certificate that nobody vouches for."""
+    command = ["openssl", "req", "-x509", "-nodes", "-days", "1", "-subj", "/CN=127.0.0.1"]
+    command += ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]
+    command += ["-keyout", str(tmp_path / "key.pem"), "-out", str(tmp_path / "certificate.pem")]
+    subprocess.run(command, check=True, capture_output=True, timeout=30)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "certificate.pem", tmp_path / "key.pem")
+    return context
+
+
+@pytest.mark.parametrize("vendor", ["openai", "gemini", "voyage"])
+async def test_a_certificate_that_is_not_trusted_is_final(
+    vendor, service_for, collected, untrusted
+):
+    with FakeVendor(vendor, tls=untrusted) as host:
+        service = service_for(host)
+        error = await fails(service, collected)
+        assert type(error) is errors.ProviderUnavailableError
+        assert "certificate" in error.message
+        assert "SSL_CERT_FILE" in error.remedy
+        assert not host.requests
+        assert service.state().statistics.requests == 1
+
+
+async def test_a_host_that_cannot_be_connected_to_in_time_is_slow(embedder_for, openai_host):
+    spec = embedder_for(openai_host)._spec
+    with pytest.raises(errors.ProviderTimeoutError), typed_errors(spec):
+        raise httpx2.ConnectTimeout("text of the library")
+
+
+async def test_a_redirect_elsewhere_is_refused_before_anything_is_sent(
+    host, service_for, collected, assert_secret
+):
+    with FakeVendor(host.vendor, key=host.key) as other:
+        service = service_for(host)
+        host.misbehave(redirect(f"{other.base_url}/embeddings"))
+        error = await fails(service, collected)
+        assert type(error) is errors.ProviderRedirectError
+        assert other.origin.removeprefix("http://") in error.message
+        assert "remote.baseUrl" in error.remedy
+        assert not other.requests
+        assert len(host.requests) == 1
+    assert_secret(host.key, error=error, also=service.state())
+
+
+@pytest.mark.parametrize("code", [301, 302, 303])
+async def test_a_redirect_that_would_turn_the_request_into_another_is_refused(
+    openai_host, service_for, collected, code
+):
+    service = service_for(openai_host)
+    openai_host.misbehave(redirect("/v1/embeddings", code))
+    assert type(await fails(service, collected)) is errors.ProviderRedirectError
+    assert len(openai_host.requests) == 1
+
+
+async def test_a_redirect_on_the_same_host_is_followed(host, service_for, collected):
+    service = service_for(host)
+    path = "/v1/embeddings"
+    if host.vendor == "gemini":
+        path = "/v1beta/models/gemini-embedding-001:batchEmbedContents"
+    host.misbehave(redirect(path), times=1)
+    await service.embed_documents(TEXTS, on_batch=collected)
+    assert sorted(collected.vectors) == [0, 1, 2]
+
+
+async def test_a_redirect_in_a_circle_ends(openai_host, service_for, collected):
+    service = service_for(openai_host)
+    openai_host.misbehave(redirect("/v1/embeddings"))
+    assert type(await fails(service, collected)) is errors.ProviderRedirectError
+    assert len(openai_host.requests) == 4
+
+
+async def test_a_wrong_key_is_refused_once_and_never_shown(
+    host, service_for, collected, assert_secret
+):
+    service = service_for(host, key="zz-wrong-key-424242")
+    error = await fails(service, collected)
+    assert type(error) is errors.ProviderAuthError
+    assert "memorySearch.remote.apiKey" in error.remedy
+    assert len(host.requests) == 1
+    assert_secret("zz-wrong-key-424242", error=error, also=service.state())

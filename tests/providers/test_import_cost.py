@@ -1,0 +1,65 @@
+"""What is loaded when nothing is embedded."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+HEAVY = {"openai", "google.genai", "voyageai", "numpy", "httpx2", "httpx", "aiohttp", "requests"}
+SCRIPT = """
+import json, sys
+sys.path[:0] = sys.argv[2:]
+from pathlib import Path
+import providers
+from providers.choosing import choose, open_embeddings
+from config.settings import Secret
+from fakes.settings import make_settings
+for keys in ({}, {"OPENAI_API_KEY": Secret("sk-x")}):
+    settings = make_settings(Path(sys.argv[1]), environment_keys=keys)
+    choice = choose(settings)
+    opened = open_embeddings(settings, choice)
+    assert (opened is not None) is bool(keys)
+    if opened is not None:
+        opened.state()
+print(json.dumps(sorted(sys.modules)))
+"""
+
+FIRST_QUERY = """
+import sys
+sys.path[:0] = sys.argv[2:]
+from pathlib import Path
+import anyio
+from providers.choosing import choose, open_embeddings
+from providers.errors import ProviderTimeoutError
+from fakes.settings import make_settings, remote
+search = {"provider": "openai", "remote": remote("http://127.0.0.1:9/v1", "sk-x")}
+settings = make_settings(Path(sys.argv[1]), search=search)
+
+async def main():
+    try:
+        await open_embeddings(settings, choose(settings)).embed_query("q", deadline_s=0.01)
+    except ProviderTimeoutError:
+        print("loaded" if hasattr(sys.modules.get("openai"), "AsyncOpenAI") else "still loading")
+
+anyio.run(main)
+"""
+
+
+def run(script, tmp_path):
+    return subprocess.run(
+        [sys.executable, "-I", "-c", script, str(tmp_path), str(ROOT), str(ROOT / "tests")],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=True,
+        timeout=60,
+    ).stdout
+
+
+def test_a_query_does_not_wait_for_a_library_to_load(tmp_path):
+    assert run(FIRST_QUERY, tmp_path) == "still loading\n"
+
+
+def test_choosing_a_provider_imports_no_vendor_library_and_no_numpy(tmp_path):
+    assert HEAVY.isdisjoint(json.loads(run(SCRIPT, tmp_path)))

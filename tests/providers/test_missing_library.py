@@ -1,0 +1,66 @@
+"""What is said when a vendor's library is not installed."""
+
+import sys
+
+import pytest
+
+from config.settings import Secret
+from fakes.settings import make_settings
+from providers.choosing import choose
+from providers.errors import ProviderUnavailableError
+
+KEYS = {
+    "OPENAI_API_KEY": Secret("sk-x"),
+    "GEMINI_API_KEY": Secret("AIza-x"),
+    "VOYAGE_API_KEY": Secret("pa-x"),
+}
+LIBRARIES = [("openai", "openai"), ("gemini", "google.genai"), ("voyage", "voyageai")]
+
+
+class Without:
+    """An import finder in front of all others that hides one module."""
+
+    def __init__(self, module):
+        self.module = module
+
+    def find_spec(self, name, path=None, target=None):
+        if name == self.module:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+@pytest.fixture
+def hide(monkeypatch):
+    def make(module):
+        for name in [name for name in sys.modules if name.split(".")[:2] == module.split(".")[:2]]:
+            monkeypatch.delitem(sys.modules, name)
+        monkeypatch.setattr(sys, "meta_path", [Without(module), *sys.meta_path])
+
+    return make
+
+
+@pytest.mark.parametrize(("vendor", "module"), LIBRARIES)
+def test_choosing_names_the_command_that_installs_it(tmp_path, hide, vendor, module):
+    hide(module)
+    settings = make_settings(tmp_path, search={"provider": vendor}, environment_keys=KEYS)
+    (candidate,) = choose(settings).candidates
+    assert not candidate.usable
+    assert f"{module} is missing" in candidate.reason
+    assert candidate.remedy == f'Run: pip install "memory-gateway[{vendor}]"'
+
+
+def test_an_automatic_choice_goes_on_to_a_vendor_whose_library_is_there(tmp_path, hide):
+    hide("openai")
+    choice = choose(make_settings(tmp_path, environment_keys=KEYS))
+    assert choice.primary.provider == "gemini"
+
+
+@pytest.mark.anyio
+async def test_a_library_that_goes_missing_later_is_a_typed_error(
+    embedder_for, openai_host, hide, monkeypatch
+):
+    embedder = embedder_for(openai_host)
+    monkeypatch.delitem(sys.modules, "providers.openai", raising=False)
+    hide("openai")
+    with pytest.raises(ProviderUnavailableError) as caught:
+        await embedder.embed_query("q")
+    assert 'pip install "memory-gateway[openai]"' in caught.value.remedy

@@ -1,0 +1,135 @@
+"""Embedding a query: deadline, cache, circuit, cancelling."""
+
+import time
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from fakes.faults import fault, rate_limited, status
+from providers import errors
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_equal_queries_are_sent_once(host, service_for):
+    service = service_for(host)
+    answers = []
+
+    async def search():
+        answers.append(await service.embed_query("where is the key"))
+
+    async with anyio.create_task_group() as group:
+        for _ in range(5):
+            group.start_soon(search)
+    await search()
+    assert len(host.requests) == 1
+    assert all((answer == answers[0]).all() for answer in answers)
+
+
+@pytest.mark.parametrize("kind", ["hang", "drip"])
+async def test_a_hanging_host_costs_no_more_than_the_deadline_and_then_nothing(
+    host, service_for, clock, kind
+):
+    service = service_for(host)
+    await service.embed_query("the library is loaded by now")
+    host.misbehave(fault(kind))
+    for number in range(3):
+        began = time.monotonic()
+        with pytest.raises(errors.ProviderTimeoutError, match=r"0\.2 s"):
+            await service.embed_query(f"query {number}", deadline_s=0.2)
+        assert time.monotonic() - began < 1.0
+    assert service.state().status == "open"
+    asked = len(host.requests)
+    began = time.monotonic()
+    with pytest.raises(errors.CircuitOpenError):
+        await service.embed_query("one more", deadline_s=0.2)
+    assert time.monotonic() - began < 0.1
+    assert len(host.requests) == asked
+    host.heal()
+    clock.advance(service.state().next_probe_in_s)
+    await service.embed_query("one more")
+    assert service.state().status == "ready"
+
+
+async def test_a_query_is_tried_twice_at_most(host, service_for):
+    service = service_for(host)
+    host.misbehave(status(503))
+    with pytest.raises(errors.ProviderTransientError):
+        await service.embed_query("q")
+    assert len(host.requests) == 2
+
+
+async def test_a_brief_failure_is_not_noticed(host, service_for):
+    host.misbehave(status(503), times=1)
+    await service_for(host).embed_query("q")
+    assert len(host.requests) == 2
+
+
+async def test_a_query_does_not_wait_for_a_rate_limit_beyond_its_deadline(host, service_for, clock):
+    service = service_for(host)
+    host.misbehave(rate_limited("30"))
+    with pytest.raises(errors.ProviderRateLimitError):
+        await service.embed_query("q", deadline_s=4.0)
+    assert clock.sleeps == []
+    assert len(host.requests) == 1
+
+
+@pytest.mark.parametrize("kind", ["zero", "nan", "short"])
+async def test_a_query_without_a_usable_vector_is_an_error(host, service_for, kind):
+    host.misbehave(fault(kind))
+    with pytest.raises(errors.ProviderBadResponseError):
+        await service_for(host).embed_query("q")
+
+
+async def test_a_cached_query_is_answered_while_the_host_is_down(host, service_for):
+    service = service_for(host)
+    await service.embed_query("known")
+    host.misbehave(status(401))
+    with pytest.raises(errors.ProviderAuthError):
+        await service.embed_query("unknown")
+    await service.embed_query("known")
+    assert len(host.requests) == 2
+
+
+async def test_cancelling_a_search_hangs_up(host, service_for):
+    host.misbehave(fault("hang"))
+    service = service_for(host)
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: service.embed_query("q", deadline_s=30))
+        await anyio.to_thread.run_sync(host.wait_until, lambda host: host.at_once == 1)
+        group.cancel_scope.cancel()
+    await anyio.to_thread.run_sync(host.wait_until, lambda host: host.hung_up == 1)
+    assert service.state().status == "ready"
+
+
+async def test_a_query_does_not_queue_behind_documents(openai_host, service_for, collected):
+    service = service_for(openai_host)
+    await service.embed_query("the library is loaded by now")
+    openai_host.misbehave(fault("hang"), times=1)
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: service.embed_documents(["a note"], on_batch=collected))
+        await anyio.to_thread.run_sync(openai_host.wait_until, lambda host: host.at_once == 1)
+        await service.embed_query("q", deadline_s=2)
+        group.cancel_scope.cancel()
+
+
+async def test_one_that_shares_a_request_keeps_its_own_deadline(openai_host, service_for):
+    service = service_for(openai_host)
+    await service.embed_query("the library is loaded by now")
+    openai_host.misbehave(fault("hang"))
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: service.embed_query("q", deadline_s=30))
+        await anyio.to_thread.run_sync(openai_host.wait_until, lambda host: host.at_once == 1)
+        began = time.monotonic()
+        with pytest.raises(errors.ProviderTimeoutError):
+            await service.embed_query("q", deadline_s=0.1)
+        assert time.monotonic() - began < 1.0
+        group.cancel_scope.cancel()
+    assert len(openai_host.requests) == 2
+
+
+async def test_a_blank_query_is_refused_unsent(host, service_for):
+    with pytest.raises(errors.ProviderRejectedError):
+        await service_for(host).embed_query("  ")
+    assert not host.requests

@@ -1,0 +1,143 @@
+"""From a host's refusal to a typed error."""
+
+import json
+
+import pytest
+
+from fakes.faults import gemini_quota, openai_quota, voyage_quota
+from providers import errors
+from providers.replies import Refusal, error_for
+
+
+def refuse(status, body=b"", request=b"", now_s=0.0, secrets=(), **headers):
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return error_for(
+        Refusal(
+            status=status,
+            headers={name.replace("_", "-"): value for name, value in headers.items()},
+            body=data,
+            request=request,
+            place="OpenAI at api.openai.com",
+            key_source="environment variable OPENAI_API_KEY",
+            secrets=secrets,
+            now_s=now_s,
+        )
+    )
+
+
+def said(message, **fields):
+    return {"error": {"message": message, **fields}}
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind"),
+    [
+        (401, said("Incorrect API key provided"), errors.ProviderAuthError),
+        (403, said("Country not supported"), errors.ProviderAuthError),
+        (400, said("API key not valid. Please pass a valid API key."), errors.ProviderAuthError),
+        (400, said("API key expired."), errors.ProviderAuthError),
+        (402, said("Pay first"), errors.ProviderQuotaError),
+        (404, said("The model `x` does not exist"), errors.ProviderUnavailableError),
+        (405, b"", errors.ProviderUnavailableError),
+        (408, b"", errors.ProviderTransientError),
+        (500, said("1536"), errors.ProviderTransientError),
+        (502, b"<html>bad gateway</html>", errors.ProviderTransientError),
+        (503, b"", errors.ProviderTransientError),
+        (529, b"", errors.ProviderTransientError),
+        (429, said("Slow down"), errors.ProviderRateLimitError),
+        (400, said("Expected 1536 tokens near 5123"), errors.ProviderRejectedError),
+        (422, {"detail": "Unprocessable"}, errors.ProviderRejectedError),
+        (413, b"", errors.ProviderInputTooLargeError),
+    ],
+)
+def test_status_and_body_decide_the_kind(status, body, kind):
+    error = refuse(status, body)
+    assert type(error) is kind
+    assert error.status == status
+    assert "OpenAI at api.openai.com" in error.message
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [openai_quota(), gemini_quota("Day"), voyage_quota()],
+    ids=["openai", "gemini", "voyage"],
+)
+def test_a_used_up_account_is_final(fault):
+    error = refuse(fault.status, fault.body)
+    assert type(error) is errors.ProviderQuotaError
+    assert error.final
+    assert not error.retryable
+
+
+def test_geminis_minutely_quota_is_a_rate_limit_although_it_reads_like_the_daily_one():
+    fault = gemini_quota("Minute", "37s")
+    error = refuse(fault.status, fault.body)
+    assert type(error) is errors.ProviderRateLimitError
+    assert error.retry_after_s == 37.0
+
+
+def test_voyages_reduced_rates_are_a_rate_limit_although_they_speak_of_billing():
+    detail = (
+        "You have not yet added your payment method in the billing page and will have reduced "
+        "rate limits of 3 RPM and 10K TPM."
+    )
+    assert type(refuse(429, {"detail": detail})) is errors.ProviderRateLimitError
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ({"retry_after": "7"}, 7.0),
+        ({"retry_after": "0.5"}, 0.5),
+        ({"retry_after": "Wed, 21 Oct 2015 07:28:00 GMT"}, 30.0),
+        ({"retry_after": "Wed, 21 Oct 2015 07:00:00 GMT"}, 0.0),
+        ({"retry_after_ms": "250", "retry_after": "9"}, 0.25),
+        ({"retry_after": "soon"}, None),
+        ({"retry_after": "-3"}, None),
+        ({"retry_after": "nan"}, None),
+        ({}, None),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("status", [429, 503])
+def test_retry_after_is_understood_in_every_form(status, headers, expected):
+    error = refuse(status, now_s=1445412450.0, **headers)
+    assert error.retry_after_s == expected
+
+
+def test_the_limit_a_host_names_is_passed_on():
+    error = refuse(400, said("input batch size 136 > maximum allowed batch size 64"))
+    assert (error.reason, error.limit) == ("items", 64)
+
+
+def test_a_refused_key_is_named_by_its_source():
+    assert "environment variable OPENAI_API_KEY" in refuse(401).remedy
+
+
+@pytest.mark.parametrize("body", [b"\xff\xfe", b"[]", b"[[]]", b"3", b'{"error": 3}', b"{" * 9999])
+def test_a_body_of_any_kind_does_no_harm(body):
+    assert type(refuse(500, body)) is errors.ProviderTransientError
+
+
+def test_a_list_around_the_error_is_looked_into():
+    assert "Slow down" in refuse(429, [said("Slow down")]).message
+
+
+def test_secrets_in_the_hosts_words_are_masked():
+    error = refuse(401, said("Key zz-verysecret99 is wrong"), secrets=("zz-verysecret99",))
+    assert "verysecret" not in str(error)
+    assert "***" in error.message
+
+
+def test_the_hosts_words_are_cut_and_kept_on_one_line():
+    error = refuse(500, said("word\n" * 500))
+    assert len(error.message) < 300
+    assert "\n" not in error.message
+
+
+def test_a_text_that_the_host_repeats_is_cut_off():
+    note = "My doctor said that the result is positive"
+    request = json.dumps({"model": "text-embedding-3-small", "input": [note]}).encode()
+    error = refuse(400, said(f"Invalid text for text-embedding-3-small: {note}"), request)
+    assert "Invalid text for text-embedding-3-small" in error.message
+    assert "My doctor" not in error.message

@@ -1,0 +1,129 @@
+"""When and how long to wait before trying again."""
+
+import pytest
+
+from fakes.clock import FakeClock
+from providers.clock import SystemClock
+from providers.errors import (
+    ProviderAuthError,
+    ProviderBadResponseError,
+    ProviderInputTooLargeError,
+    ProviderQuotaError,
+    ProviderRateLimitError,
+    ProviderRedirectError,
+    ProviderRejectedError,
+    ProviderTimeoutError,
+    ProviderTransientError,
+    ProviderUnavailableError,
+)
+from providers.retry import SINGLE, RetryPolicy, retrying
+
+pytestmark = pytest.mark.anyio
+
+BROKEN = ProviderTransientError("broken")
+
+
+def waits(error, policy=None, draw=0.0):
+    policy = policy or RetryPolicy()
+    found = (policy.wait_s(error, attempt, draw) for attempt in range(1, 20))
+    return [wait for wait in found if wait is not None]
+
+
+def test_backoff_doubles_from_half_a_second_over_four_attempts():
+    assert waits(BROKEN) == [0.5, 1.0, 2.0]
+
+
+def test_backoff_is_capped():
+    assert waits(BROKEN, RetryPolicy(attempts=9))[-1] == 8.0
+
+
+def test_jitter_adds_up_to_a_fifth():
+    assert waits(BROKEN, draw=1.0) == pytest.approx([0.6, 1.2, 2.4])
+
+
+def test_a_hosts_wish_is_a_lower_bound():
+    error = ProviderRateLimitError("slower", retry_after_s=20.0)
+    assert waits(error, draw=0.5) == pytest.approx([22.0] * 5)
+
+
+def test_a_wish_of_zero_still_leaves_a_moment():
+    assert waits(ProviderRateLimitError("slower", retry_after_s=0.0)) == [0.5] * 5
+
+
+def test_a_host_that_asks_for_more_than_a_minute_is_not_waited_for():
+    assert waits(ProviderTransientError("maintenance", retry_after_s=3600.0)) == []
+
+
+def test_a_time_out_is_repeated_once_only():
+    assert waits(ProviderTimeoutError("slow")) == [0.5]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ProviderAuthError("no"),
+        ProviderQuotaError("used up"),
+        ProviderInputTooLargeError("too large", reason="items"),
+        ProviderRedirectError("elsewhere"),
+        ProviderUnavailableError("no such model"),
+        ProviderRejectedError("no"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_what_waiting_cannot_mend_is_not_repeated(error):
+    assert waits(error) == []
+
+
+@pytest.mark.parametrize("error", [BROKEN, ProviderBadResponseError("garbled")])
+def test_a_probe_is_one_attempt(error):
+    assert waits(error, SINGLE) == []
+
+
+async def attempt(outcomes, policy=None):
+    clock, heard = FakeClock(), []
+    left = iter(outcomes)
+
+    async def call():
+        outcome = next(left)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    try:
+        result = await retrying(
+            call,
+            policy or RetryPolicy(),
+            clock=clock,
+            draw=lambda: 0.0,
+            on_retry=lambda error, wait: heard.append((error, wait)),
+        )
+    except ProviderTransientError as error:
+        result = error
+    return result, clock.sleeps, heard
+
+
+async def test_the_real_clock_goes_on_and_sleeps():
+    clock = SystemClock()
+    began = clock.now()
+    await clock.sleep(0.01)
+    assert 0.01 <= clock.now() - began < 5
+
+
+async def test_the_first_success_ends_the_attempts():
+    result, sleeps, heard = await attempt([BROKEN, BROKEN, "vectors"])
+    assert result == "vectors"
+    assert sleeps == [0.5, 1.0]
+    assert heard == [(BROKEN, 0.5), (BROKEN, 1.0)]
+
+
+async def test_the_last_failure_is_raised_when_the_attempts_are_used_up():
+    last = ProviderTransientError("still broken")
+    result, sleeps, _ = await attempt([BROKEN, BROKEN, BROKEN, last])
+    assert result is last
+    assert sleeps == [0.5, 1.0, 2.0]
+
+
+async def test_no_wait_begins_that_would_pass_the_deadline():
+    result, sleeps, _ = await attempt([BROKEN] * 9, RetryPolicy(attempts=9, deadline_s=4.0))
+    assert result is BROKEN
+    assert sleeps == [0.5, 1.0, 2.0]
