@@ -13,30 +13,36 @@ from pathlib import Path
 from typing import Any
 
 from config.errors import ConfigInvalidError
-from config.json5 import read_json5
+from config.json5 import MAX_DEPTH, read_json5
 from config.located import Located, quote, type_words
 from config.syntax import error_at
 
 INCLUDE = "$include"
-MAX_DEPTH = 10
+MAX_CHAIN = 10
+"""Files that include one another, at most."""
 
 
 def resolve_includes(root: Located) -> Located:
     """The tree with every include filled in. Raises `ConfigInvalidError`."""
-    return _resolve(root, (root.source.path,)) if INCLUDE in root.source.text else root
+    return _resolve(root, (root.source.path,), 0) if INCLUDE in root.source.text else root
 
 
-def _resolve(node: Located, chain: tuple[Path, ...]) -> Located:
-    """`chain` holds the files from the first one to the one that `node` is in."""
+def _resolve(node: Located, chain: tuple[Path, ...], depth: int) -> Located:
+    """`chain` holds the files from the first one to the one that `node` is in.
+
+    `depth` counts through all of them: each file for itself may be as deep as the reader allows.
+    """
+    if depth > MAX_DEPTH:
+        raise _refused(node, "the files together are nested too deep")
     if isinstance(node.value, list):
-        return _replaced(node, [_resolve(item, chain) for item in node.value])
+        return _replaced(node, [_resolve(item, chain, depth + 1) for item in node.value])
     if not isinstance(node.value, dict):
         return node
-    own = {n: _resolve(m, chain) for n, m in node.value.items() if n != INCLUDE}
+    own = {n: _resolve(m, chain, depth + 1) for n, m in node.value.items() if n != INCLUDE}
     if INCLUDE not in node.value:
         return _replaced(node, own)
     names = node.value[INCLUDE]
-    parts = [_load(name, chain) for name in _names(names)]
+    parts = [_load(name, chain, depth) for name in _names(names)]
     if own and any(not isinstance(part.value, dict) for part in parts):
         raise _refused(names, "what is included beside other members must be objects")
     parts += [_replaced(node, own)] if own or not parts else []
@@ -52,17 +58,17 @@ def _names(node: Located) -> list[Located]:
     return names
 
 
-def _load(name: Located, chain: tuple[Path, ...]) -> Located:
+def _load(name: Located, chain: tuple[Path, ...], depth: int) -> Located:
     path = Path(os.path.realpath(chain[-1].parent / name.value))
     if path in (Path(os.path.realpath(link)) for link in chain):
         raise _refused(name, f"{quote(name.value)} includes itself")
-    if len(chain) > MAX_DEPTH:
-        raise _refused(name, f"files are included more than {MAX_DEPTH} deep")
+    if len(chain) > MAX_CHAIN:
+        raise _refused(name, f"files are included more than {MAX_CHAIN} deep")
     try:
         included = read_json5(path)
     except FileNotFoundError:
         raise _refused(name, f"there is no file {quote(str(path))}") from None
-    return _resolve(included, (*chain, path))
+    return _resolve(included, (*chain, path), depth)
 
 
 def _refused(node: Located, message: str) -> ConfigInvalidError:

@@ -109,7 +109,10 @@ async def open_memory(settings: Settings, *, background: bool = True) -> AsyncIt
     if is_disabled(settings):
         yield Memory(settings, None, None)
         return
-    async with open_builtin(settings) as backend, anyio.create_task_group() as tasks:
+    async with (
+        open_builtin(settings, background=background) as backend,
+        anyio.create_task_group() as tasks,
+    ):
         scheduler = None
         if background:
             interval = settings.search.sync.interval_minutes

@@ -7,6 +7,7 @@ followed up by another, so nothing is swallowed. A failing sync is tried again w
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Final
 
 import anyio
@@ -24,11 +25,23 @@ _LONGEST_SLEEP_S: Final = 7 * 24 * 3600
 """Timers overflow somewhere; a week is often enough for any interval."""
 
 
+def retry_pause_s(failures: int) -> float:
+    """The pause after so many failures in a row: each one twice the last, up to a limit."""
+    return min(FIRST_RETRY_S * 2.0 ** min(failures - 1, 30), LAST_RETRY_S)
+
+
 class SyncScheduler:
     """Runs background syncs of one backend, one at a time."""
 
-    def __init__(self, backend: MemoryBackend, *, interval_minutes: int) -> None:
+    def __init__(
+        self,
+        backend: MemoryBackend,
+        *,
+        interval_minutes: float,
+        pause_s: Callable[[int], float] = retry_pause_s,
+    ) -> None:
         self._backend = backend
+        self._pause_s = pause_s
         self._interval_s = interval_minutes * _MINUTE_S
         self._reasons: dict[str, None] = {}
         self._wake = anyio.Event()
@@ -42,18 +55,18 @@ class SyncScheduler:
 
     async def run(self) -> None:
         """Works until cancelled."""
-        retry_s = FIRST_RETRY_S
+        failures = 0
         while True:
             await self._next_reason()
             reasons = ", ".join(self._reasons)
             self._reasons.clear()
             self._wake = anyio.Event()
             if await self._sync(reasons):
-                retry_s = FIRST_RETRY_S
+                failures = 0
                 continue
-            with anyio.move_on_after(retry_s):
+            failures += 1
+            with anyio.move_on_after(self._pause_s(failures)):
                 await self._wake.wait()
-            retry_s = min(2 * retry_s, LAST_RETRY_S)
             self.request(reasons)
 
     async def _next_reason(self) -> None:

@@ -11,8 +11,8 @@ import signal
 import anyio
 import structlog
 
+from config.groups import ungrouped
 from config.settings import Settings
-from gateway.groups import ungrouped
 from gateway.logs import configure_logs
 from gateway.memory import open_memory
 from gateway.methods import build_registry

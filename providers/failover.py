@@ -81,6 +81,16 @@ class Embeddings:
         """Of the provider in use."""
         return self._active.fingerprint
 
+    def fingerprints(self) -> tuple[Fingerprint, ...]:
+        """Of all providers that may be in use, now or after a failure."""
+        return tuple(service.fingerprint for service in self._services())
+
+    def learned(self) -> dict[bytes, dict[str, dict[str, int]]]:
+        """What hosts taught about request sizes, to be given to `open_embeddings` next time."""
+        return {
+            service.fingerprint.digest(): service.learned.to_dict() for service in self._services()
+        }
+
     def subscribe(self, listener: Callable[[Change], None]) -> Callable[[], None]:
         """Calls `listener` on each change, on the event loop; returns how to unsubscribe."""
         self._listeners.append(listener)
@@ -146,9 +156,12 @@ class Embeddings:
         if self._fallback is not None:
             await self._fallback.aclose()
 
+    def _services(self) -> tuple[EmbeddingService, ...]:
+        return (self._primary,) if self._fallback is None else (self._primary, self._fallback)
+
     def _of(self, fingerprint: Fingerprint) -> EmbeddingService:
-        for service in (self._primary, self._fallback):
-            if service is not None and service.fingerprint == fingerprint:
+        for service in self._services():
+            if service.fingerprint == fingerprint:
                 return service
         raise ProviderUnavailableError(
             f"No provider in use makes vectors of {fingerprint.provider} / {fingerprint.model}."

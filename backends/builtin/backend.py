@@ -8,9 +8,9 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from anyio import CancelScope, CapacityLimiter
+from anyio import CancelScope, CapacityLimiter, create_task_group
 from anyio.to_thread import run_sync
 
 from backends.builtin.database import READERS, Database
@@ -19,13 +19,13 @@ from backends.builtin.freshness import Freshness
 from backends.builtin.indexing import Indexer
 from backends.builtin.preparing import Preparer
 from backends.builtin.reporting import report_status
-from backends.builtin.searching import Searcher
+from backends.builtin.searching import Found, Searcher
+from backends.builtin.semantics import Meaning, Semantics
 from backends.chunking import ChunkLimits
 from backends.files.get import read_lines
 from backends.files.roots import MemoryRoots
 from backends.interface import (
     BackendStatus,
-    Hit,
     ProgressCallback,
     ReadAnswer,
     ReadRequest,
@@ -35,7 +35,11 @@ from backends.interface import (
     SyncReport,
     SyncRequest,
 )
+from config.groups import ungrouped
 from config.settings import Settings
+
+if TYPE_CHECKING:
+    from providers.failover import QueryVector
 
 T = TypeVar("T")
 
@@ -43,14 +47,15 @@ T = TypeVar("T")
 class BuiltinBackend:
     """The memory of one agent in one SQLite file. Make it with `open_builtin`."""
 
-    def __init__(self, settings: Settings, database: Database) -> None:
+    def __init__(self, settings: Settings, database: Database, semantics: Semantics) -> None:
         search = settings.search
         self._settings = settings
         self._database = database
         self._roots = MemoryRoots(settings.workspace, search.extra_paths)
         preparer = Preparer(ChunkLimits(search.chunking.tokens, search.chunking.overlap))
         self._indexer = Indexer(database, self._roots, preparer)
-        self._freshness = Freshness(self._indexer)
+        self._semantics = semantics
+        self._freshness = Freshness(self._indexer, on_written=semantics.wake)
         self._searcher = Searcher(search)
         self._readers = CapacityLimiter(READERS)
 
@@ -59,20 +64,40 @@ class BuiltinBackend:
 
     async def _search(self, request: SearchRequest) -> SearchAnswer:
         started = time.perf_counter()
-        stale = await self._freshen()
-        fresh = time.perf_counter()
-        hits = await run_sync(self._find, request, limiter=self._readers)
+        stale, meaning = await self._prepare(request.query)
+        prepared = time.perf_counter()
+        found = await run_sync(self._find, request, meaning.vector, limiter=self._readers)
         done = time.perf_counter()
         return SearchAnswer(
-            hits=hits,
-            outcome="ok" if hits else "empty",
-            mode="keyword",
+            hits=found.hits,
+            outcome="ok" if found.hits else "empty",
+            mode=found.mode,
+            provider=self._semantics.provider,
+            model=self._semantics.model,
+            fallback=self._semantics.fallback,
             stale=stale,
+            warning=meaning.warning,
             timings_ms={
-                "freshen": round((fresh - started) * 1000, 2),
-                "search": round((done - fresh) * 1000, 2),
+                "prepare": round((prepared - started) * 1000, 2),
+                "search": round((done - prepared) * 1000, 2),
             },
         )
+
+    async def _prepare(self, query: str) -> tuple[Stale | None, Meaning]:
+        """Brings the index level with the disk while the provider reads the query."""
+        if self._semantics.is_off:
+            return await self._freshen(), Meaning()
+        meaning = Meaning()
+
+        async def understand() -> None:
+            nonlocal meaning
+            meaning = await self._semantics.meaning(query)
+
+        with ungrouped():
+            async with create_task_group() as tasks:
+                tasks.start_soon(understand)
+                stale = await self._freshen()
+        return stale, meaning
 
     async def read(self, request: ReadRequest) -> ReadAnswer:
         return await run_sync(read_lines, self._roots, request)
@@ -83,7 +108,7 @@ class BuiltinBackend:
         return await self._mended(lambda: self._freshness.sync(request, progress))
 
     async def status(self) -> BackendStatus:
-        parts = (self._settings, self._database, self._indexer, self._freshness)
+        parts = (self._settings, self._database, self._indexer, self._freshness, self._semantics)
         return await self._mended(lambda: run_sync(report_status, *parts))
 
     async def aclose(self) -> None:
@@ -103,17 +128,29 @@ class BuiltinBackend:
             return self._freshness.unsynced()
         return await self._freshness.sweep(sync.search_budget_ms / 1000)
 
-    def _find(self, request: SearchRequest) -> tuple[Hit, ...]:
+    def _find(self, request: SearchRequest, vector: QueryVector | None) -> Found:
         with self._database.reading() as connection:
-            return self._searcher.search(connection, request)
+            return self._searcher.search(connection, request, vector)
 
 
 @asynccontextmanager
-async def open_builtin(settings: Settings) -> AsyncIterator[BuiltinBackend]:
-    """Opens or makes the index of the agent. Raises IndexUnavailableError."""
+async def open_builtin(
+    settings: Settings, *, background: bool = True
+) -> AsyncIterator[BuiltinBackend]:
+    """Opens or makes the index of the agent; with `background` texts get their vectors meanwhile.
+
+    Raises IndexUnavailableError.
+    """
     database = await run_sync(Database, settings.search.store.path)
-    backend = BuiltinBackend(settings, database)
+    semantics = Semantics(settings, database, backfill=background)
+    backend = BuiltinBackend(settings, database, semantics)
     try:
-        yield backend
+        with ungrouped():
+            async with create_task_group() as tasks:
+                tasks.start_soon(semantics.run)
+                try:
+                    yield backend
+                finally:
+                    tasks.cancel_scope.cancel()
     finally:
         await backend.aclose()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import anyio
@@ -38,8 +38,10 @@ _INDEXED_BYTES_PER_S: Final = 2_000_000
 class Freshness:
     """The syncs of one index."""
 
-    def __init__(self, indexer: Indexer) -> None:
+    def __init__(self, indexer: Indexer, on_written: Callable[[], None]) -> None:
+        """`on_written` is called, on the event loop, whenever chunks were written."""
         self._indexer = indexer
+        self._on_written = on_written
         self._sync_lock = anyio.Lock()
         self._sweep_lock = anyio.Lock()
         self._sweeps_started = 0
@@ -111,7 +113,7 @@ class Freshness:
             raise
         except IndexUnavailableError as error:
             reason = f"recent changes could not be indexed: {error}"
-            return Stale(files=len(tally.tasks) - tally.done, reason=reason)
+            return Stale(files=len(tally.pending), reason=reason)
         return _staleness(tally, syncing=self.running is not None)
 
     async def _work_off(
@@ -155,6 +157,8 @@ class Freshness:
         finally:
             for task, outcome in outcomes:
                 tally.add(task, outcome)
+            if any(outcome.chunks for _, outcome in outcomes):
+                self._on_written()
 
 
 def _fits(task: Task, budget_s: float) -> bool:
@@ -162,10 +166,9 @@ def _fits(task: Task, budget_s: float) -> bool:
 
 
 def _staleness(tally: Tally, *, syncing: bool) -> Stale | None:
-    left = len(tally.tasks) - tally.done
-    if left:
+    if tally.pending:
         reason = "a sync is indexing them" if syncing else "more changed than one search may index"
-        return Stale(files=left, reason=reason)
+        return Stale(files=len(tally.pending), reason=reason)
     if tally.later:
         return Stale(files=tally.later, reason="being written at this moment")
     return None

@@ -5,8 +5,9 @@ Owns the FTS5 statements and the collection statistics behind the ranking. Reads
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import apsw
 
@@ -19,11 +20,21 @@ CONTEXT_WEIGHT: Final = 0.5
 """Titles, headings, file name and date count, but less than what the note says."""
 
 
+_RANK: Final = f"bm25({BODY_WEIGHT}, {CONTEXT_WEIGHT})"
 _SELECT_CANDIDATES: Final = """
     SELECT c.id, c.file_id, c.start, c.start_line, c.text, c.terms, -t.rank
     FROM chunk_terms AS t JOIN chunks AS c ON c.id = t.rowid
     WHERE t.chunk_terms MATCH :match AND t.rank MATCH :rank {only}
     ORDER BY t.rank, c.id LIMIT :limit OFFSET :offset
+"""
+
+_SELECT_CHUNKS: Final = """
+    SELECT c.id, c.file_id, c.start, c.start_line, c.text, c.terms
+    FROM chunks AS c WHERE c.id IN (SELECT value FROM carray(?)) ORDER BY c.id
+"""
+_SELECT_SCORES: Final = """
+    SELECT rowid, -rank FROM chunk_terms
+    WHERE chunk_terms MATCH ? AND rank MATCH ? AND rowid IN (SELECT value FROM carray(?))
 """
 
 
@@ -63,17 +74,32 @@ def keyword_candidates(
             only="" if file_ids is None else "AND c.file_id IN (SELECT value FROM carray(:files))"
         ),
         {
-            "match": " OR ".join(f'"{term}"' for term in terms),
-            "rank": f"bm25({BODY_WEIGHT}, {CONTEXT_WEIGHT})",
+            "match": _match(terms),
+            "rank": _RANK,
             "limit": limit,
             "offset": offset,
-            "files": None if file_ids is None else apsw.carray(_int64s(file_ids)),
+            "files": None if file_ids is None else _carray(file_ids),
         },
     )
     return [Candidate(*row) for row in rows]
 
 
-def _int64s(values: Sequence[int]) -> memoryview:
-    from array import array  # noqa: PLC0415 - only filtered searches need it
+def candidates_by_id(
+    connection: apsw.Connection, query: Query, chunk_ids: Sequence[int]
+) -> list[Candidate]:
+    """Chunks that another lane proposes, with their BM25 scores; 0 without a term of the query."""
+    chunks = _carray(chunk_ids)
+    terms = query.terms()
+    scores = dict(
+        connection.execute(_SELECT_SCORES, (_match(terms), _RANK, chunks)) if terms else ()
+    )
+    rows = connection.execute(_SELECT_CHUNKS, (chunks,))
+    return [Candidate(*row)._replace(bm25=scores.get(row[0], 0.0)) for row in rows]
 
-    return memoryview(array("q", values))
+
+def _match(terms: Sequence[str]) -> str:
+    return " OR ".join(f'"{term}"' for term in terms)
+
+
+def _carray(values: Sequence[int]) -> Any:
+    return apsw.carray(memoryview(array("q", values)))

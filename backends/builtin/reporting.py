@@ -14,20 +14,25 @@ if TYPE_CHECKING:
     from backends.builtin.database import Database
     from backends.builtin.freshness import Freshness
     from backends.builtin.indexing import Indexer
+    from backends.builtin.semantics import Semantics
     from config.settings import Settings
 
 
 def report_status(
-    settings: Settings, database: Database, indexer: Indexer, freshness: Freshness
+    settings: Settings,
+    database: Database,
+    indexer: Indexer,
+    freshness: Freshness,
+    semantics: Semantics,
 ) -> BackendStatus:
     """Blocks: it lists the disk. Raises IndexUnavailableError when the index cannot be read."""
     scan = indexer.scan()
     with database.reading() as connection:
         plan = indexer.compare(connection, scan)
-        files, chunks, embeddings = connection.execute(
-            "SELECT (SELECT count(*) FROM files), (SELECT count(*) FROM chunks),"
-            " (SELECT count(*) FROM embeddings)"
+        files, chunks = connection.execute(
+            "SELECT (SELECT count(*) FROM files), (SELECT count(*) FROM chunks)"
         ).get
+        vector = semantics.report(connection)
         languages = sorted(name for (name,) in connection.execute("SELECT * FROM languages"))
         journal = connection.pragma("journal_mode")
     differing = {found.path for found in plan.to_read} - plan.doubtful
@@ -35,8 +40,8 @@ def report_status(
     pending = len(differing) - len(unreadable)
     return BackendStatus(
         backend="builtin",
-        provider=None,
-        model=None,
+        provider=semantics.provider,
+        model=semantics.model,
         workspace=str(settings.workspace),
         database_path=str(database.path),
         database_bytes=database.size_bytes(),
@@ -57,7 +62,7 @@ def report_status(
         issues=(*database.notes, *(f"{path} does not exist (yet)." for path in scan.missing)),
         details={
             "keyword": {"engine": "fts5", "available": True, "languages": languages},
-            "vector": {"enabled": settings.search.store.vector.enabled, "embeddings": embeddings},
+            "vector": vector,
             "journal": journal,
         },
     )

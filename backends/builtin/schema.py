@@ -73,12 +73,12 @@ CREATE TABLE embeddings (            -- the one durable copy of each vector
 ) STRICT;
 
 CREATE TABLE embedding_failures (    -- texts that a provider refused; tried again later
-    fingerprint_id INTEGER NOT NULL REFERENCES fingerprints (id) ON DELETE CASCADE,
+    digest BLOB NOT NULL,            -- of the fingerprint, which may have no vector yet
     text_hash BLOB NOT NULL,
     reason TEXT NOT NULL,
     attempts INTEGER NOT NULL,
     failed_at_ms INTEGER NOT NULL,
-    PRIMARY KEY (fingerprint_id, text_hash)
+    PRIMARY KEY (digest, text_hash)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;

@@ -6,23 +6,32 @@ transaction, so that all of its parts see the same state of the index.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import count
-from typing import Final
+from itertools import islice, takewhile
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import apsw
 
 from backends.builtin.filtering import allowed_files
-from backends.builtin.keyword import keyword_candidates, known_languages, query_weights
-from backends.interface import Hit, SearchRequest
-from backends.ranking.fusion import PassageRanker, RankedPassage
+from backends.builtin.keyword import known_languages, query_weights
+from backends.builtin.lanes import Candidates, VectorLane
+from backends.interface import Hit, Mode, SearchRequest
+from backends.ranking.fusion import KEYWORDS_ONLY, Lanes, PassageRanker, RankedPassage
 from backends.ranking.query import Query, QueryAnalyser
 from config.settings import MemorySearchSettings
+
+if TYPE_CHECKING:
+    from providers.failover import QueryVector
 
 SNIPPET_CHARS: Final = 700
 """UTF-16 units, as documented."""
 _MIN_CANDIDATES: Final = 24
 _MAX_CANDIDATES: Final = 200
+
+
+class Found(NamedTuple):
+    hits: tuple[Hit, ...]
+    mode: Mode
+    """Which lanes took part."""
 
 
 class Searcher:
@@ -35,45 +44,54 @@ class Searcher:
         self._block = min(_MAX_CANDIDATES, max(_MIN_CANDIDATES, wanted))
         self._analyser = QueryAnalyser()
 
-    def search(self, connection: apsw.Connection, request: SearchRequest) -> tuple[Hit, ...]:
+    def search(
+        self,
+        connection: apsw.Connection,
+        request: SearchRequest,
+        vector: QueryVector | None = None,
+    ) -> Found:
         """Hits, best first; asking for fewer gives a prefix."""
         query = self._analyse(connection, request.query)
-        if not query.concepts:
-            return ()
         settings = self._settings.query
         wanted = request.max_results or settings.max_results
         min_score = settings.min_score if request.min_score is None else request.min_score
-        hits: list[Hit] = []
-        for ranked in self._ranked(connection, request, query):
-            if ranked.score < min_score or len(hits) == wanted:
-                break
-            hits.append(_hit(connection, ranked, explain=request.explain))
-        return tuple(hits)
+        file_ids = allowed_files(connection, request, self._settings.sources)
+        lane = VectorLane.open(connection, vector, file_ids) if vector else None
+        keywords = settings.hybrid.enabled or lane is None
+        candidates = Candidates(
+            connection,
+            query,
+            block=self._block,
+            file_ids=file_ids,
+            vectors=lane,
+            keywords=keywords and bool(query.concepts),
+        )
+        ranker = PassageRanker(
+            query_weights(connection, query),
+            max_chars=SNIPPET_CHARS,
+            lanes=self._lanes(keywords=keywords, vectors=candidates.scale is not None),
+            cosines=candidates.scale,
+            strategy=settings.hybrid.fusion,
+        )
+        ranked = (passage for block in candidates for passage in ranker.rank(block))
+        passing = takewhile(lambda passage: passage.score >= min_score, ranked)
+        hits = (_hit(connection, passage, explain=request.explain) for passage in passing)
+        mode: Mode = "keyword" if candidates.scale is None else "hybrid" if keywords else "vector"
+        return Found(tuple(islice(hits, wanted)), mode)
+
+    def _lanes(self, *, keywords: bool, vectors: bool) -> Lanes:
+        if not vectors:
+            return KEYWORDS_ONLY
+        if not keywords:
+            return Lanes(text=0.0, vector=1.0)
+        hybrid = self._settings.query.hybrid
+        return Lanes.of(hybrid.text_weight, hybrid.vector_weight)
 
     def _analyse(self, connection: apsw.Connection, text: str) -> Query:
         languages = known_languages(connection)
         if languages != self._analyser.languages:
             self._analyser = QueryAnalyser(languages)
         return self._analyser.analyse(text)
-
-    def _ranked(
-        self, connection: apsw.Connection, request: SearchRequest, query: Query
-    ) -> Iterator[RankedPassage]:
-        """Passages block by block of candidates, so that the order never depends on the limit."""
-        file_ids = allowed_files(connection, request, self._settings.sources)
-        weights = query_weights(connection, query)
-        ranker = PassageRanker(weights, max_chars=SNIPPET_CHARS)
-        for number in count():
-            candidates = keyword_candidates(
-                connection,
-                query,
-                limit=self._block,
-                offset=number * self._block,
-                file_ids=file_ids,
-            )
-            yield from ranker.rank(candidates)
-            if len(candidates) < self._block:
-                return
 
 
 def _hit(connection: apsw.Connection, ranked: RankedPassage, *, explain: bool) -> Hit:

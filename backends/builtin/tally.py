@@ -21,13 +21,14 @@ class Tally:
     def __init__(self) -> None:
         self.tasks: tuple[Task, ...] = ()
         """What there is to do, removals first: they are cheap."""
-        self.done = 0
+        self.pending: set[str] = set()
+        """Files that are known to differ and were not looked at so far."""
         self.later = 0
         """Files that changed while they were looked at."""
         self.unreadable: list[SkippedFile] = []
         """Files that are memory and could not be indexed."""
         self._added = self._changed = self._removed = self._unchanged = 0
-        self._chunks = self._bytes_read = self._bytes_total = self._scanned = 0
+        self._done = self._chunks = self._bytes_read = self._bytes_total = self._scanned = 0
         self._skipped: tuple[SkippedFile, ...] = ()
         self._new: frozenset[str] = frozenset()
         self._path: str | None = None
@@ -35,6 +36,7 @@ class Tally:
     def begin(self, survey: Survey) -> None:
         plan = survey.plan
         self.tasks = (*plan.to_remove, *plan.to_read)
+        self.pending = {task.path for task in self.tasks} - plan.doubtful
         self._bytes_total = sum(found.size for found in plan.to_read)
         self._scanned = len(survey.scan.files)
         self._skipped = skipped_by(survey.scan)
@@ -42,8 +44,9 @@ class Tally:
         self._new = plan.added
 
     def add(self, task: Task, outcome: FileOutcome) -> None:
-        self.done += 1
+        self._done += 1
         self._path = task.path
+        self.pending.discard(task.path)
         self._chunks += outcome.chunks
         self._bytes_read += outcome.bytes_read
         is_new = task.path in self._new
@@ -62,7 +65,7 @@ class Tally:
 
     def progress(self) -> SyncProgress:
         return SyncProgress(
-            done=self.done,
+            done=self._done,
             total=len(self.tasks),
             path=self._path,
             bytes_done=self._bytes_read,

@@ -61,7 +61,7 @@ class Section(msgspec.Struct, frozen=True):
 class Leaf(msgspec.Struct, frozen=True):
     section: Section
     key: Key
-    rank: tuple[int, int] = (0, 0)
+    rank: tuple[int, int]
     """Of several places for one key the lowest wins: (place of the section, alias)."""
 
 

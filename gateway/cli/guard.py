@@ -10,10 +10,10 @@ import traceback
 from collections.abc import Callable
 
 from config.errors import MemoryGatewayError
+from config.groups import lone_error
 from gateway.cli import output
 from gateway.cli.exit_codes import BROKEN_PIPE, EXIT_CODES, INTERRUPTED
 from gateway.cli.options import PROGRAM, Options
-from gateway.groups import lone_error
 
 
 def guarded(command: Callable[[], int], options: Options) -> int:

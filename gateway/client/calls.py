@@ -15,8 +15,8 @@ import anyio
 import structlog
 from anyio.abc import ByteReceiveStream, ByteSendStream, TaskStatus
 
+from config.groups import ungrouped
 from gateway.client.frames import Frame, GatewayGoneError, decode_frame, encode_call
-from gateway.groups import ungrouped
 from gateway.rpc.errors import DeadlineExceededError, RpcError
 from gateway.rpc.framing import LineSplitter
 

@@ -18,8 +18,8 @@ import anyio
 from anyio.abc import Process
 from anyio.streams.text import TextReceiveStream
 
+from config.groups import ungrouped
 from gateway.client.calls import Client, NotificationCallback
-from gateway.groups import ungrouped
 
 GATEWAY_COMMAND: Final = (sys.executable, "-m", "gateway", "serve")
 

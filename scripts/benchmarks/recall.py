@@ -20,8 +20,13 @@ import anyio
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.embedding_server import EmbeddingServer, embedding_server
+from benchmarks.hash_embedder import HashEmbedder
+from benchmarks.minilm import MiniLM
+from benchmarks.minilm_files import CACHE
 from benchmarks.questions import Collection, Question, locomo, multilingual, sample
 from benchmarks.scoring import Score, percentile, score, wilson
+from benchmarks.vector_cache import CachedEmbedder
 from gateway.client import SpawnedGateway, spawn_gateway
 
 SAMPLE_QUESTIONS = Path(__file__).resolve().parents[2] / "tests/data/sample_questions.json"
@@ -34,27 +39,53 @@ class Answer(NamedTuple):
 
 
 class System(NamedTuple):
-    """One way of running the gateway."""
+    """One way of running the gateway; `model` names what the loopback server embeds with."""
 
     name: str
-    settings: dict[str, object]
+    model: str | None = None
+
+    def settings(self, server: EmbeddingServer) -> dict[str, object]:
+        search: dict[str, object] = {"provider": "none"}
+        if self.model:
+            remote = {"baseUrl": server.base_url, "apiKey": server.key}
+            search = {"provider": "openai", "model": self.model, "remote": remote}
+        return {"agents": {"defaults": {"memorySearch": search}}}
 
 
-KEYWORD = System("keyword", {"agents": {"defaults": {"memorySearch": {"provider": "none"}}}})
+SYSTEMS = {
+    "keyword": System("keyword"),
+    "minilm": System("hybrid, all-MiniLM-L6-v2", MiniLM.name),
+    "hash": System("hybrid, hash embedder", HashEmbedder.name),
+}
 
 
-async def ask(collection: Collection, system: System, max_results: int | None) -> list[Answer]:
+async def ask(
+    collection: Collection, system: System, server: EmbeddingServer, max_results: int | None
+) -> list[Answer]:
     """All questions of one workspace, one after the other."""
     with tempfile.TemporaryDirectory() as state:
         config = Path(state) / "openclaw.json"
-        config.write_text(json.dumps(system.settings), encoding="utf-8")
+        config.write_text(json.dumps(system.settings(server)), encoding="utf-8")
         arguments = ["--workspace", str(collection.workspace), "--state-dir", state]
         arguments += ["--config", str(config), "--log-level", "warning"]
         async with spawn_gateway(arguments, environment=dict(os.environ)) as client:
             await client.call("sync", {}, timeout_s=600)
+            if system.model:
+                await embedded(client)
             return [
                 await _answer(client, question, max_results) for question in collection.questions
             ]
+
+
+async def embedded(client: SpawnedGateway) -> None:
+    """Waits until every text has its vector."""
+    with anyio.fail_after(1800):
+        while True:
+            status = await client.call("status", {}, timeout_s=60)
+            backfill = status["details"]["vector"].get("backfill")
+            if backfill and backfill["coverage"]["embedded"] == backfill["coverage"]["total"]:
+                return
+            await anyio.sleep(0.5)
 
 
 async def _answer(client: SpawnedGateway, question: Question, max_results: int | None) -> Answer:
@@ -105,6 +136,7 @@ def main() -> None:
     parser.add_argument("--locomo", type=Path, help="directory with conv-*/ workspaces")
     parser.add_argument("--multilingual", type=Path, help="directory with queries.json")
     parser.add_argument("--max-results", type=int, help="default: the gateway's own, 6")
+    parser.add_argument("--systems", nargs="+", choices=SYSTEMS, default=["keyword"])
     options = parser.parse_args()
     anyio.run(_run, options)
 
@@ -116,11 +148,24 @@ async def _run(options: argparse.Namespace) -> None:
         sets["LoCoMo"] = locomo(options.locomo)
     if options.multilingual:
         sets["multilingual"] = multilingual(options.multilingual)
-    for system in (KEYWORD,):
+    systems = [SYSTEMS[name] for name in options.systems]
+    with CachedEmbedder(MiniLM(), CACHE / "vectors.sqlite") as minilm:
+        async with embedding_server(minilm, HashEmbedder()) as server:
+            await _compare(console, sets, systems, server, options.max_results)
+
+
+async def _compare(
+    console: Console,
+    sets: dict[str, list[Collection]],
+    systems: list[System],
+    server: EmbeddingServer,
+    max_results: int | None,
+) -> None:
+    for system in systems:
         for name, collections in sets.items():
             answers = []
             for collection in collections:
-                answers += await ask(collection, system, options.max_results)
+                answers += await ask(collection, system, server, max_results)
             console.print(summary(f"{name}, {system.name}", answers, "group"))
             if len({answer.question.language for answer in answers}) > 1:
                 console.print(summary(f"{name}, {system.name}, by language", answers, "language"))

@@ -133,6 +133,16 @@ def test_an_endless_chain_of_files_is_an_error(machine):
     assert "more than 10 deep" in problem.message
 
 
+def test_files_that_are_deep_only_together_are_an_error_and_not_a_crash(machine):
+    for number in range(9):
+        inner = f"{{$include: '{number + 1}.json5'}}"
+        text = "{a: " * 150 + inner + "}" * 150
+        machine.write(text, machine.state / f"{number}.json5")
+    (problem,) = machine.problems("{$include: '0.json5'}")
+    assert "nested too deep" in problem.message
+    assert problem.file == str(machine.state / "1.json5")
+
+
 def test_a_file_may_be_included_at_two_places(machine):
     machine.write("{model: 'm'}", machine.state / "m.json5")
     settings = machine.load(

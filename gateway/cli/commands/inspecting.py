@@ -74,8 +74,8 @@ def health(options: Options) -> int:
 def _ask_health(options: Options) -> Health:
     import anyio
 
+    from config.groups import ungrouped
     from gateway.cli.loading import load
-    from gateway.groups import ungrouped
 
     with ungrouped():
         return anyio.run(_health, load(options))

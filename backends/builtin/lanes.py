@@ -1,0 +1,127 @@
+"""Where candidates come from: the keyword lane, the vector lane, or both.
+
+Owns the union of the two, block by block, so that every candidate has the scores of both lanes however
+it was found. Reads only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import count
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import apsw
+
+from backends.builtin.keyword import candidates_by_id, keyword_candidates
+from backends.ranking.fusion import CosineScale
+from backends.ranking.passages import Candidate
+from backends.ranking.query import Query
+
+if TYPE_CHECKING:
+    from providers.failover import QueryVector
+
+MAX_BLOCKS: Final = 40
+"""What follows after some thousand candidates is nothing anybody asked for."""
+
+
+class VectorLane(NamedTuple):
+    """The query's vector against the stored ones of the same fingerprint."""
+
+    connection: apsw.Connection
+    fingerprint_id: int
+    query: QueryVector
+    file_ids: Sequence[int] | None
+
+    @classmethod
+    def open(
+        cls, connection: apsw.Connection, query: QueryVector, file_ids: Sequence[int] | None
+    ) -> VectorLane | None:
+        """None while no vector of this fingerprint is stored."""
+        from backends.builtin.vectors.store import fingerprint_id  # noqa: PLC0415 - needs numpy
+
+        number = fingerprint_id(connection, query.fingerprint)
+        return None if number is None else cls(connection, number, query, file_ids)
+
+    def nearest(self, limit: int) -> dict[int, float]:
+        """Cosines by chunk id, best first."""
+        from backends.builtin.vectors.exact import nearest_chunks  # noqa: PLC0415 - needs numpy
+
+        return dict(
+            nearest_chunks(
+                self.connection,
+                self.fingerprint_id,
+                self.query.vector,
+                limit=limit,
+                file_ids=self.file_ids,
+            )
+        )
+
+    def cosines(self, chunk_ids: Sequence[int]) -> dict[int, float]:
+        from backends.builtin.vectors.exact import cosines_of  # noqa: PLC0415 - needs numpy
+
+        return cosines_of(self.connection, self.fingerprint_id, self.query.vector, chunk_ids)
+
+
+class Candidates:
+    """The candidates of one query, in blocks of up to `block` of each lane."""
+
+    def __init__(
+        self,
+        connection: apsw.Connection,
+        query: Query,
+        *,
+        block: int,
+        file_ids: Sequence[int] | None,
+        vectors: VectorLane | None,
+        keywords: bool = True,
+    ) -> None:
+        self._connection = connection
+        self._query = query
+        self._block = block
+        self._file_ids = file_ids
+        self._vectors = vectors
+        self._keywords = keywords
+        self._nearest = vectors.nearest(block) if vectors else {}
+        cosines = list(self._nearest.values())
+        self.scale = CosineScale(cosines[-1], cosines[0]) if cosines else None
+        """None without vectors."""
+
+    def __iter__(self) -> Iterator[list[Candidate]]:
+        seen: set[int] = set()
+        for number in count():
+            by_words = self._by_words(number)
+            by_meaning = self._by_meaning(number)
+            words = [one for one in by_words if one.chunk_id not in seen]
+            seen.update(one.chunk_id for one in words)
+            others = [chunk_id for chunk_id in by_meaning if chunk_id not in seen]
+            seen.update(others)
+            yield self._scored(words, others)
+            if max(len(by_words), len(by_meaning)) < self._block or number >= MAX_BLOCKS:
+                return
+
+    def _by_words(self, number: int) -> list[Candidate]:
+        if not self._keywords:
+            return []
+        return keyword_candidates(
+            self._connection,
+            self._query,
+            limit=self._block,
+            offset=number * self._block,
+            file_ids=self._file_ids,
+        )
+
+    def _by_meaning(self, number: int) -> list[int]:
+        if self._vectors is None:
+            return []
+        end = (number + 1) * self._block
+        if len(self._nearest) < end and number:
+            self._nearest = self._vectors.nearest(end)
+        return list(self._nearest)[end - self._block : end]
+
+    def _scored(self, words: list[Candidate], others: list[int]) -> list[Candidate]:
+        if others:
+            words = words + candidates_by_id(self._connection, self._query, others)
+        if self._vectors is None or not words:
+            return words
+        cosines = {**self._vectors.cosines([one.chunk_id for one in words]), **self._nearest}
+        return [one._replace(cosine=cosines.get(one.chunk_id)) for one in words]
