@@ -6,9 +6,9 @@ import anyio
 import pytest
 
 from config.errors import ErrorKind
+from config.groups import lone_error
 from gateway.client import GatewayGoneError, RemoteError
 from gateway.client.frames import decode_frame
-from gateway.groups import lone_error
 from gateway.rpc.errors import DeadlineExceededError
 
 pytestmark = pytest.mark.anyio

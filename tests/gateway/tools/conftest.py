@@ -1,0 +1,50 @@
+"""How results look on the wire, and answers to make them from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from backends.interface import Hit, SearchAnswer
+from gateway.rpc.encoding import encode_result
+from gateway.rpc.params import decode_params
+
+
+@pytest.fixture
+def on_the_wire() -> Callable[[Any], Any]:
+    """What a client gets: the result after real encoding and decoding."""
+    return lambda result: msgspec.json.decode(encode_result(1, result))["result"]
+
+
+@pytest.fixture
+def params_of() -> Callable[..., Any]:
+    """Parameters as they arrive: `params_of(SearchParams, query="x", maxResults=3)`."""
+    return lambda kind, **members: decode_params("method", kind, msgspec.json.encode(members))
+
+
+@pytest.fixture
+def hit() -> Callable[..., Hit]:
+    def make(**fields: Any) -> Hit:
+        defaults: dict[str, Any] = {
+            "path": "memory/2026-02-08.md",
+            "start_line": 12,
+            "end_line": 30,
+            "score": 0.75,
+            "snippet": "- The boiler.",
+            "source": "memory",
+        }
+        return Hit(**(defaults | fields))
+
+    return make
+
+
+@pytest.fixture
+def answer() -> Callable[..., SearchAnswer]:
+    def make(*hits: Hit, **fields: Any) -> SearchAnswer:
+        outcome = "ok" if hits else "empty"
+        return SearchAnswer(**({"hits": hits, "outcome": outcome, "mode": "keyword"} | fields))
+
+    return make
