@@ -36,6 +36,8 @@ class KeySources:
     endpoint: Endpoint
     remote_key: Secret | None = None
     """`remote.apiKey`; None for a fallback provider, which never inherits it."""
+    remote_problem: str | None = None
+    """Why `remote.apiKey` is configured and cannot be read: no other key may stand in for it."""
     provider: ModelProviderSettings = field(default_factory=ModelProviderSettings)
     profiles: ProfileStore = field(default_factory=ProfileStore)
     auth: AuthSettings = field(default_factory=AuthSettings)
@@ -74,6 +76,7 @@ class _Source:
 
 def find_key(sources: KeySources) -> Credential:
     """The first usable key. Raises `ProviderAuthError` that names every source looked at."""
+    _refuse_unreadable("memorySearch.remote.apiKey", sources.remote_problem)
     looked_at: list[str] = []
     for source in _all(sources):
         reason = _why_not(source, sources.endpoint.origin)
@@ -88,12 +91,21 @@ def find_key(sources: KeySources) -> Credential:
     )
 
 
+def _refuse_unreadable(name: str, problem: str | None) -> None:
+    if problem is not None:
+        raise ProviderAuthError(
+            f"{name} is configured and cannot be read: {problem}.",
+            remedy="Mend or remove it; no other key is used in its place.",
+        )
+
+
 def _all(sources: KeySources) -> Iterator[_Source]:
     yield _from_remote(sources)
     yield from _from_profiles(sources)
     variable = sources.vendor.key_variable
     yield _Source(f"environment variable {variable}", _variable(sources, variable), sources.homes)
     name = f"models.providers.{sources.vendor.config_key}.apiKey"
+    _refuse_unreadable(name, sources.provider.api_key_problem)
     yield _Source(name, _trimmed(sources.provider.api_key), sources.provider_home)
 
 

@@ -101,6 +101,7 @@ def resolve_spec(settings: Settings, vendor: Vendor, role: Role) -> RemoteSpec:
         vendor=vendor,
         endpoint=endpoint,
         remote_key=search.remote.api_key if primary else None,
+        remote_problem=search.remote.api_key_problem if primary else None,
         provider=provider,
         profiles=profiles.load(profile_paths(settings)),
         auth=settings.auth,
