@@ -58,16 +58,17 @@ class SyncScheduler:
         failures = 0
         while True:
             await self._next_reason()
-            reasons = ", ".join(self._reasons)
+            reasons = tuple(self._reasons)
             self._reasons.clear()
             self._wake = anyio.Event()
-            if await self._sync(reasons):
+            if await self._sync(", ".join(reasons)):
                 failures = 0
                 continue
             failures += 1
             with anyio.move_on_after(self._pause_s(failures)):
                 await self._wake.wait()
-            self.request(reasons)
+            for reason in reasons:
+                self.request(reason)
 
     async def _next_reason(self) -> None:
         if not self._interval_s:

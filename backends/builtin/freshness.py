@@ -38,7 +38,7 @@ _INDEXED_BYTES_PER_S: Final = 2_000_000
 class Freshness:
     """The syncs of one index."""
 
-    def __init__(self, indexer: Indexer, on_written: Callable[[], None]) -> None:
+    def __init__(self, indexer: Indexer, on_written: Callable[[], None] = lambda: None) -> None:
         """`on_written` is called, on the event loop, whenever chunks were written."""
         self._indexer = indexer
         self._on_written = on_written

@@ -22,15 +22,19 @@ CONTEXT_WEIGHT: Final = 0.5
 
 _RANK: Final = f"bm25({BODY_WEIGHT}, {CONTEXT_WEIGHT})"
 _SELECT_CANDIDATES: Final = """
-    SELECT c.id, c.file_id, c.start, c.start_line, c.text, c.terms, -t.rank
-    FROM chunk_terms AS t JOIN chunks AS c ON c.id = t.rowid
+    SELECT c.id, c.file_id, c.start, c.start_line, c.text, c.terms, -t.rank, NULL, f.path
+    FROM chunk_terms AS t JOIN chunks AS c ON c.id = t.rowid JOIN files AS f ON f.id = c.file_id
     WHERE t.chunk_terms MATCH :match AND t.rank MATCH :rank {only}
-    ORDER BY t.rank, c.id LIMIT :limit OFFSET :offset
+    ORDER BY t.rank, f.path, c.start LIMIT :limit OFFSET :offset
 """
 
+_COUNT_TERM: Final = "SELECT doc FROM temp.term_statistics WHERE term = :term"
+_COUNT_PREFIX: Final = (
+    "SELECT max(doc) FROM temp.term_statistics WHERE term >= :term AND term < :end"
+)
 _SELECT_CHUNKS: Final = """
-    SELECT c.id, c.file_id, c.start, c.start_line, c.text, c.terms
-    FROM chunks AS c WHERE c.id IN (SELECT value FROM carray(?)) ORDER BY c.id
+    SELECT c.id, c.file_id, c.start, c.start_line, c.text, c.terms, 0.0, NULL, f.path
+    FROM chunks AS c JOIN files AS f ON f.id = c.file_id WHERE c.id IN (SELECT value FROM carray(?)) ORDER BY c.id
 """
 _SELECT_SCORES: Final = """
     SELECT rowid, -rank FROM chunk_terms
@@ -41,14 +45,15 @@ _SELECT_SCORES: Final = """
 def query_weights(connection: apsw.Connection, query: Query) -> Weights:
     """How much each concept of the query tells apart in this index."""
     documents = connection.execute("SELECT coalesce(sum(chunk_count), 0) FROM files").get
-    terms = query.terms()
-    placeholders = ", ".join("?" * len(terms))
-    frequencies = dict(
-        connection.execute(
-            f"SELECT term, doc FROM temp.term_statistics WHERE term IN ({placeholders})",  # noqa: S608
-            terms,
-        )
-    )
+    frequencies = {
+        term: connection.execute(
+            _COUNT_PREFIX if concept.is_prefix else _COUNT_TERM,
+            {"term": term, "end": f"{term}\U0010ffff"},
+        ).get
+        or 0
+        for concept in query.concepts
+        for term in concept.alternatives
+    }
     return Weights(query.concepts, frequencies, documents)
 
 
@@ -74,7 +79,7 @@ def keyword_candidates(
             only="" if file_ids is None else "AND c.file_id IN (SELECT value FROM carray(:files))"
         ),
         {
-            "match": _match(terms),
+            "match": _match(query),
             "rank": _RANK,
             "limit": limit,
             "offset": offset,
@@ -89,16 +94,21 @@ def candidates_by_id(
 ) -> list[Candidate]:
     """Chunks that another lane proposes, with their BM25 scores; 0 without a term of the query."""
     chunks = _carray(chunk_ids)
-    terms = query.terms()
     scores = dict(
-        connection.execute(_SELECT_SCORES, (_match(terms), _RANK, chunks)) if terms else ()
+        connection.execute(_SELECT_SCORES, (_match(query), _RANK, chunks)) if query.concepts else ()
     )
     rows = connection.execute(_SELECT_CHUNKS, (chunks,))
-    return [Candidate(*row)._replace(bm25=scores.get(row[0], 0.0)) for row in rows]
+    found = [Candidate(*row) for row in rows]
+    return [one._replace(bm25=scores.get(one.chunk_id, 0.0)) for one in found]
 
 
-def _match(terms: Sequence[str]) -> str:
-    return " OR ".join(f'"{term}"' for term in terms)
+def _match(query: Query) -> str:
+    """Any concept will do. Terms hold no quotes, so nothing a user types is syntax."""
+    return " OR ".join(
+        f'"{term}"{"*" if concept.is_prefix else ""}'
+        for concept in query.concepts
+        for term in concept.alternatives
+    )
 
 
 def _carray(values: Sequence[int]) -> Any:

@@ -91,7 +91,7 @@ class PassageRanker:
         self._lanes = lanes
         self._cosines = cosines or CosineScale(0.0, 0.0)
         self._strategy = strategy
-        self._taken: set[tuple[int, int]] = set()
+        self._taken: dict[int, list[tuple[int, int]]] = {}
         self._texts: set[str] = set()
         self._best_text: float | None = None
         self._best_fused: float | None = None
@@ -108,7 +108,7 @@ class PassageRanker:
         fused = self._fuse(windows)
         order = sorted(
             zip(fused, windows, strict=True),
-            key=lambda pair: (-pair[0], pair[1].off_centre, pair[1].file_id, pair[1].first),
+            key=lambda pair: (-round(pair[0], 9), pair[1].off_centre, *pair[1].place()),
         )
         if self._best_fused is None:
             self._best_fused = order[0][0] if order else 0.0
@@ -132,10 +132,13 @@ class PassageRanker:
         return min(1.0, window.text_score / self._best_text) if self._best_text else 0.0
 
     def _is_new(self, window: Window) -> bool:
-        places = [(window.file_id, unit.start) for unit in window.run()]
-        if any(place in self._taken for place in places):
+        """Units of overlapping chunks may overlap without beginning at the same place."""
+        run = window.run()
+        start, end = run[0].start, run[-1].end
+        taken = self._taken.setdefault(window.file_id, [])
+        if any(start < other_end and other_start < end for other_start, other_end in taken):
             return False
-        self._taken.update(places)
+        taken.append((start, end))
         return True
 
     def _is_new_text(self, passage: Passage) -> bool:

@@ -42,6 +42,8 @@ class Candidate(NamedTuple):
     """0 or more, larger is better; 0 for a chunk without a term of the query."""
     cosine: float | None = None
     """Of the chunk's vector to the query's; None without vectors."""
+    path: str = ""
+    """Puts equal scores in an order that every index of the same files agrees on."""
 
 
 class Passage(NamedTuple):
@@ -71,12 +73,15 @@ class Unit(NamedTuple):
     chunk_score: float
     """The chunk's BM25 as a share of what the query could reach: 0..1."""
     cosine: float | None
+    speaks_for_chunk: bool = False
+    """The first unit of a chunk that was found by its title, path or date alone."""
 
 
 class Window(NamedTuple):
     """`units[first:last]` of one file."""
 
     file_id: int
+    path: str
     units: Sequence[Unit]
     first: int
     last: int
@@ -88,6 +93,9 @@ class Window(NamedTuple):
     cosine: float | None
     """Of the window's best chunk."""
 
+    def place(self) -> tuple[str, int, int]:
+        return self.path, self.file_id, self.first
+
     def run(self) -> Sequence[Unit]:
         return self.units[self.first : self.last]
 
@@ -98,8 +106,8 @@ def find_windows(
     """For each unit the longest window of at most `max_chars` UTF-16 units that starts there."""
     return [
         window
-        for file_id, units in _units_by_file(candidates, weights).items()
-        for window in _windows(file_id, units, weights, max_chars)
+        for (file_id, path), units in _units_by_file(candidates, weights).items()
+        for window in _windows(file_id, path, units, weights, max_chars)
     ]
 
 
@@ -122,32 +130,40 @@ def to_passage(window: Window, weights: Weights) -> Passage:
     )
 
 
-def _units_by_file(candidates: Iterable[Candidate], weights: Weights) -> dict[int, list[Unit]]:
+def _units_by_file(
+    candidates: Iterable[Candidate], weights: Weights
+) -> dict[tuple[int, str], list[Unit]]:
     """The units of all candidates in file order; where chunks overlap the better chunk's unit."""
-    files: dict[int, dict[int, Unit]] = {}
+    files: dict[tuple[int, str], dict[int, Unit]] = {}
     highest = weights.total * (BM25_K1 + 1)
     for candidate in candidates:
-        units = files.setdefault(candidate.file_id, {})
+        units = files.setdefault((candidate.file_id, candidate.path), {})
         chunk_score = min(1.0, candidate.bm25 / highest)
-        for unit in _units(candidate, weights, chunk_score):
+        for unit in _speaking(list(_units(candidate, weights, chunk_score))):
             known = units.get(unit.start)
             if known is None or _rank(known) < _rank(unit):
                 units[unit.start] = unit
-    return {file_id: [units[start] for start in sorted(units)] for file_id, units in files.items()}
+    return {file: [units[start] for start in sorted(units)] for file, units in files.items()}
 
 
 def _rank(unit: Unit) -> tuple[float, float]:
     return unit.chunk_score, -1.0 if unit.cosine is None else unit.cosine
 
 
+def _speaking(units: list[Unit]) -> list[Unit]:
+    if units and units[0].chunk_score and not any(unit.counts for unit in units):
+        units[0] = units[0]._replace(speaks_for_chunk=True)
+    return units
+
+
 def _units(candidate: Candidate, weights: Weights, chunk_score: float) -> Iterator[Unit]:
-    text, concept_of_term = candidate.text, weights.concept_of_term
+    text = candidate.text
     ascii_only = text.isascii()
     for (start, end, line), terms in zip(
         split_units(text), candidate.terms.split("\n"), strict=True
     ):
         unit = text[start:end]
-        found = [concept_of_term[term] for term in terms.split() if term in concept_of_term]
+        found = weights.concepts_in(terms.split())
         yield Unit(
             start=candidate.start + start,
             end=candidate.start + end,
@@ -162,7 +178,7 @@ def _units(candidate: Candidate, weights: Weights, chunk_score: float) -> Iterat
 
 
 def _windows(
-    file_id: int, units: Sequence[Unit], weights: Weights, max_chars: int
+    file_id: int, path: str, units: Sequence[Unit], weights: Weights, max_chars: int
 ) -> Iterator[Window]:
     tally = _Tally(weights)
     size, last = 0, 0
@@ -175,9 +191,11 @@ def _windows(
             last += 1
         run = units[first:last]
         coverage = tally.coverage()
-        chunk_score = max(one.chunk_score for one in run) if coverage else 0.0
+        counts = bool(coverage) or unit.speaks_for_chunk
+        chunk_score = max(one.chunk_score for one in run) if counts else 0.0
         yield Window(
             file_id=file_id,
+            path=path,
             units=units,
             first=first,
             last=last,

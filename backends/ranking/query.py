@@ -27,6 +27,8 @@ class Concept(NamedTuple):
     alternatives: tuple[str, ...]
     share: float = 1.0
     """How much it counts. The parts of an identifier share what its whole stands for."""
+    is_prefix: bool = False
+    """Whether a term that begins with an alternative will do: a character of an unspaced script."""
 
 
 class Query(NamedTuple):
@@ -66,8 +68,9 @@ class QueryAnalyser:
             whole_and_parts = not is_unspaced(word) and len(readings[0]) > 1
             share = PARTS_SHARE / (len(readings[0]) - 1) if whole_and_parts else 1.0
             for number, alternatives in enumerate(zip(*readings, strict=True)):
-                terms = dict.fromkeys(term for reading in alternatives for term in reading)
-                yield Concept(tuple(terms), 1.0 if number == 0 else share)
+                terms = tuple(dict.fromkeys(term for reading in alternatives for term in reading))
+                is_prefix = is_unspaced(word) and len(terms[0]) == 1
+                yield Concept(terms, 1.0 if number == 0 else share, is_prefix)
 
     def _analyser(self, language: str) -> Analyser:
         if language not in self._analysers:

@@ -25,11 +25,25 @@ class Weights:
             for concept in self.concepts
         )
         self.total = math.fsum(self.by_concept) or 1.0
-        self.concept_of_term = {
+        self._concept_of_term = {
             term: number
             for number, concept in enumerate(self.concepts)
+            if not concept.is_prefix
             for term in concept.alternatives
         }
+        self._concept_of_character = {
+            concept.alternatives[0]: number
+            for number, concept in enumerate(self.concepts)
+            if concept.is_prefix
+        }
+
+    def concepts_in(self, terms: Sequence[str]) -> list[int]:
+        """The numbers of the concepts that the terms stand for, with repetitions."""
+        by_term, by_character = self._concept_of_term, self._concept_of_character
+        found = [by_term[term] for term in terms if term in by_term]
+        if by_character:
+            found += [by_character[term[0]] for term in terms if term[0] in by_character]
+        return found
 
 
 def _idf(frequency: int, documents: int) -> float:

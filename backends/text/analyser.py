@@ -4,7 +4,8 @@ Owns the splitting into words, identifiers and unspaced runs, and which terms ea
 
 * a word: its stem; a word with diacritics also the stem of its plain spelling;
 * an identifier, path, version or name with joints: the whole without joints, and every part;
-* scripts without word spaces: overlapping bigrams, or the character where it stands alone;
+* scripts without word spaces: overlapping bigrams, and the last character alone, so that every
+  character begins some term and can be found as a prefix;
 * a pictograph: itself.
 
 Terms consist of letters, digits and `_`, so that a plain FTS5 tokenizer splits them at spaces.
@@ -79,10 +80,12 @@ class Analyser:
     def _remember(self, token: str) -> str:
         if len(self._cache) >= _MAX_CACHED_WORDS:
             self._cache.clear()
-        concepts = self.concepts(token)
-        if not is_unspaced(token):
-            concepts = tuple(dict.fromkeys(concepts))
-        joined = " ".join(term for alternatives in concepts for term in alternatives)
+        if is_unspaced(token):
+            run = fold(token)
+            joined = " ".join((*_bigrams(run), run[-1]) if len(run) > 1 else run)
+        else:
+            concepts = dict.fromkeys(self.concepts(token))
+            joined = " ".join(term for alternatives in concepts for term in alternatives)
         if len(token) <= _MAX_TERM:
             self._cache[token] = joined
         return joined

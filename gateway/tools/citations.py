@@ -9,6 +9,7 @@ from __future__ import annotations
 from backends.interface import Hit
 from config.settings import CitationsMode
 from gateway.sessions import chat_type_of
+from gateway.tools.escaping import escape_line
 
 
 def shows_citations(mode: CitationsMode, session_key: str | None) -> bool:
@@ -19,10 +20,11 @@ def shows_citations(mode: CitationsMode, session_key: str | None) -> bool:
 
 
 def citation_of(hit: Hit) -> str:
-    """`path#L12` or `path#L12-L30`."""
+    """`path#L12` or `path#L12-L30`; what is unprintable in the path is escaped."""
+    path = escape_line(hit.path)
     if hit.start_line == hit.end_line:
-        return f"{hit.path}#L{hit.start_line}"
-    return f"{hit.path}#L{hit.start_line}-L{hit.end_line}"
+        return f"{path}#L{hit.start_line}"
+    return f"{path}#L{hit.start_line}-L{hit.end_line}"
 
 
 def with_footer(snippet: str, citation: str) -> str:

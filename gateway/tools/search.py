@@ -15,6 +15,7 @@ from backends.interface import Fallback, Hit, Mode, Outcome, SearchAnswer, Searc
 from config.settings import CitationsMode, Source
 from gateway.rpc.errors import InvalidParamsError
 from gateway.tools.citations import citation_of, shows_citations, with_footer
+from gateway.tools.escaping import escape_controls
 
 MAX_RESULTS = 200
 """More than anybody reads; keeps one answer below a few hundred kilobytes."""
@@ -130,13 +131,3 @@ def _result_hit(hit: Hit, *, cited: bool) -> ResultHit:
         text_score=hit.text_score,
         explain=hit.explain,
     )
-
-
-_CONTROLS = {
-    code: f"\\x{code:02x}" for code in (*range(32), *range(0x7F, 0xA0)) if code not in {9, 10}
-}
-
-
-def escape_controls(text: str) -> str:
-    """Memory is untrusted text: an escape sequence in a note must not reach a terminal as one."""
-    return text.translate(_CONTROLS)

@@ -16,7 +16,7 @@ _PIECES = (
     "a828e60 memorySearch.query.hybrid OPENAI_API_KEY sqlite-vec v2.3.1-rc1 2026-02-08 1,500 3.14 10:30 "
     "memory/2026-02-08-plan.md https://example.org/a?b=c&d=e#f foo@bar.com parseHTTPResponse iPhone16 "
     "gen-itgc后 C++ c# node.js .env __init__ snake_case_name 50% #tag $9.99 ½ ² ① 1️⃣ 🎉 👍🏽 👨‍👩‍👧 ❤️ → ── │ "
-    '" * NEAR ^ col: - ( ) \x00 \x1b \u0301 ـــ \u200b \ufeff \u2028 _ __ \' ’ \\ %'
+    "\" * NEAR ^ col: - ( ) \x00 \x1b \u0301 ـــ \u200b \ufeff \u2028 _ __ ' ’ \\ %"
 ).split(" ")
 
 
@@ -44,7 +44,9 @@ def found_by(index: apsw.Connection) -> Callable[[str, str], bool]:
     def ask(terms: str, term: str) -> bool:
         index.execute("BEGIN")
         try:
-            index.execute("INSERT INTO chunk_terms (rowid, body, context) VALUES (1, ?, '')", (terms,))
+            index.execute(
+                "INSERT INTO chunk_terms (rowid, body, context) VALUES (1, ?, '')", (terms,)
+            )
             query = "SELECT rowid FROM chunk_terms WHERE chunk_terms MATCH ?"
             return index.execute(query, (f'"{term}"',)).get is not None
         finally:

@@ -80,12 +80,18 @@ def test_an_endless_identifier_has_no_whole_and_keeps_its_parts(terms_of):
 
 
 def test_the_number_of_concepts_does_not_depend_on_the_language():
-    words = "memorySearch.query.hybrid l'homme café OPENAI_API_KEY 会议室 running 2026-02-08".split()
+    words = (
+        "memorySearch.query.hybrid l'homme café OPENAI_API_KEY 会议室 running 2026-02-08".split()
+    )
     for word in words:
-        shapes = {len(Analyser(language).concepts(word)) for language in ("english", "german", "turkish")}
+        shapes = {
+            len(Analyser(language).concepts(word)) for language in ("english", "german", "turkish")
+        }
         assert len(shapes) == 1
 
 
 def test_ascii_text_is_cut_into_the_same_tokens_beside_other_scripts():
-    text = "see memory/2026-02-08-plan.md (OPENAI_API_KEY=sk-1, don't) foo@bar.com: 3.14 _x_ a--b 'c'"
+    text = (
+        "see memory/2026-02-08-plan.md (OPENAI_API_KEY=sk-1, don't) foo@bar.com: 3.14 _x_ a--b 'c'"
+    )
     assert tokens(f"{text} é")[:-1] == tokens(text)

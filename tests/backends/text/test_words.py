@@ -81,10 +81,14 @@ def test_vowel_signs_do_not_break_words_of_spaced_scripts(text, terms, terms_of)
 
 
 def test_terms_keep_the_order_and_the_repetitions_of_the_text(terms_of):
-    assert terms_of("boiler pump, boiler! pump? Boilers") == "boiler pump boiler pump boiler".split()
+    assert (
+        terms_of("boiler pump, boiler! pump? Boilers") == "boiler pump boiler pump boiler".split()
+    )
 
 
-@pytest.mark.parametrize("text", ["", " \n\t", "?!… ,;()[]{}\"<>|\\", "\x00\x1b\x7f", "\u0301 ـــ \u05b0"])
+@pytest.mark.parametrize(
+    "text", ["", " \n\t", '?!… ,;()[]{}"<>|\\', "\x00\x1b\x7f", "\u0301 ـــ \u05b0"]
+)
 def test_text_without_words_has_no_terms(text, terms_of):
     assert terms_of(text) == []
 

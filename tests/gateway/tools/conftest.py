@@ -10,13 +10,14 @@ import pytest
 
 from backends.interface import Hit, SearchAnswer
 from gateway.rpc.encoding import encode_result
+from gateway.rpc.messages import RequestId
 from gateway.rpc.params import decode_params
 
 
 @pytest.fixture
 def on_the_wire() -> Callable[[Any], Any]:
     """What a client gets: the result after real encoding and decoding."""
-    return lambda result: msgspec.json.decode(encode_result(1, result))["result"]
+    return lambda result: msgspec.json.decode(encode_result(RequestId(b"1", "1"), result))["result"]
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 async def status(tmp_path) -> BackendStatus:
-    async with open_builtin(make_settings(tmp_path)) as backend:
+    async with open_builtin(make_settings(tmp_path, search={"provider": "none"})) as backend:
         return await backend.status()
 
 

@@ -6,11 +6,11 @@ import pytest
 
 from backends.interface import Fallback, SearchRequest, Stale
 from gateway.rpc.errors import InvalidParamsError
+from gateway.tools.escaping import escape_controls
 from gateway.tools.search import (
     MAX_RESULTS,
     SearchParams,
     disabled_result,
-    escape_controls,
     read_request,
     write_result,
 )
@@ -164,5 +164,5 @@ def test_control_characters_in_a_file_name_do_not_reach_a_snippet_by_its_source(
 ):
     (result,) = on_the_wire(write_result(answer(hit(path="memory/a\x1b[2J\nb.md")), "on", None))["results"]
     assert result["path"] == "memory/a\x1b[2J\nb.md"
-    assert "\x1b" not in result["snippet"]
-    assert result["snippet"].count("\n") == 2
+    assert result["citation"] == "memory/a\\x1b[2J\\x0ab.md#L12-L30"
+    assert result["snippet"] == f"- The boiler.\n\nSource: {result['citation']}"

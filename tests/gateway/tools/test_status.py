@@ -23,7 +23,7 @@ def snake_case_members(value: object) -> set[str]:
 
 
 async def test_every_member_at_every_depth_is_camel_case(tmp_path, on_the_wire):
-    settings = make_settings(tmp_path)
+    settings = make_settings(tmp_path, search={"provider": "none"})
     (settings.workspace / "memory").mkdir(parents=True)
     (settings.workspace / "memory/a.md").write_text("boiler\n", encoding="utf-8")
     (settings.workspace / "memory/link.md").symlink_to("a.md")
@@ -40,7 +40,7 @@ async def test_every_member_at_every_depth_is_camel_case(tmp_path, on_the_wire):
 
 
 async def test_the_error_of_the_last_background_sync_is_told(tmp_path, on_the_wire):
-    settings = make_settings(tmp_path)
+    settings = make_settings(tmp_path, search={"provider": "none"})
     async with open_builtin(settings) as backend:
         status = await backend.status()
     wire = on_the_wire(write_status(settings, status, sync_error="The disk is full."))
@@ -58,7 +58,7 @@ async def test_a_disabled_memory_has_a_status_too(tmp_path, on_the_wire):
 
 
 async def test_of_many_skipped_files_some_are_named(tmp_path, on_the_wire):
-    settings = make_settings(tmp_path)
+    settings = make_settings(tmp_path, search={"provider": "none"})
     (settings.workspace / "memory").mkdir(parents=True)
     for number in range(60):
         (settings.workspace / f"memory/{number}.md").symlink_to("absent")

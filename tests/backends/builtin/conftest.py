@@ -1,0 +1,294 @@
+"""A real workspace with a real index, and an independent look into that index."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import (
+    AbstractContextManager,
+    asynccontextmanager,
+    closing,
+    contextmanager,
+    suppress,
+)
+from pathlib import Path
+from typing import Any
+
+import anyio
+import apsw
+import pytest
+
+from backends.builtin.backend import BuiltinBackend, open_builtin
+from backends.interface import Hit, SearchRequest, SyncReport, SyncRequest
+from config.settings import QuerySettings, SyncSettings
+from fakes.settings import make_settings
+
+PATIENCE_S = 10
+
+
+class Home:
+    """One agent: its workspace, its settings, its index."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.workspace = root / "workspace"
+        self.workspace.mkdir(parents=True)
+        self.configure()
+        self.index = self.settings.search.store.path
+
+    def write(self, path: str, text: str | bytes) -> Path:
+        file = self.workspace / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(text.encode() if isinstance(text, str) else text)
+        return file
+
+    def configure(self, **search: Any) -> None:
+        """Other `MemorySearchSettings` than the defaults; no embeddings unless asked for."""
+        self.settings = make_settings(self.root, search={"provider": "none"} | search)
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[BuiltinBackend]:
+        async with open_builtin(self.settings) as backend:
+            yield backend
+
+    async def synced(self) -> SyncReport:
+        """Brings the index up to date, and ends."""
+        async with self.open() as backend:
+            return await backend.sync(SyncRequest())
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path / "home")
+
+
+@pytest.fixture
+def new_home(tmp_path: Path) -> Callable[[str], Home]:
+    return lambda name: Home(tmp_path / name)
+
+
+@pytest.fixture
+def quiet() -> dict[str, SyncSettings]:
+    """Settings of an agent whose searches do not look at the disk."""
+    return {"sync": SyncSettings(on_search=False)}
+
+
+@pytest.fixture
+def budget() -> Callable[[int], dict[str, SyncSettings]]:
+    """Settings of an agent whose searches may index for so many milliseconds."""
+    return lambda ms: {"sync": SyncSettings(search_budget_ms=ms)}
+
+
+@pytest.fixture
+def query_settings() -> Callable[..., dict[str, QuerySettings]]:
+    return lambda **fields: {"query": QuerySettings(**fields)}
+
+
+@pytest.fixture
+def hits_of() -> Callable[..., Any]:
+    """The hits of a query, down to the least score."""
+
+    async def search(backend: BuiltinBackend, query: str, **fields: Any) -> tuple[Hit, ...]:
+        fields = {"max_results": 100, "min_score": 0.0} | fields
+        return (await backend.search(SearchRequest(query=query, **fields))).hits
+
+    return search
+
+
+@pytest.fixture
+def paths_of(hits_of) -> Callable[..., Any]:
+    """The paths of the hits of a query, best first, each once."""
+
+    async def search(backend: BuiltinBackend, query: str, **fields: Any) -> list[str]:
+        return list(dict.fromkeys(hit.path for hit in await hits_of(backend, query, **fields)))
+
+    return search
+
+
+@pytest.fixture
+def settled() -> Callable[..., Any]:
+    """Syncs until nothing has to be read any more, as the clock of the files allows."""
+
+    async def sync(backend: BuiltinBackend) -> None:
+        with anyio.fail_after(PATIENCE_S):
+            while (await backend.sync(SyncRequest())).bytes_read:
+                await anyio.sleep(0.01)
+
+    return sync
+
+
+@contextmanager
+def _looking(path: Path) -> Iterator[apsw.Connection]:
+    with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)) as connection:
+        connection.set_busy_timeout(PATIENCE_S * 1000)
+        yield connection
+
+
+@pytest.fixture
+def look() -> Callable[[Path], Any]:
+    """A connection of our own to an index file."""
+    return _looking
+
+
+@pytest.fixture
+def spoil() -> Callable[[Path], None]:
+    """Destroys every page but the first of an index in use, and makes its users look at them."""
+
+    def destroy(path: Path) -> None:
+        with _looking(path) as db:
+            db.execute("INSERT OR REPLACE INTO meta VALUES ('spoiled', 'yes')")  # empties all caches
+            db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        size = path.stat().st_size
+        with path.open("r+b") as file:
+            file.seek(4096)
+            file.write(b"\xa5" * (size - 4096))
+
+    return destroy
+
+
+@pytest.fixture
+def check() -> Callable[[Path], None]:
+    """Fails unless an index file is sound and all of its tables agree with each other."""
+
+    def check_index(path: Path) -> None:
+        with _looking(path) as db:
+            assert db.execute("PRAGMA integrity_check").get == "ok"
+            assert db.execute("PRAGMA foreign_key_check").get is None
+            db.execute("INSERT INTO chunk_terms (chunk_terms, rank) VALUES ('integrity-check', 1)")
+            chunks = set(db.execute("SELECT id FROM chunks"))
+            assert chunks == set(db.execute("SELECT id FROM chunk_terms_docsize"))
+            counted = "SELECT file_id, count(*) FROM chunks GROUP BY 1 ORDER BY 1"
+            stored = "SELECT id, chunk_count FROM files WHERE chunk_count > 0 ORDER BY 1"
+            assert list(db.execute(counted)) == list(db.execute(stored))
+
+    return check_index
+
+
+@pytest.fixture
+def content() -> Callable[[Path], dict[str, list[Any]]]:
+    """All that an index file holds about the notes, without what depends on the order of events."""
+
+    def read(path: Path) -> dict[str, list[Any]]:
+        with _looking(path) as db:
+            db.execute("CREATE VIRTUAL TABLE temp.v USING fts5vocab (main, chunk_terms, instance)")
+            place = "JOIN chunks AS c ON c.id = v.doc JOIN files AS f ON f.id = c.file_id"
+            queries = {
+                "files": "SELECT source, path, content_hash, pipeline, note_date, chunk_count FROM files",
+                "chunks": "SELECT f.path, c.start, start_line, end_line, identity, text_hash, headings,"
+                " text, terms FROM chunks AS c JOIN files AS f ON f.id = c.file_id",
+                "terms": f"SELECT f.path, c.start, v.term, v.col, v.offset FROM temp.v AS v {place}",
+            }
+            return {name: sorted(db.execute(query)) for name, query in queries.items()}
+
+    return read
+
+
+@pytest.fixture
+def in_threads() -> Callable[[int, Callable[[int], Any]], list[Any]]:
+    """Runs `work(number)` in so many threads that begin together; their results in order."""
+
+    def run(count: int, work: Callable[[int], Any]) -> list[Any]:
+        gate = threading.Barrier(count)
+
+        def start(number: int) -> Any:
+            gate.wait(PATIENCE_S)
+            return work(number)
+
+        with ThreadPoolExecutor(count) as pool:
+            return list(pool.map(start, range(count), timeout=PATIENCE_S * 3))
+
+    return run
+
+
+@pytest.fixture
+def open_files() -> Callable[[], list[str]]:
+    """The names of the files that this process has open."""
+
+    def names() -> list[str]:
+        found = []
+        for descriptor in Path("/dev/fd").iterdir():
+            with suppress(OSError):
+                found.append(str(descriptor.readlink()))
+        return found
+
+    return names
+
+
+@pytest.fixture
+def wait_until() -> Callable[[Callable[[], bool]], None]:
+    """Waits, in a thread, until a condition holds."""
+
+    def wait(condition: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while not condition():
+            assert time.monotonic() < deadline, "the condition did not come true"
+            time.sleep(0.005)
+
+    return wait
+
+
+@pytest.fixture
+def threads_in(wait_until) -> Callable[[str, Callable[[], Any]], threading.Thread]:
+    """Starts work in a thread and returns once it has come into the function of that name."""
+
+    def start(function: str, work: Callable[[], Any]) -> threading.Thread:
+        thread = threading.Thread(target=work)
+        thread.start()
+
+        def is_inside() -> bool:
+            frame = sys._current_frames().get(thread.ident or 0)
+            while frame is not None and frame.f_code.co_name != function:
+                frame = frame.f_back
+            return frame is not None
+
+        wait_until(is_inside)
+        return thread
+
+    return start
+
+
+@pytest.fixture
+def public_home() -> Iterator[Home]:
+    """A home that any user may write to, unlike pytest's own temporary directories."""
+    base = Path(tempfile.mkdtemp())
+    home = Home(base / "home")
+    for directory in (base, home.root, home.workspace):
+        directory.chmod(0o777)
+    yield home
+    shutil.rmtree(base)
+
+
+@pytest.fixture
+def unprivileged() -> Callable[[], AbstractContextManager[None]]:
+    """A context in which permission bits apply, also when the tests run as root."""
+
+    @contextmanager
+    def as_nobody() -> Iterator[None]:
+        if os.geteuid() != 0:
+            yield
+            return
+        os.seteuid(65534)
+        try:
+            yield
+        finally:
+            os.seteuid(0)
+
+    return as_nobody
+
+
+@pytest.fixture
+def python() -> list[str]:
+    """The command that runs a script given as the next argument, with our packages."""
+    return [sys.executable, "-c"]
+
+
+@pytest.fixture
+def environment() -> dict[str, str]:
+    root = str(Path(__file__).parents[3])
+    return {**os.environ, "PYTHONPATH": os.pathsep.join((root, f"{root}/tests"))}

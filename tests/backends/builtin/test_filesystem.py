@@ -1,0 +1,70 @@
+"""Where a write-ahead log is safe, by the mount table of the kernel."""
+
+from pathlib import Path
+
+import pytest
+
+from backends.builtin.filesystem import is_wal_safe
+
+MOUNTS = r"""
+22 1 259:1 / / rw,relatime shared:1 - ext4 /dev/root rw,discard
+23 22 0:21 / /proc rw,nosuid shared:12 - proc proc rw
+40 22 0:35 / /mnt/share rw - nfs4 server:/export rw,vers=4.2
+41 22 0:36 / /mnt/my\040notes rw - cifs //server/notes rw
+42 22 0:37 / /mnt/back\134slash rw - 9p host rw
+43 22 0:38 / /mnt/ssh rw - fuse.sshfs me@server:/ rw
+44 22 0:39 / /mnt/ntfs rw - fuseblk /dev/sdb1 rw
+45 40 0:40 / /mnt/share/local rw - xfs /dev/sdc1 rw
+46 22 0:41 / /mnt/twice rw - ext4 /dev/sdd1 rw
+47 22 0:42 / /mnt/twice rw - nfs server:/other rw
+48 22 0:43 / /mnt/docker rw master:3 propagate_from:2 - virtiofs home rw
+49 22 0:44 / /mnt/plain rw - fuse portal rw
+50 22 0:45 / /mnt/overlay rw - overlay overlay rw
+""".lstrip()
+
+
+@pytest.fixture
+def mounts(tmp_path):
+    path = tmp_path / "mountinfo"
+    path.write_text(MOUNTS, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("directory", "safe"),
+    [
+        ("/home/me/.state", True),
+        ("/", True),
+        ("/mnt/share", False),
+        ("/mnt/share/memory", False),
+        ("/mnt/shared", True),
+        ("/mnt/share/local/memory", True),
+        ("/mnt/my notes/memory", False),
+        ("/mnt/back\\slash", False),
+        ("/mnt/ssh/x", False),
+        ("/mnt/ntfs/x", True),
+        ("/mnt/twice/x", False),
+        ("/mnt/docker", False),
+        ("/mnt/plain", False),
+        ("/mnt/overlay", True),
+    ],
+)
+def test_the_innermost_mount_decides(mounts, directory, safe):
+    assert is_wal_safe(Path(directory), mounts) is safe
+
+
+def test_a_directory_reached_over_a_link_counts_where_it_really_is(mounts, tmp_path):
+    link = tmp_path / "link"
+    link.symlink_to("/mnt/share/memory")
+    assert not is_wal_safe(link, mounts)
+
+
+def test_without_a_mount_table_the_log_is_taken_for_safe(tmp_path):
+    assert is_wal_safe(tmp_path, tmp_path / "absent")
+
+
+def test_names_that_are_not_utf8_and_unknown_types_do_no_harm(tmp_path):
+    mounts = tmp_path / "mountinfo"
+    mounts.write_bytes(b"22 1 8:1 / / rw - ext4 r rw\n23 22 8:2 / /mnt/\xff\xe2\x80\xa8 rw - nfs s rw\n")
+    assert is_wal_safe(tmp_path, mounts)
+

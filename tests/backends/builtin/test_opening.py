@@ -1,0 +1,219 @@
+"""Opening an index: where it is made, with which rights, and what becomes of one that is of no use."""
+
+import errno
+import os
+import stat
+from contextlib import closing
+
+import apsw
+import pytest
+
+from backends.builtin import schema
+from backends.builtin.connections import connect_writer
+from backends.builtin.database import Database
+from backends.builtin.failures import IndexDamagedError
+from backends.builtin.schema import APPLICATION_ID, SCHEMA_VERSION
+from backends.errors import IndexUnavailableError
+from config.errors import ErrorKind
+
+
+@pytest.fixture
+def place(tmp_path):
+    return tmp_path / "state" / "memory" / "main.sqlite"
+
+
+@pytest.fixture
+def opened(place):
+    """Opens the index at the place, once or again, and closes everything at the end."""
+    databases = []
+
+    def open_index() -> Database:
+        databases.append(Database(place))
+        return databases[-1]
+
+    yield open_index
+    for database in databases:
+        database.close()
+
+
+def remember(database: Database, value: str) -> None:
+    with database.writing() as connection:
+        connection.execute("INSERT OR REPLACE INTO meta VALUES ('remembered', ?)", (value,))
+
+
+def remembered(database: Database) -> str | None:
+    with database.reading() as connection:
+        return connection.execute("SELECT value FROM meta WHERE key = 'remembered'").get
+
+
+def rights(path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def flip(path, offset: int, size: int = 64) -> None:
+    with path.open("r+b") as file:
+        file.seek(offset)
+        file.write(b"\xa5" * size)
+
+
+def test_an_index_is_made_with_its_directories_for_its_user_alone(opened, place):
+    old = os.umask(0)
+    try:
+        remember(opened(), "yes")
+    finally:
+        os.umask(old)
+    assert rights(place.parent) == 0o700
+    files = sorted(place.parent.iterdir())
+    assert {file.name for file in files} == {"main.sqlite", "main.sqlite-wal", "main.sqlite-shm"}
+    assert all(rights(file) == 0o600 for file in files)
+
+
+def test_a_directory_that_exists_keeps_its_rights(opened, place):
+    place.parent.mkdir(parents=True)
+    place.parent.chmod(0o755)
+    opened()
+    assert rights(place.parent) == 0o755
+    assert rights(place) == 0o600
+
+
+def test_an_index_carries_our_marks_and_all_tables(opened, place):
+    opened()
+    with closing(apsw.Connection(str(place))) as connection:
+        assert connection.pragma("application_id") == APPLICATION_ID
+        assert connection.pragma("user_version") == SCHEMA_VERSION
+        assert schema.is_complete(connection)
+
+
+def test_what_was_written_is_there_after_reopening(opened):
+    database = opened()
+    remember(database, "yes")
+    database.close()
+    again = opened()
+    assert remembered(again) == "yes"
+    assert again.notes == ()
+
+
+def test_closing_folds_the_log_into_the_file(opened, place):
+    database = opened()
+    remember(database, "yes")
+    assert remembered(database) == "yes"
+    database.close()
+    assert [file.name for file in place.parent.iterdir()] == ["main.sqlite"]
+
+
+def test_an_empty_file_becomes_an_index(opened, place):
+    place.parent.mkdir(parents=True)
+    place.touch()
+    database = opened()
+    remember(database, "yes")
+    assert database.path == place
+    assert remembered(database) == "yes"
+
+
+def test_an_index_of_an_earlier_release_is_emptied_and_said_so(opened, place):
+    database = opened()
+    remember(database, "old")
+    database.close()
+    with closing(apsw.Connection(str(place))) as connection:
+        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION - 1}")
+        connection.execute("DROP TABLE languages")
+    again = opened()
+    assert again.path == place
+    assert remembered(again) is None
+    assert "earlier release" in again.notes[0]
+
+
+@pytest.mark.parametrize("leftover", ["-wal", "-journal"])
+def test_a_log_left_behind_by_a_deleted_index_is_not_taken_for_the_new_ones(opened, place, leftover):
+    database = opened()
+    remember(database, "old")
+    log = place.with_name("main.sqlite-wal").read_bytes()
+    database.close()
+    place.unlink()
+    place.with_name(f"main.sqlite{leftover}").write_bytes(log)
+    again = opened()
+    assert remembered(again) is None
+    remember(again, "new")
+    assert remembered(again) == "new"
+
+
+def test_a_damaged_first_page_is_set_aside_and_a_new_index_made(opened, place):
+    database = opened()
+    remember(database, "old")
+    database.close()
+    damaged = place.read_bytes()
+    flip(place, 100, 2000)
+    again = opened()
+    assert remembered(again) is None
+    (kept,) = place.parent.glob("main.sqlite.damaged-*")
+    assert kept.stat().st_size == len(damaged)
+    assert kept.name in again.notes[0] and "damaged" in again.notes[0]
+
+
+def test_missing_tables_count_as_damage(opened, place):
+    opened().close()
+    with closing(apsw.Connection(str(place))) as connection:
+        connection.execute("DROP TABLE embeddings")
+    again = opened()
+    assert "tables are missing" in again.notes[0]
+    with again.reading() as connection:
+        assert schema.is_complete(connection)
+
+
+def test_of_damaged_indexes_only_the_newest_is_kept(opened, place):
+    for day in (1, 2):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.with_name(f"main.sqlite.damaged-{day}").write_text("old", encoding="utf-8")
+    bystander = place.with_name("other.sqlite.damaged-1")
+    bystander.write_text("not ours", encoding="utf-8")
+    opened().close()
+    flip(place, 100, 2000)
+    opened()
+    assert len(list(place.parent.glob("main.sqlite.damaged-*"))) == 1
+    assert bystander.exists()
+
+
+def test_brackets_in_the_name_of_the_index_are_no_pattern(tmp_path):
+    place = tmp_path / "a[b]*.sqlite"
+    for _ in range(3):
+        Database(place).close()
+        flip(place, 100, 2000)
+    Database(place).close()
+    kept = [file for file in tmp_path.iterdir() if ".damaged-" in file.name]
+    assert len(kept) == 1
+
+
+def test_a_place_that_cannot_be_made_is_a_typed_error_that_names_it(tmp_path):
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    with pytest.raises(IndexUnavailableError) as caught:
+        Database(tmp_path / "file" / "main.sqlite")
+    assert caught.value.kind is ErrorKind.INDEX_UNAVAILABLE
+    assert str(tmp_path) in caught.value.message
+    assert caught.value.remedy
+    assert not isinstance(caught.value, IndexDamagedError)
+
+
+def test_a_name_that_is_too_long_is_a_typed_error(tmp_path):
+    with pytest.raises(IndexUnavailableError) as caught:
+        Database(tmp_path / ("x" * 400))
+    assert isinstance(caught.value.__cause__, OSError)
+    assert caught.value.__cause__.errno == errno.ENAMETOOLONG
+
+
+def test_many_threads_may_open_one_new_index_at_once(place, in_threads):
+    databases = in_threads(8, lambda number: Database(place))
+    for number, database in enumerate(databases):
+        remember(database, str(number))
+    assert {remembered(database) for database in databases} == {"7"}
+    for database in databases:
+        database.close()
+
+
+def test_the_settings_of_a_connection_are_what_was_asked_for(opened, place):
+    database = opened()
+    with closing(connect_writer(place)) as writer:
+        assert writer.pragma("journal_mode") == "wal"
+        assert writer.pragma("synchronous") == 1
+        assert writer.pragma("foreign_keys") == 1
+    with database.reading() as reader, pytest.raises(apsw.ReadOnlyError):
+        reader.execute("DELETE FROM meta")

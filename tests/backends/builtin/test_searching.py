@@ -1,0 +1,254 @@
+"""Searching: any words of any script, filters inside the search, stable order, honest scores."""
+
+from __future__ import annotations
+
+from datetime import date
+from itertools import pairwise
+
+import pytest
+
+from backends.interface import SearchRequest, SyncRequest
+
+pytestmark = pytest.mark.anyio
+
+NOTES = {
+    "MEMORY.md": "# Memory\n\n- The boiler is serviced by Hartmann, every October.\n",
+    "memory/2026-02-01.md": "# Sunday\n\n- Ordered a new membrane for the heating pump.\n- Called Anna.\n",
+    "memory/2026-02-02.md": "# 2026-02-02\n\n- 今天和供应商谈了茶叶的价格。\n- Тренировка перенесена на четверг.\n",
+    "memory/2026-03-10-budget.md": "# Plan\n\n- The invoice for the membrane came: 1,500 euros at 10:30.\n",
+    "memory/projects/server.md": (
+        "# Server move\n\n- Commit `a828e60` fixes `memorySearch.query.hybrid`.\n"
+        "- Set OPENAI_API_KEY before sqlite-vec v0.1.9 is loaded.\n- See https://example.org/a/login.\n"
+    ),
+    "memory/places.md": "- 내일 회의가 있다\n- ประชุมวันจันทร์\n- छुट्टी की योजना\n- موعد الطبيب غدا\n- 🎉 party at the café\n",
+}  # fmt: skip
+
+
+@pytest.fixture
+async def backend(home):
+    for path, text in NOTES.items():
+        home.write(path, text)
+    async with home.open() as backend:
+        await backend.sync(SyncRequest())
+        yield backend
+
+
+@pytest.mark.parametrize(
+    ("query", "path"),
+    [
+        ("who services the boiler?", "MEMORY.md"),
+        ("boilers", "MEMORY.md"),
+        ("MEMBRANE heating", "memory/2026-02-01.md"),
+        ("茶叶价格", "memory/2026-02-02.md"),
+        ("когда тренировки", "memory/2026-02-02.md"),
+        ("회의", "memory/places.md"),
+        ("ประชุม", "memory/places.md"),
+        ("योजना", "memory/places.md"),
+        ("الطبيب", "memory/places.md"),
+        ("cafe", "memory/places.md"),
+        ("🎉", "memory/places.md"),
+        ("a828e60", "memory/projects/server.md"),
+        ("memorySearch.query.hybrid", "memory/projects/server.md"),
+        ("hybrid", "memory/projects/server.md"),
+        ("openai api key", "memory/projects/server.md"),
+        ("sqlite-vec unavailable", "memory/projects/server.md"),
+        ("sqlite_vec", "memory/projects/server.md"),
+        ("0.1.9", "memory/projects/server.md"),
+        ("example.org", "memory/projects/server.md"),
+        ("1,500", "memory/2026-03-10-budget.md"),
+        ("10:30", "memory/2026-03-10-budget.md"),
+    ],
+)
+async def test_what_was_written_is_found_first(backend, query, path, paths_of):
+    assert (await paths_of(backend, query))[:1] == [path]
+
+
+@pytest.mark.parametrize("query", ["茶", "价", "회", "格"])
+async def test_one_character_of_an_unspaced_script_finds_the_runs_that_hold_it(
+    backend, query, paths_of
+):
+    assert await paths_of(backend, query)
+
+
+@pytest.mark.parametrize(
+    ("query", "path"),
+    [
+        ("budget", "memory/2026-03-10-budget.md"),
+        ("projects", "memory/projects/server.md"),
+        ("2026-03-10", "memory/2026-03-10-budget.md"),
+        ("10 March", "memory/2026-03-10-budget.md"),
+        ("März", "memory/2026-03-10-budget.md"),
+        ("2026-02-01", "memory/2026-02-01.md"),
+    ],
+)
+async def test_name_path_and_date_of_a_note_are_found_though_its_text_says_nothing_of_them(
+    backend, query, path, paths_of
+):
+    assert (await paths_of(backend, query, min_score=None))[:1] == [path]
+
+
+@pytest.mark.parametrize("query", ["", "   ", "?!", '""', "*", "^", "()", "-", ":", "\x00", "\u0301"])
+async def test_a_query_without_words_finds_nothing(backend, query, hits_of):
+    assert await hits_of(backend, query) == ()
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        '"boiler"', '"boiler', 'boiler"', "boiler*", "^boiler", "body:boiler", "{body context}: boiler",
+        "-boiler", "NOT boiler", "boiler NOT", "boiler AND", "AND boiler", "OR", "NEAR(boiler)",
+        "NEAR(boiler october, 2)", "(boiler", "boiler)", "boiler + october", "boiler\x00october", "boiler;",
+        "boiler' OR 1=1 --", "boiler\\", "%boiler_", "rank MATCH boiler", "boiler\ud800", "boil\u200ber",
+    ],
+)  # fmt: skip
+async def test_syntax_of_the_search_engine_is_plain_text(backend, query, paths_of):
+    found = await paths_of(backend, query)
+    assert found[:1] == ["MEMORY.md"] or query == "OR"
+
+
+@pytest.mark.parametrize("length", [100_000, 1_000_000])
+async def test_an_endless_query_is_answered(backend, length, paths_of):
+    words = " ".join(f"word{number}" for number in range(length // 10))
+    assert (await paths_of(backend, f"boiler Hartmann {words}"))[:1] == ["MEMORY.md"]
+    assert await paths_of(backend, "x" * length) == []
+
+
+async def test_any_word_may_match_and_more_words_rank_higher(backend, paths_of):
+    found = await paths_of(backend, "membrane invoice dinosaurs")
+    assert found == ["memory/2026-03-10-budget.md", "memory/2026-02-01.md"]
+
+
+async def test_a_strong_hit_passes_the_default_threshold(backend, hits_of):
+    (hit, *_) = await hits_of(backend, "boiler Hartmann", min_score=None, max_results=None)
+    assert 0.35 <= hit.score <= 1
+    assert hit.text_score == hit.score
+    assert hit.vector_score is None
+
+
+async def test_the_threshold_is_a_threshold(backend, hits_of):
+    scores = [hit.score for hit in await hits_of(backend, "membrane invoice boiler")]
+    assert len(scores) >= 2
+    for least in (0.0, *scores, 1.0):
+        kept = await hits_of(backend, "membrane invoice boiler", min_score=least)
+        assert all(hit.score >= least for hit in kept)
+        assert len(kept) >= len([score for score in scores if score > least])
+
+
+async def test_a_hit_is_a_passage_of_the_file_on_disk(backend, home, hits_of):
+    for query in ("boiler", "membrane", "茶叶", "a828e60 sqlite", "party"):
+        for hit in await hits_of(backend, query):
+            lines = (home.workspace / hit.path).read_text(encoding="utf-8").split("\n")
+            assert "\n".join(lines[hit.start_line - 1 : hit.end_line]) == hit.snippet
+            assert hit.source == "memory"
+
+
+async def test_an_explanation_is_given_only_when_asked_for(backend, hits_of):
+    assert (await hits_of(backend, "boiler"))[0].explain is None
+    explain = (await hits_of(backend, "boiler dinosaurs", explain=True))[0].explain
+    assert explain is not None
+    assert "boiler" in str(explain)
+    assert "dinosaur" not in str(explain)
+
+
+async def test_the_same_question_has_the_same_answer_each_time(backend, hits_of):
+    answers = [await hits_of(backend, "membrane boiler server") for _ in range(3)]
+    assert answers[0] == answers[1] == answers[2]
+
+
+async def test_an_empty_index_answers_with_nothing(home, new_home, hits_of):
+    async with new_home("empty").open() as backend:
+        answer = await backend.search(SearchRequest(query="boiler"))
+        assert (answer.hits, answer.outcome, answer.mode) == ((), "empty", "keyword")
+        assert (await backend.sync(SyncRequest())).complete
+
+
+async def test_a_missing_workspace_is_an_empty_memory(home, hits_of):
+    home.workspace.rmdir()
+    async with home.open() as backend:
+        assert await hits_of(backend, "boiler") == ()
+        status = await backend.status()
+    assert any(str(home.workspace) in issue for issue in status.issues)
+    assert status.sources[0].on_disk == 0
+
+
+async def test_asking_for_fewer_gives_the_beginning_of_the_longer_answer(home, hits_of):
+    for number in range(260):
+        more = "pump " * (number % 7) + "valve " * (number % 3)
+        home.write(f"memory/{number:03}.md", f"The boiler of house {number}. {more}\n")
+    async with home.open() as backend:
+        await backend.sync(SyncRequest())
+        for query in ("boiler", "boiler pump valve", "house 17"):
+            longest = await hits_of(backend, query, max_results=260)
+            assert len(longest) > 200
+            for count in (1, 6, 20, 25, 100, 250):
+                assert await hits_of(backend, query, max_results=count) == longest[:count]
+            assert all(one.score >= two.score for one, two in pairwise(longest))
+
+
+async def test_repeated_text_is_one_hit(home, hits_of):
+    for number in range(30):
+        home.write(f"memory/{number}.md", "The boiler is old.\n")
+    home.write("memory/other.md", "The boiler is new.\n")
+    async with home.open() as backend:
+        snippets = [hit.snippet for hit in await hits_of(backend, "boiler")]
+    assert sorted(snippets) == ["The boiler is new.", "The boiler is old."]
+
+
+class TestFilters:
+    @pytest.fixture
+    async def backend(self, home):
+        """A hundred notes that match better than the one that is looked for."""
+        for number in range(100):
+            home.write(f"memory/2026-01-{number % 28 + 1:02}-{number}.md", f"boiler boiler pump {number}\n")
+        home.write("memory/projects/2025-06-15-old.md", f"{'other words ' * 40}\n\n- the boiler\n")
+        home.write("memory/undated.md", f"{'more words ' * 30}\n\n- an undated boiler\n")
+        async with home.open() as backend:
+            await backend.sync(SyncRequest())
+            yield backend
+
+    @pytest.mark.parametrize(
+        "filters",
+        [
+            {"include": ("memory/projects/**",)},
+            {"include": ("nothing/**", "memory/projects/*.md")},
+            {"exclude": ("memory/2026-*", "memory/undated.md")},
+            {"include": ("memory/**",), "exclude": ("memory/*",)},
+            {"before": date(2026, 1, 1)},
+            {"after": date(2025, 6, 15), "before": date(2025, 6, 16)},
+        ],
+    )
+    async def test_a_filter_limits_the_search_and_not_its_best_hits(self, backend, filters, paths_of):
+        for wanted in (1, 6):
+            found = await paths_of(backend, "boiler", max_results=wanted, **filters)
+            assert found == ["memory/projects/2025-06-15-old.md"]
+
+    async def test_days_are_included_at_the_beginning_and_excluded_at_the_end(self, backend, paths_of):
+        days = {"after": date(2026, 1, 5), "before": date(2026, 1, 7)}
+        found = await paths_of(backend, "boiler", **days)
+        assert {path[7:17] for path in found} == {"2026-01-05", "2026-01-06"}
+
+    @pytest.mark.parametrize("days", [{"after": date(1, 1, 1)}, {"before": date(9999, 12, 31)}])
+    async def test_a_note_without_a_date_is_left_out_when_dates_are_asked_for(
+        self, backend, days, paths_of
+    ):
+        found = await paths_of(backend, "boiler", max_results=200, **days)
+        assert len(found) == 101
+        assert "memory/undated.md" not in found
+
+    async def test_sources_that_hold_nothing_give_nothing(self, backend, paths_of):
+        assert await paths_of(backend, "boiler", sources=("sessions",)) == []
+        both = await paths_of(backend, "boiler", sources=("memory", "sessions"), max_results=200)
+        assert len(both) == 102
+
+    @pytest.mark.parametrize(
+        "filters",
+        [{"include": ("*.txt",)}, {"exclude": ("**",)}, {"after": date(2030, 1, 1)}, {"include": ("",)}],
+    )
+    async def test_filters_that_nothing_passes_give_nothing(self, backend, filters, hits_of):
+        assert await hits_of(backend, "boiler", **filters) == ()
+
+    async def test_a_filtered_answer_is_in_the_order_of_the_whole_one(self, backend, paths_of):
+        everything = await paths_of(backend, "boiler pump 7", max_results=200)
+        some = await paths_of(backend, "boiler pump 7", max_results=200, include=("memory/*-1*.md",))
+        assert len(some) > 10
+        assert some == [path for path in everything if path in some]

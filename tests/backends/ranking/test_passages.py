@@ -1,0 +1,216 @@
+"""The passages of candidate chunks: which lines, how long, in which order, with which score."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from backends.chunking import ChunkLimits
+from backends.ranking.fusion import PassageRanker
+from backends.ranking.passages import Passage
+from backends.ranking.query import Concept
+from backends.ranking.weights import Weights
+from backends.text.units import utf16_length
+
+WORDS = "boiler pump membrane valve invoice supplier tea price garden kitchen meeting router".split()
+bounded = settings(derandomize=True, max_examples=150, deadline=None)
+
+
+def some_note(rng: Random) -> str:
+    """Short lines, long ones, blank ones and headings."""
+    lines = []
+    for _ in range(rng.randint(1, 40)):
+        words = rng.choice((0, 3, 8, 8, 8, 30, 200))
+        start = rng.choice(("", "- ", "- ", "## ", "🎉 "))
+        lines.append(start + " ".join(rng.choices(WORDS, k=words)) + rng.choice(("", ".", ". ")))
+    return "\n".join(lines)
+
+
+@st.composite
+def searched(draw) -> tuple[str, str, ChunkLimits, Random]:
+    rng = Random(draw(st.integers(0, 2**32)))
+    limits = ChunkLimits(rng.choice((40, 100, 400)), rng.choice((0, 20, 80)))
+    return some_note(rng), " ".join(rng.sample(WORDS, rng.randint(1, 4))), limits, rng
+
+
+def spans(passages: Sequence[Passage]) -> list[tuple[int, int]]:
+    return sorted((one.start, one.start + len(one.text)) for one in passages)
+
+
+def test_the_passage_is_the_part_of_a_long_chunk_that_answers(passages):
+    lines = [f"- Something about the garden, number {number}." for number in range(200)]
+    lines[150] = "- The boiler needs a new membrane."
+    best = passages("\n".join(lines), "boiler membrane")[0]
+    assert lines[150] in best.text
+    assert best.start_line <= 151 <= best.end_line
+    assert len(best.text) <= 700
+
+
+def test_whole_lines_are_returned(passages):
+    text = "\n".join(f"- line {number} says something about the boiler" for number in range(60))
+    for passage in passages(text, "boiler"):
+        assert set(passage.text.split("\n")) <= set(text.split("\n"))
+
+
+def test_two_distant_places_of_one_chunk_are_two_passages(passages):
+    lines = [f"- Filling words without meaning, number {number}." for number in range(120)]
+    lines[10] = lines[100] = "- The boiler was serviced."
+    found = passages("\n".join(lines), "boiler")
+    assert {11, 101} <= {line for one in found for line in range(one.start_line, one.end_line + 1)}
+
+
+def test_every_line_that_answers_is_in_some_passage(passages):
+    lines = [f"- Filling words without meaning, number {number}." for number in range(120)]
+    hits = [3, 12, 25, 31, 60, 61, 62, 75, 88, 119]
+    for number in hits:
+        lines[number] = f"- The boiler was serviced, visit {number}."
+    shown = "\n".join(passage.text for passage in passages("\n".join(lines), "boiler"))
+    assert all(lines[number] in shown for number in hits)
+
+
+def test_a_passage_that_holds_more_of_the_question_is_better(passages):
+    filling = "\n".join(f"- Filling words, number {number}." for number in range(60))
+    text = f"- The boiler is old.\n{filling}\n- The boiler needs a membrane.\n{filling}\n"
+    assert "needs a membrane" in passages(text, "boiler membrane")[0].text
+
+
+def test_a_rare_word_weighs_more_than_a_common_one(candidates_of, weigh, rank):
+    filling = "\n".join(f"- Filling words, number {number}." for number in range(60))
+    text = f"- An invoice came.\n{filling}\n- The membrane broke.\n"
+    weights = weigh("invoice membrane", invoic=90, membran=1)
+    assert "membrane" in rank(candidates_of(text), weights)[0].passage.text
+
+
+def test_saying_a_word_ten_times_does_not_beat_saying_both(passages):
+    filling = "\n".join(f"- Filling words, number {number}." for number in range(60))
+    text = f"- {'boiler ' * 10}\n{filling}\n- boiler membrane\n"
+    assert "membrane" in passages(text, "boiler membrane")[0].text
+
+
+def test_a_word_repeated_in_the_query_changes_nothing(candidates_of, weigh, rank):
+    candidates = candidates_of("- boiler\n" * 3 + "- membrane\n")
+    once = rank(candidates, weigh("boiler membrane"), max_chars=20)
+    assert once == rank(candidates, weigh("boiler boilers Boiler membrane"), max_chars=20)
+
+
+def test_blank_edges_and_a_heading_without_its_text_are_left_off(passages):
+    (passage,) = passages("\n\n- the boiler\n\n## Next\n", "boiler")
+    assert passage.text == "- the boiler"
+    assert (passage.start_line, passage.end_line) == (3, 3)
+
+
+def test_a_heading_that_matches_brings_the_text_below_it(passages):
+    (passage,) = passages("## Boiler\n\n- Serviced in October.\n", "boiler")
+    assert passage.text == "## Boiler\n\n- Serviced in October."
+
+
+def test_overlapping_chunks_of_a_file_are_one_text(passages):
+    text = "\n".join(f"- line {number} about the boiler and the garden" for number in range(100))
+    limits = ChunkLimits(tokens=120, overlap=60)
+    found = passages(text, "boiler", limits=limits)
+    assert all(one[1] <= two[0] for one, two in pairwise(spans(found)))
+    assert len({passage.text for passage in found}) == len(found)
+
+
+def test_of_overlapping_chunks_the_better_one_gives_the_score(candidates_of, weigh, rank):
+    text = "\n".join(f"- line {number} about the garden" for number in range(30)) + "\n- boiler"
+    chunks = candidates_of(text, limits=ChunkLimits(tokens=150, overlap=80))
+    weak = [chunk._replace(bm25=0.01) for chunk in chunks]
+    strong = [chunk._replace(bm25=3.0) for chunk in chunks]
+    best = rank(weak + strong[-1:], weigh("boiler"))[0]
+    assert best.score == rank(strong, weigh("boiler"))[0].score
+    assert best.passage.chunk_id == strong[-1].chunk_id
+
+
+def test_equal_passages_come_in_the_order_of_files_and_lines(candidates_of, weigh, rank):
+    texts = [(file_id, f"- boiler\n- garden {file_id}\n") for file_id in (3, 1, 2)]
+    candidates = [one for file_id, text in texts for one in candidates_of(text, file_id=file_id)]
+    first = rank(candidates, weigh("boiler"))
+    assert first == rank(candidates[::-1], weigh("boiler"))
+    assert [one.passage.file_id for one in first] == [1, 2, 3]
+
+
+def test_later_blocks_do_not_repeat_what_earlier_ones_showed(candidates_of, weigh):
+    ranker = PassageRanker(weigh("boiler"), max_chars=700)
+    candidates = candidates_of("- boiler one\n- boiler two\n")
+    assert list(ranker.rank(candidates))
+    assert not list(ranker.rank(candidates))
+    assert not list(ranker.rank(candidates_of("- boiler one\n- boiler two\n", file_id=2)))
+
+
+def test_later_blocks_never_score_higher_than_earlier_ones(candidates_of, weigh):
+    ranker = PassageRanker(weigh("boiler membrane"), max_chars=700)
+    weak = list(ranker.rank(candidates_of("- boiler\n", file_id=1, bm25=0.1)))
+    strong = list(ranker.rank(candidates_of("- boiler membrane\n", file_id=2, bm25=4.0)))
+    assert weak[-1].score >= strong[0].score
+
+
+@pytest.mark.parametrize("text", ["", "\n", "   \n\t\n"])
+def test_chunks_without_words_give_no_passage(text, candidates_of, weigh, rank):
+    assert rank([one._replace(bm25=0.0) for one in candidates_of(text)], weigh("boiler")) == []
+
+
+def test_no_candidates_give_no_passages(weigh, rank):
+    assert rank([], weigh("boiler")) == []
+
+
+def test_a_term_that_no_chunk_holds_and_an_empty_collection_do_no_harm(candidates_of, rank):
+    weights = Weights([Concept(("boiler",)), Concept(("absent",))], {}, 0)
+    (passage,) = rank(candidates_of("- boiler\n"), weights)
+    assert 0 < passage.score <= 1
+    assert rank(candidates_of("- x\n", bm25=0.0), Weights([], {}, 0)) == []
+
+
+def test_a_chunk_that_was_found_by_its_title_alone_gives_its_beginning(passages):
+    (passage,) = passages("- Hartmann comes.\n- In October.\n", "boiler")
+    assert passage.text.startswith("- Hartmann comes.")
+    assert passage.matched == ()
+
+
+def test_a_single_character_matches_every_run_that_holds_it(passages):
+    assert "茶叶" in passages("- 今天谈了茶叶的价格\n", "茶")[0].text
+    assert "格" in passages("- 今天谈了茶叶的价格\n", "格")[0].text
+
+
+@bounded
+@given(searched())
+def test_every_passage_is_the_text_of_its_lines(candidates_of, weigh, rank, search):
+    text, query, limits, _ = search
+    for ranked in rank(candidates_of(text, limits=limits), weigh(query)):
+        passage = ranked.passage
+        assert text[passage.start :].startswith(passage.text)
+        assert text.count("\n", 0, passage.start) == passage.start_line - 1
+        assert passage.text.count("\n") == passage.end_line - passage.start_line
+        assert utf16_length(passage.text) <= 700
+
+
+@bounded
+@given(searched())
+def test_scores_are_shares_and_fall(candidates_of, weigh, rank, search):
+    text, query, limits, rng = search
+    chunks = candidates_of(text, limits=limits)
+    found = rank([one._replace(bm25=rng.uniform(0, 4)) for one in chunks], weigh(query))
+    assert all(0 <= one.score <= 1 for one in found)
+    assert all(0 <= one.coverage <= 1 and 0 <= one.text_score <= 1 for one in found)
+    assert all(one.score >= two.score for one, two in pairwise(found))
+
+
+@bounded
+@given(searched())
+def test_a_passage_covers_something_exactly_when_it_matched_something(
+    candidates_of, weigh, rank, search
+):
+    text, query, limits, _ = search
+    for ranked in rank(candidates_of(text, limits=limits), weigh(query)):
+        assert bool(ranked.passage.matched) == (ranked.coverage > 0)
+
+
+@bounded
+@given(searched())
+def test_no_two_passages_share_a_character(candidates_of, weigh, rank, search):
+    text, query, limits, _ = search
+    found = [one.passage for one in rank(candidates_of(text, limits=limits), weigh(query))]
+    assert all(one[1] <= two[0] for one, two in pairwise(spans(found)))

@@ -1,0 +1,92 @@
+"""What a query asks for: any words, in any order, of any script; nothing is syntax."""
+
+import pytest
+
+from backends.ranking.query import MAX_CONCEPTS, MAX_QUERY_CHARS, QueryAnalyser
+
+
+def asked(query: str, *languages: str) -> list[str]:
+    """The first term of each concept."""
+    concepts = QueryAnalyser(languages or ("english",)).analyse(query).concepts
+    return [concept.alternatives[0] for concept in concepts]
+
+
+def test_a_question_asks_for_its_content_words():
+    assert asked("When did we order the new membrane for the heating pump?") == [
+        "order", "new", "membran", "heat", "pump",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("Когда была тренировка?", ["тренировк"]),
+        ("什么时候开会", ["候开", "开会"]),
+        ("Wann hat der Lieferant über die Preise für den Tee gesprochen?", ["lieferant", "preis", "tee"]),
+        ("会議はいつですか", ["会議", "議は"]),
+    ],
+)
+def test_question_words_of_other_languages_are_left_out_too(query, words):
+    assert set(words) <= set(asked(query, "english", "german"))
+    assert len(asked(query, "english", "german")) <= len(words) + 2
+
+
+@pytest.mark.parametrize("query", ["to be or not to be", "who are you", "the", "что это", "什么"])
+def test_a_query_of_stop_words_alone_asks_for_them(query):
+    assert asked(query)
+
+
+def test_words_that_are_repeated_count_once():
+    assert asked("pump Pump pumps PUMP!") == asked("pump")
+
+
+@pytest.mark.parametrize("query", ["", " \n\t ", "?!…", '"" () ^ * -', "\x00\x01", "\u0301", "ـــ"])
+def test_a_query_without_words_asks_for_nothing(query):
+    analysed = QueryAnalyser(["english"]).analyse(query)
+    assert analysed.concepts == ()
+    assert analysed.terms() == ()
+
+
+@pytest.mark.parametrize(("query", "term"), [("🎉", "🎉"), ("猫", "猫"), ("x", "x"), ("7", "7"), ("→", "→")])
+def test_one_character_is_a_query(query, term):
+    assert asked(query) == [term]
+
+
+def test_an_identifier_asks_for_the_whole_first_and_for_its_parts_together_as_much():
+    whole, *parts = QueryAnalyser(["english"]).analyse("memorySearch.query.hybrid").concepts
+    assert whole.alternatives[0] == "memorysearchqueryhybrid"
+    assert whole.share == 1
+    assert len(parts) >= 3
+    assert sum(part.share for part in parts) == pytest.approx(1)
+
+
+def test_search_syntax_is_plain_text():
+    assert asked('"heating" AND pump* NEAR(valve, 3) -boiler col:value ^start') == [
+        "heat", "pump", "near", "valv", "3", "boiler", "colvalue", "col", "valu", "start",
+    ]  # fmt: skip
+
+
+def test_a_word_stands_for_its_stems_in_every_language_of_the_index():
+    (concept,) = QueryAnalyser(["english", "german"]).analyse("Häuser").concepts
+    assert {"haus", "hauser"} & set(concept.alternatives)
+    assert len(concept.alternatives) >= 2
+
+
+def test_a_hundred_thousand_characters_are_read_only_so_far_and_only_so_many_concepts_kept():
+    words = " ".join(f"word{number}" for number in range(20_000))
+    assert len(words) > 100_000
+    concepts = QueryAnalyser(["english", "german"]).analyse(words).concepts
+    assert 0 < len(concepts) <= MAX_CONCEPTS
+    beginning = QueryAnalyser(["english", "german"]).analyse(words[:MAX_QUERY_CHARS]).concepts
+    assert concepts == beginning
+
+
+def test_one_endless_word_is_one_concept():
+    assert len(asked("x" * 100_000)) == 1
+
+
+def test_the_same_query_gives_the_same_concepts_each_time():
+    analyser = QueryAnalyser(["english"])
+    query = "Anna's sqlite-vec 会议室 naïve café"
+    assert analyser.analyse(query) == analyser.analyse(query)
+    assert analyser.analyse(query) == QueryAnalyser(["english"]).analyse(query)

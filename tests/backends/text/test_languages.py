@@ -1,0 +1,75 @@
+"""The guess of a language: sure on sentences, silent on scraps."""
+
+import pytest
+
+from backends.text.analyser import detect_language
+from backends.text.languages import (
+    DEFAULT_LATIN,
+    guess_latin_language,
+    stop_bigrams,
+    stop_words_of,
+)
+
+SENTENCES = {
+    "english": "We met with the supplier and he told us that the price of tea will rise in the spring.",
+    "spanish": "Ayer hablamos con el proveedor y nos dijo que el precio del té va a subir en la primavera.",
+    "portuguese": "Ontem falamos com o fornecedor e ele nos disse que o preço do chá não vai subir na primavera.",
+    "french": "Hier nous avons parlé avec le fournisseur et il nous a dit que le prix du thé est en hausse.",
+    "german": "Gestern haben wir mit dem Lieferanten gesprochen und er sagte, dass der Preis nicht steigt.",
+    "italian": "Ieri abbiamo parlato con il fornitore e ci ha detto che il prezzo del tè non è più lo stesso.",
+    "dutch": "Gisteren hebben wij met de leverancier gesproken en hij zei dat de prijs van het seizoen niet stijgt.",
+    "swedish": "I går pratade vi med leverantören och han sa att priset på te inte är högre till våren.",
+    "turkish": "Dün tedarikçi ile görüştük ve çay fiyatı için bir karar var, ama bu daha çok değil.",
+    "polish": "Wczoraj nie było spotkania z dostawcą, ale cena jest już taka jak była i to się nie zmieni.",
+    "indonesian": "Kemarin kami sudah bicara dengan pemasok dan harga teh itu tidak akan naik pada musim ini.",
+}
+
+
+@pytest.mark.parametrize("language", SENTENCES)
+def test_a_sentence_tells_its_language(language):
+    assert guess_latin_language(SENTENCES[language]) == language
+
+
+@pytest.mark.parametrize("language", SENTENCES)
+def test_a_long_text_tells_its_language_whatever_the_default(language):
+    note = "\n".join(f"- {number}: {SENTENCES[language]}" for number in range(40))
+    for default in ("english", "german", "spanish"):
+        assert guess_latin_language(note, default) == language
+
+
+@pytest.mark.parametrize("language", SENTENCES)
+def test_a_sentence_in_capitals_tells_its_language_too(language):
+    if language != "turkish":  # its capitals lose the dots that the words have
+        assert detect_language(SENTENCES[language].upper()) == language
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "12 34", "OK", "boiler", "sqlite-vec", "de la", "今天开会", "встреча завтра", "🎉 !!!"],
+)
+def test_scraps_and_other_scripts_are_left_at_the_default(text):
+    assert guess_latin_language(text) == DEFAULT_LATIN
+    assert guess_latin_language(text, "german") == "german"
+
+
+def test_quoted_words_of_another_language_do_not_change_it():
+    assert guess_latin_language(f'{SENTENCES["english"]} He said "je ne sais quoi".') == "english"
+
+
+def test_only_the_beginning_of_a_very_long_text_is_looked_at():
+    assert guess_latin_language("word " * 1_000_000 + SENTENCES["german"]) == DEFAULT_LATIN
+
+
+@pytest.mark.parametrize("language", [*SENTENCES, "russian"])
+def test_every_language_has_stop_words(language):
+    assert len(stop_words_of(language)) >= 30
+    assert all(word == word.lower() for word in stop_words_of(language))
+
+
+def test_an_unknown_language_has_none():
+    assert stop_words_of("klingon") == frozenset()
+
+
+def test_question_words_of_unspaced_scripts_are_pairs():
+    assert {"什么", "です", "무엇"} <= stop_bigrams()
+    assert all(len(pair) == 2 for pair in stop_bigrams())
