@@ -159,6 +159,9 @@ class BackendStatus(msgspec.Struct, frozen=True, kw_only=True):
     syncing: SyncProgress | None
     recent_syncs: tuple[SyncReport, ...]
     issues: tuple[str, ...]
+    """What a person should know."""
+    weaknesses: tuple[str, ...] = ()
+    """Why answers are weaker than the configuration asks for; empty when all is well."""
     details: Mapping[str, Any] = msgspec.field(default_factory=dict)
     """Backend-specific sections (keyword engine, vector engine, QMD), JSON-ready."""
 

@@ -5,19 +5,24 @@ Owns every change to directory entries. A file that is not ours is never one of 
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 
 import apsw
 
 from backends.builtin import schema
-from backends.builtin.connections import PATIENCE_S, milliseconds
+from backends.builtin.connections import PATIENCE_S
 from backends.builtin.identity import Verdict, choose_path
 
 _MAIN: Final = ""
 _SIDE_FILES: Final = ("-wal", "-shm", "-journal")
+_PAUSE_S: Final = 0.01
 
 
 def ensure_index(wanted: Path) -> tuple[Path, tuple[str, ...]]:
@@ -28,12 +33,12 @@ def ensure_index(wanted: Path) -> tuple[Path, tuple[str, ...]]:
     holds on it (POSIX). Raises OSError and apsw.Error.
     """
     wanted.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path, verdict, notes = choose_path(wanted)
-    if verdict is Verdict.OURS_OLDER:
-        _delete(path, *_SIDE_FILES, _MAIN)
-        notes = (*notes, f"{path.name} had the format of an earlier release and was rebuilt.")
-    if verdict is not Verdict.OURS:
-        _create(path)
+    with _alone_in(wanted.parent):
+        path, verdict, notes = choose_path(wanted)
+        if verdict is Verdict.OURS_OLDER:
+            notes = (*notes, f"{path.name} had the format of an earlier release and was rebuilt.")
+        if verdict is not Verdict.OURS:
+            _create(path)
     return path, notes
 
 
@@ -65,15 +70,40 @@ def size_on_disk(path: Path) -> int:
 
 
 def _create(path: Path) -> None:
-    """The header is written before WAL is switched on, so that it can always be judged."""
-    os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
-    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
-    try:
-        connection.set_busy_timeout(milliseconds(PATIENCE_S))
+    """Puts a complete file in place in one step: whoever looks meanwhile sees none, or an index."""
+    draft = path.with_name(f".{path.name}.new")
+    _delete(draft, *_SIDE_FILES, _MAIN)  # a process may have been killed over it
+    os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    with closing(apsw.Connection(str(draft), flags=apsw.SQLITE_OPEN_READWRITE)) as connection:
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         schema.create(connection)
+    _delete(path, *_SIDE_FILES)
+    draft.replace(path)
+
+
+@contextmanager
+def _alone_in(directory: Path) -> Iterator[None]:
+    """One process at a time chooses and makes an index; without locks, as on some mounts, all may."""
+    deadline = time.monotonic() + PATIENCE_S
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        while not _try_lock(descriptor):
+            if time.monotonic() > deadline:
+                raise TimeoutError(errno.ETIMEDOUT, "another process is making an index there")
+            time.sleep(_PAUSE_S)
+        yield
     finally:
-        connection.close()
+        os.close(descriptor)
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        pass
+    return True
 
 
 def _delete(path: Path, *suffixes: str) -> None:

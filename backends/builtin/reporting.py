@@ -38,6 +38,8 @@ def report_status(
     differing = {found.path for found in plan.to_read} - plan.doubtful
     unreadable = tuple(one for one in freshness.unreadable if one.path in differing)
     pending = len(differing) - len(unreadable)
+    lost = len(unreadable) + len(scan.failed_dirs)
+    weaknesses = [f"{lost} files or directories cannot be read: see skipped."] if lost else []
     return BackendStatus(
         backend="builtin",
         provider=semantics.provider,
@@ -60,6 +62,7 @@ def report_status(
         syncing=freshness.running,
         recent_syncs=tuple(freshness.recent),
         issues=(*database.notes, *(f"{path} does not exist (yet)." for path in scan.missing)),
+        weaknesses=(*weaknesses, *semantics.weaknesses()),
         details={
             "keyword": {"engine": "fts5", "available": True, "languages": languages},
             "vector": vector,

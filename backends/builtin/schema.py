@@ -87,13 +87,11 @@ _TABLE: Final = re.compile(r"CREATE (?:VIRTUAL )?TABLE (\w+)")
 
 
 def create(connection: apsw.Connection) -> None:
-    """Makes the tables and the marks in one transaction, unless another process was faster."""
-    connection.execute("BEGIN IMMEDIATE")
-    if connection.pragma("user_version") == 0:
+    """Makes the tables and the marks in an empty database, in one transaction."""
+    with connection:
         connection.execute(_DDL)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-    connection.execute("COMMIT")
 
 
 def is_complete(connection: apsw.Connection) -> bool:

@@ -132,6 +132,21 @@ class Semantics:
         record = record or (self._choice.fell_back if self._choice else None)
         return Fallback(origin=record.origin, reason=record.reason) if record else None
 
+    def weaknesses(self) -> tuple[str, ...]:
+        """Why searches do not get the vectors that were asked for, if so."""
+        choice, requested = self._choice, self._settings.search.provider
+        if choice is not None and choice.primary is None and requested not in {"auto", "none"}:
+            return (choice.reason,)
+        if self._embeddings is None:
+            return ()
+        state = self._embeddings.state()
+        found = []
+        if fallback := self.fallback:
+            found.append(f"{fallback.origin} is replaced by {self.provider}: {fallback.reason}")
+        if state.active.status == "open":
+            found.append(f"{self.provider} gives no vectors at present: {state.active.reason}")
+        return tuple(found)
+
     def report(self, connection: apsw.Connection) -> dict[str, Any]:
         """For `status`: the choice with every candidate, the provider's state, the vectors."""
         report: dict[str, Any] = {

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import time
 from typing import TypeAlias
 
 import msgspec
@@ -25,8 +24,6 @@ MAX_FILE_BYTES = 64 * 1024 * 1024
 """A larger file is skipped with a reason."""
 HASH_BYTES = 16
 READ_ATTEMPTS = 3
-SETTLING_NS = 2_000_000_000
-"""The coarsest clock of a file system in use (FAT) counts in steps of two seconds."""
 # Each run is tried once, from its start, and never backtracked into: linear in any text.
 _CARRIAGE_RETURNS = re.compile(r"(?<!\r)\r++\n")
 BOM = b"\xef\xbb\xbf"
@@ -53,9 +50,6 @@ class FileContent(msgspec.Struct, frozen=True, kw_only=True):
     ctime_ns: int
     inode: int
     device: int
-    settled: bool
-    """False: written so shortly before that a coarse clock could give a later change the same
-    stamps. To be indexed now and read once more by a later sync."""
     notes: tuple[str, ...] = ()
     """What was odd about it, for status; it is indexed nevertheless."""
 
@@ -149,7 +143,6 @@ def _content(path: str, data: bytes, status: os.stat_result) -> FileContent:
         ctime_ns=status.st_ctime_ns,
         inode=status.st_ino,
         device=status.st_dev,
-        settled=abs(time.time_ns() - status.st_ctime_ns) > SETTLING_NS,
         notes=notes,
     )
 

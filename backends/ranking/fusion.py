@@ -13,11 +13,11 @@ from typing import Final, Literal, NamedTuple
 from backends.ranking.passages import Candidate, Passage, Window, find_windows, to_passage
 from backends.ranking.weights import Weights
 
-VECTOR_TRUST: Final = 0.06
+VECTOR_TRUST: Final = 0.03
 """What a vector score is worth beside a keyword score of the same height.
 
 Cosines of a chunk tell topics apart, words tell facts apart: with the documented weights 0.7 to 0.3
-this gives vectors an eighth of the score, enough to bring in what no word finds, too little for a
+this gives vectors a fifteenth of the score, enough to bring in what no word finds, too little for a
 poor model to bury an exact match.
 """
 RRF_K: Final = 2

@@ -33,7 +33,5 @@ def judge_health(
     reasons = []
     if sync_error is not None:
         reasons.append(f"The last background sync failed: {sync_error}")
-    unreadable = [one for one in status.skipped if "ermission" in one.reason]
-    if unreadable:
-        reasons.append(f"{len(unreadable)} files or directories cannot be read: see status.")
+    reasons += status.weaknesses
     return Health("degraded" if reasons else "ok", tuple(reasons))

@@ -10,12 +10,12 @@ from typing import Any
 import anyio
 import apsw
 import pytest
-from fakes.settings import make_settings
 
 from backends.errors import IndexUnavailableError
 from backends.interface import SyncRequest
 from config.errors import ErrorKind
 from config.settings import Settings, SyncSettings
+from fakes.settings import make_settings
 from gateway.memory import is_disabled, open_memory
 from gateway.rpc.errors import InvalidParamsError
 from gateway.tools.get import GetParams
@@ -134,7 +134,9 @@ async def test_blank_parameters_are_refused(settings, path):
             await memory.search(SearchParams(path), None)
 
 
-@pytest.mark.parametrize("path", ["secret.txt", "../secret.md", "/etc/passwd", "memory/../secret.txt"])
+@pytest.mark.parametrize(
+    "path", ["secret.txt", "../secret.md", "/etc/passwd", "memory/../secret.txt"]
+)
 async def test_a_path_that_is_not_memory_is_refused_in_a_result(settings, path):
     async with open_memory(settings, background=False) as memory:
         result = await memory.get(GetParams(path))
@@ -164,14 +166,18 @@ async def test_the_session_of_the_request_goes_before_that_of_the_connection(set
         assert not await cited(group, direct)
 
 
-async def test_an_index_that_cannot_be_used_is_an_answer_with_its_cause_and_a_failing_health(settings):
+async def test_an_index_that_cannot_be_used_is_an_answer_with_its_cause_and_a_failing_health(
+    settings,
+):
     async with open_memory(settings, background=False) as memory:
         await memory.search(SearchParams("boiler"), None)
         for file in settings.search.store.path.parent.glob("main.sqlite*"):
             file.unlink()
         settings.search.store.path.mkdir()
         settings.search.store.path.with_name("main.memory-gateway.sqlite").mkdir()
-        settings.search.store.path.with_name("main.memory-gateway-2.sqlite").symlink_to("/proc/none/x")
+        settings.search.store.path.with_name("main.memory-gateway-2.sqlite").symlink_to(
+            "/proc/none/x"
+        )
         result = await memory.search(SearchParams("boiler"), None)
         assert (result.results, result.outcome, result.disabled) == ((), "disabled", True)
         assert result.error is not None and "cannot be used" in result.error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from itertools import pairwise
 
 import anyio
 import pytest
@@ -214,5 +215,5 @@ async def test_it_ends_when_it_is_cancelled_in_the_middle_of_a_sync(backend, run
 def test_pauses_grow_from_a_second_to_five_minutes():
     pauses = [retry_pause_s(failures) for failures in range(1, 12)]
     assert pauses[0] == FIRST_RETRY_S == 1
-    assert all(later == min(2 * earlier, LAST_RETRY_S) for earlier, later in zip(pauses, pauses[1:], strict=False))
+    assert all(later == min(2 * earlier, LAST_RETRY_S) for earlier, later in pairwise(pauses))
     assert retry_pause_s(10**6) == LAST_RETRY_S == 300

@@ -112,6 +112,20 @@ def paths_of(hits_of) -> Callable[..., Any]:
 
 
 @pytest.fixture
+def long_note() -> Callable[..., str]:
+    """A note of several chunks, made of numbered parts."""
+
+    def write(*parts: int) -> str:
+        lines = ["# Note"]
+        for part in parts:
+            visits = [f"- The boiler of part {part} was serviced, visit {n}." for n in range(25)]
+            lines += ["", f"## Part {part}", "", *visits]
+        return "\n".join(lines) + "\n"
+
+    return write
+
+
+@pytest.fixture
 def settled() -> Callable[..., Any]:
     """Syncs until nothing has to be read any more, as the clock of the files allows."""
 
@@ -142,7 +156,9 @@ def spoil() -> Callable[[Path], None]:
 
     def destroy(path: Path) -> None:
         with _looking(path) as db:
-            db.execute("INSERT OR REPLACE INTO meta VALUES ('spoiled', 'yes')")  # empties all caches
+            db.execute(
+                "INSERT OR REPLACE INTO meta VALUES ('spoiled', 'yes')"
+            )  # empties all caches
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         size = path.stat().st_size
         with path.open("r+b") as file:

@@ -11,7 +11,15 @@ from backends.interface import SearchRequest, SyncRequest
 pytestmark = pytest.mark.anyio
 
 WORDS = "boiler pump membrane valve invoice supplier tea price garden kitchen 茶叶 价格 тренировка".split()
-QUERIES = ("boiler", "pump membrane", "invoice from the supplier", "茶叶", "тренировки", "2026-01-05", "garden")
+QUERIES = (
+    "boiler",
+    "pump membrane",
+    "invoice from the supplier",
+    "茶叶",
+    "тренировки",
+    "2026-01-05",
+    "garden",
+)
 
 
 def some_text(rng: Random) -> str:
@@ -36,7 +44,9 @@ def edit(home, rng: Random) -> None:
     elif kind < 0.6:
         note.rename(note.with_name(f"moved-{rng.randint(0, 9)}.md"))
     elif kind < 0.75:
-        note.write_text(note.read_text(encoding="utf-8") + "\n- " + some_text(rng), encoding="utf-8")
+        note.write_text(
+            note.read_text(encoding="utf-8") + "\n- " + some_text(rng), encoding="utf-8"
+        )
     else:
         lines = note.read_text(encoding="utf-8").split("\n")
         lines[rng.randrange(len(lines))] = " ".join(rng.choices(WORDS, k=8))
@@ -47,7 +57,12 @@ async def answers(backend) -> list[list[tuple]]:
     found = []
     for query in QUERIES:
         answer = await backend.search(SearchRequest(query=query, max_results=30, min_score=0.0))
-        found.append([(hit.path, hit.start_line, hit.end_line, hit.score, hit.snippet) for hit in answer.hits])
+        found.append(
+            [
+                (hit.path, hit.start_line, hit.end_line, hit.score, hit.snippet)
+                for hit in answer.hits
+            ]
+        )
     return found
 
 

@@ -1,7 +1,7 @@
 """Turns and snapshots, and what a running process does when its index file is damaged or gone."""
 
-import os
 import threading
+from pathlib import Path
 
 import apsw
 import pytest
@@ -21,6 +21,18 @@ def database(tmp_path):
 def put(database: Database, key: str, value: str = "x", **options) -> None:
     with database.writing(**options) as connection:
         connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
+
+
+def put_and_fail(database: Database, failure: BaseException) -> None:
+    with database.writing() as connection:
+        connection.execute("INSERT INTO meta VALUES ('a', 'x')")
+        raise failure
+
+
+def put_twice(database: Database) -> None:
+    with database.writing() as connection:
+        connection.execute("INSERT INTO meta VALUES ('a', 'x')")
+        connection.execute("INSERT INTO meta VALUES ('a', 'y')")
 
 
 def keys(database: Database) -> list[str]:
@@ -47,18 +59,16 @@ def test_a_transaction_is_published_whole(database):
 
 @pytest.mark.parametrize("failure", [ValueError, KeyboardInterrupt])
 def test_an_exception_rolls_everything_back_and_reaches_the_caller(database, failure):
-    with pytest.raises(failure), database.writing() as connection:
-        connection.execute("INSERT INTO meta VALUES ('a', 'x')")
-        raise failure
+    with pytest.raises(failure):
+        put_and_fail(database, failure())
     assert keys(database) == []
     put(database, "b")
     assert keys(database) == ["b"]
 
 
 def test_an_error_of_sqlite_is_typed_and_rolls_back(database):
-    with pytest.raises(IndexUnavailableError) as caught, database.writing() as connection:
-        connection.execute("INSERT INTO meta VALUES ('a', 'x')")
-        connection.execute("INSERT INTO meta VALUES ('a', 'y')")
+    with pytest.raises(IndexUnavailableError) as caught:
+        put_twice(database)
     assert isinstance(caught.value.__cause__, apsw.ConstraintError)
     assert str(database.path) in caught.value.message
     assert keys(database) == []
@@ -100,7 +110,7 @@ def test_descriptors_do_not_accumulate(database, in_threads, open_files):
 
         def work(_number: int) -> None:
             with database.reading() as connection:
-                connection.execute("SELECT 1").get
+                assert connection.execute("SELECT 1").get == 1
                 gate.wait(10)
 
         in_threads(count, work)
@@ -182,7 +192,7 @@ def test_a_full_file_is_a_typed_error_and_reading_goes_on(database):
 def test_a_file_that_was_taken_away_is_replaced_at_its_next_use(database, use):
     put(database, "a")
     for suffix in ("", "-wal", "-shm"):
-        os.unlink(f"{database.path}{suffix}")
+        Path(f"{database.path}{suffix}").unlink()
     use(database, "b")
     assert database.generation == 1
     assert "a" not in keys(database)
@@ -222,10 +232,15 @@ def test_damage_met_at_work_is_set_aside_at_the_next_use(database, tmp_path, dam
 
 def test_a_reader_of_the_damaged_file_does_not_condemn_its_successor(database, damage):
     put(database, "a")
-    with pytest.raises(IndexDamagedError), database.reading():
-        damage(database)
-        put(database, "b")
-        raise apsw.CorruptError("seen in the old file")
+
+    def read_while_it_is_replaced() -> None:
+        with database.reading():
+            damage(database)
+            put(database, "b")
+            raise apsw.CorruptError("seen in the old file")
+
+    with pytest.raises(IndexDamagedError):
+        read_while_it_is_replaced()
     assert keys(database) == ["b"]
     assert database.generation == 1
 

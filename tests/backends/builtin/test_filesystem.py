@@ -65,6 +65,7 @@ def test_without_a_mount_table_the_log_is_taken_for_safe(tmp_path):
 
 def test_names_that_are_not_utf8_and_unknown_types_do_no_harm(tmp_path):
     mounts = tmp_path / "mountinfo"
-    mounts.write_bytes(b"22 1 8:1 / / rw - ext4 r rw\n23 22 8:2 / /mnt/\xff\xe2\x80\xa8 rw - nfs s rw\n")
+    mounts.write_bytes(
+        b"22 1 8:1 / / rw - ext4 r rw\n23 22 8:2 / /mnt/\xff\xe2\x80\xa8 rw - nfs s rw\n"
+    )
     assert is_wal_safe(tmp_path, mounts)
-

@@ -61,7 +61,9 @@ async def test_rapid_changes_with_one_stamp_end_in_the_last_content(home, paths_
         for number in range(200):
             note.write_text(f"word-{number:03}\n", encoding="utf-8")
             if number % 20 == 19:
-                assert await paths_of(backend, f"word-{number:03}", max_results=1) == ["memory/a.md"]
+                assert await paths_of(backend, f"word-{number:03}", max_results=1) == [
+                    "memory/a.md"
+                ]
 
 
 async def test_a_deleted_file_is_not_found_any_more(home, paths_of):

@@ -96,7 +96,9 @@ def test_siblings_are_numbered_until_one_is_free_and_each_refusal_is_noted(place
     [
         lambda place: make_database(place, application_id=0, version=0),
         lambda place: make_database(place, application_id=0, version=0, journal="wal"),
-        lambda place: make_database(place, application_id=APPLICATION_ID, version=SCHEMA_VERSION + 1),
+        lambda place: make_database(
+            place, application_id=APPLICATION_ID, version=SCHEMA_VERSION + 1
+        ),
         lambda place: place.write_bytes(b"SQLite format 3\x00 and no more"),
         lambda place: place.write_bytes(b"just a text"),
     ],

@@ -1,6 +1,7 @@
 """Opening an index: where it is made, with which rights, and what becomes of one that is of no use."""
 
 import errno
+import fcntl
 import os
 import stat
 from contextlib import closing
@@ -124,7 +125,9 @@ def test_an_index_of_an_earlier_release_is_emptied_and_said_so(opened, place):
 
 
 @pytest.mark.parametrize("leftover", ["-wal", "-journal"])
-def test_a_log_left_behind_by_a_deleted_index_is_not_taken_for_the_new_ones(opened, place, leftover):
+def test_a_log_left_behind_by_a_deleted_index_is_not_taken_for_the_new_ones(
+    opened, place, leftover
+):
     database = opened()
     remember(database, "old")
     log = place.with_name("main.sqlite-wal").read_bytes()
@@ -200,13 +203,38 @@ def test_a_name_that_is_too_long_is_a_typed_error(tmp_path):
     assert caught.value.__cause__.errno == errno.ENAMETOOLONG
 
 
-def test_many_threads_may_open_one_new_index_at_once(place, in_threads):
-    databases = in_threads(8, lambda number: Database(place))
-    for number, database in enumerate(databases):
-        remember(database, str(number))
-    assert {remembered(database) for database in databases} == {"7"}
-    for database in databases:
-        database.close()
+def test_a_new_index_may_be_opened_many_times_at_once(tmp_path, in_threads):
+    for turn in range(12):
+        place = tmp_path / str(turn) / "main.sqlite"
+        databases = in_threads(8, lambda _number, place=place: Database(place))
+        assert {(database.path, database.notes) for database in databases} == {(place, ())}
+        for number, database in enumerate(databases):
+            remember(database, str(number))
+        assert {remembered(database) for database in databases} == {"7"}
+        for database in databases:
+            database.close()
+        assert [file.name for file in place.parent.iterdir()] == ["main.sqlite"]
+
+
+def test_what_a_killed_process_left_of_a_new_index_is_in_nobodys_way(opened, place):
+    place.parent.mkdir(parents=True)
+    place.with_name(".main.sqlite.new").write_bytes(b"half an index")
+    place.with_name(".main.sqlite.new-journal").write_bytes(b"half a journal")
+    database = opened()
+    remember(database, "yes")
+    assert not list(place.parent.glob(".main*"))
+
+
+def test_somebody_who_never_ends_making_an_index_is_not_waited_for_for_ever(opened, place):
+    place.parent.mkdir(parents=True)
+    directory = os.open(place.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(directory, fcntl.LOCK_EX)
+        with pytest.raises(IndexUnavailableError) as caught:
+            opened()
+        assert "another process" in str(caught.value)
+    finally:
+        os.close(directory)
 
 
 def test_the_settings_of_a_connection_are_what_was_asked_for(opened, place):

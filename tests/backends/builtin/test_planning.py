@@ -52,7 +52,13 @@ def test_a_new_file_is_read_and_known_as_new(scanned):
 
 @pytest.mark.parametrize(
     "difference",
-    [{"size": 11}, {"mtime_ns": STAMP - 1}, {"ctime_ns": STAMP + 1}, {"inode": 8}, {"pipeline": "old"}],
+    [
+        {"size": 11},
+        {"mtime_ns": STAMP - 1},
+        {"ctime_ns": STAMP + 1},
+        {"inode": 8},
+        {"pipeline": "old"},
+    ],
 )
 def test_any_difference_is_read(scanned, difference):
     plan = plan_sync(scanned(on_disk()), {"memory/a.md": indexed(**difference)}, pipeline=PIPELINE)
@@ -61,9 +67,7 @@ def test_any_difference_is_read(scanned, difference):
 
 
 def test_forced_everything_is_read(scanned):
-    plan = plan_sync(
-        scanned(on_disk()), {"memory/a.md": indexed()}, pipeline=PIPELINE, force=True
-    )
+    plan = plan_sync(scanned(on_disk()), {"memory/a.md": indexed()}, pipeline=PIPELINE, force=True)
     assert len(plan.to_read) == 1
     assert plan.unchanged == 0
 

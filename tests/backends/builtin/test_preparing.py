@@ -57,8 +57,12 @@ def test_there_is_one_line_of_terms_for_each_unit(preparer):
 
 
 def test_languages_are_told_chunk_by_chunk_with_that_of_the_file_for_short_ones(preparer):
-    german = "Gestern haben wir mit dem Lieferanten gesprochen und er sagte, dass der Preis steigt. "
-    english = "We met with the supplier and he told us that the price of tea will rise in the spring. "
+    german = (
+        "Gestern haben wir mit dem Lieferanten gesprochen und er sagte, dass der Preis steigt. "
+    )
+    english = (
+        "We met with the supplier and he told us that the price of tea will rise in the spring. "
+    )
     both = f"# Notizen\n\n{german * 25}\n\n# Notes\n\n{english * 25}\n"
     assert preparer.prepare("memory/a.md", both).languages == {"german", "english"}
 

@@ -87,7 +87,9 @@ async def test_name_path_and_date_of_a_note_are_found_though_its_text_says_nothi
     assert (await paths_of(backend, query, min_score=None))[:1] == [path]
 
 
-@pytest.mark.parametrize("query", ["", "   ", "?!", '""', "*", "^", "()", "-", ":", "\x00", "\u0301"])
+@pytest.mark.parametrize(
+    "query", ["", "   ", "?!", '""', "*", "^", "()", "-", ":", "\x00", "\u0301"]
+)
 async def test_a_query_without_words_finds_nothing(backend, query, hits_of):
     assert await hits_of(backend, query) == ()
 
@@ -199,7 +201,9 @@ class TestFilters:
     async def backend(self, home):
         """A hundred notes that match better than the one that is looked for."""
         for number in range(100):
-            home.write(f"memory/2026-01-{number % 28 + 1:02}-{number}.md", f"boiler boiler pump {number}\n")
+            home.write(
+                f"memory/2026-01-{number % 28 + 1:02}-{number}.md", f"boiler boiler pump {number}\n"
+            )
         home.write("memory/projects/2025-06-15-old.md", f"{'other words ' * 40}\n\n- the boiler\n")
         home.write("memory/undated.md", f"{'more words ' * 30}\n\n- an undated boiler\n")
         async with home.open() as backend:
@@ -217,12 +221,16 @@ class TestFilters:
             {"after": date(2025, 6, 15), "before": date(2025, 6, 16)},
         ],
     )
-    async def test_a_filter_limits_the_search_and_not_its_best_hits(self, backend, filters, paths_of):
+    async def test_a_filter_limits_the_search_and_not_its_best_hits(
+        self, backend, filters, paths_of
+    ):
         for wanted in (1, 6):
             found = await paths_of(backend, "boiler", max_results=wanted, **filters)
             assert found == ["memory/projects/2025-06-15-old.md"]
 
-    async def test_days_are_included_at_the_beginning_and_excluded_at_the_end(self, backend, paths_of):
+    async def test_days_are_included_at_the_beginning_and_excluded_at_the_end(
+        self, backend, paths_of
+    ):
         days = {"after": date(2026, 1, 5), "before": date(2026, 1, 7)}
         found = await paths_of(backend, "boiler", **days)
         assert {path[7:17] for path in found} == {"2026-01-05", "2026-01-06"}
@@ -242,13 +250,20 @@ class TestFilters:
 
     @pytest.mark.parametrize(
         "filters",
-        [{"include": ("*.txt",)}, {"exclude": ("**",)}, {"after": date(2030, 1, 1)}, {"include": ("",)}],
+        [
+            {"include": ("*.txt",)},
+            {"exclude": ("**",)},
+            {"after": date(2030, 1, 1)},
+            {"include": ("",)},
+        ],
     )
     async def test_filters_that_nothing_passes_give_nothing(self, backend, filters, hits_of):
         assert await hits_of(backend, "boiler", **filters) == ()
 
     async def test_a_filtered_answer_is_in_the_order_of_the_whole_one(self, backend, paths_of):
         everything = await paths_of(backend, "boiler pump 7", max_results=200)
-        some = await paths_of(backend, "boiler pump 7", max_results=200, include=("memory/*-1*.md",))
+        some = await paths_of(
+            backend, "boiler pump 7", max_results=200, include=("memory/*-1*.md",)
+        )
         assert len(some) > 10
         assert some == [path for path in everything if path in some]

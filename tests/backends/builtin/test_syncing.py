@@ -3,29 +3,14 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import pytest
 
-from backends.builtin.database import Database
-from backends.builtin.indexing import Change, Indexer
-from backends.builtin.preparing import Preparer
-from backends.chunking import ChunkLimits
 from backends.files.reading import MAX_FILE_BYTES
-from backends.files.roots import MemoryRoots
-from backends.files.scan import FoundFile
 from backends.interface import SyncProgress, SyncRequest
 from config.settings import ChunkingSettings, ExtraPath
 
 pytestmark = pytest.mark.anyio
-
-
-def long_note(*parts: int) -> str:
-    return "# Note\n\n" + "\n".join(
-        "## Part {0}\n\n".format(part)
-        + "".join(f"- The boiler of part {part} was serviced, visit {n}.\n" for n in range(25))
-        for part in parts
-    )
 
 
 def chunk_ids(look, home) -> dict[int, str]:
@@ -63,7 +48,9 @@ async def test_unchanged_files_are_not_read_again_not_even_by_another_process(ho
 
 
 @pytest.mark.parametrize("stamps", [(10**9, 10**9), (4 * 10**18, 4 * 10**18)])
-async def test_a_touched_file_is_read_once_and_then_left_alone(home, settled, look, stamps):
+async def test_a_touched_file_is_read_once_and_then_left_alone(
+    home, settled, look, stamps, long_note
+):
     """Also when its stamp lies in the past or in the future."""
     note = home.write("memory/a.md", long_note(1, 2))
     async with home.open() as backend:
@@ -77,7 +64,7 @@ async def test_a_touched_file_is_read_once_and_then_left_alone(home, settled, lo
         assert chunk_ids(look, home) == before
 
 
-async def test_an_edit_keeps_the_rows_of_the_chunks_it_does_not_touch(home, check, look):
+async def test_an_edit_keeps_the_rows_of_the_chunks_it_does_not_touch(home, check, look, long_note):
     note = home.write("memory/a.md", long_note(1, 2, 3, 4))
     async with home.open() as backend:
         await backend.sync(SyncRequest())
@@ -91,7 +78,7 @@ async def test_an_edit_keeps_the_rows_of_the_chunks_it_does_not_touch(home, chec
     check(home.index)
 
 
-async def test_text_that_moves_down_keeps_its_rows_with_new_lines(home, check, look):
+async def test_text_that_moves_down_keeps_its_rows_with_new_lines(home, check, look, long_note):
     note = home.write("memory/a.md", long_note(1, 2, 3))
     async with home.open() as backend:
         await backend.sync(SyncRequest())
@@ -133,7 +120,7 @@ async def test_a_file_that_becomes_blank_stays_known_without_chunks(home, check,
     check(home.index)
 
 
-async def test_moving_a_file_moves_its_rows(home, check, paths_of):
+async def test_moving_a_file_moves_its_rows(home, check, paths_of, long_note):
     note = home.write("memory/a.md", long_note(1))
     async with home.open() as backend:
         await backend.sync(SyncRequest())
@@ -144,7 +131,9 @@ async def test_moving_a_file_moves_its_rows(home, check, paths_of):
     check(home.index)
 
 
-async def test_forced_every_file_is_indexed_again_and_no_row_changes_for_nothing(home, look):
+async def test_forced_every_file_is_indexed_again_and_no_row_changes_for_nothing(
+    home, look, long_note
+):
     home.write("memory/a.md", long_note(1, 2))
     async with home.open() as backend:
         await backend.sync(SyncRequest())
@@ -155,7 +144,7 @@ async def test_forced_every_file_is_indexed_again_and_no_row_changes_for_nothing
     assert chunk_ids(look, home) == before
 
 
-async def test_other_chunk_limits_make_other_chunks_at_the_next_sync(home, check, look):
+async def test_other_chunk_limits_make_other_chunks_at_the_next_sync(home, check, look, long_note):
     home.write("memory/a.md", long_note(1, 2, 3))
     await home.synced()
     before = len(chunk_ids(look, home))
@@ -212,22 +201,6 @@ async def test_a_file_that_becomes_too_large_leaves_the_index(home, paths_of, ch
     check(home.index)
 
 
-async def test_a_fault_of_ours_in_one_file_keeps_no_other_from_being_indexed(tmp_path, home, capfd):
-    """The limit is of the wrong type on purpose: cutting any text with it really fails."""
-    home.write("memory/bad.md", "brings the fault out\n")
-    home.write("memory/good.md", "")
-    database = Database(home.index)
-    roots = MemoryRoots(home.workspace)
-    indexer = Indexer(database, roots, Preparer(ChunkLimits("400")))  # type: ignore[arg-type]
-    outcomes = {found.path: indexer.apply(found) for found in indexer.survey().plan.to_read}
-    database.close()
-    assert outcomes["memory/good.md"].change is Change.WRITTEN
-    bad = outcomes["memory/bad.md"]
-    assert bad.change is Change.SKIPPED
-    assert bad.skipped is not None and "internal fault" in bad.skipped.reason
-    assert "TypeError" in capfd.readouterr().out
-
-
 async def test_progress_is_told_while_a_sync_runs_and_ends_with_everything(home):
     sizes = [len(home.write(f"memory/{n}.md", f"note {n}\n" * 50).read_bytes()) for n in range(40)]
     states: list[SyncProgress] = []
@@ -238,133 +211,3 @@ async def test_progress_is_told_while_a_sync_runs_and_ends_with_everything(home)
     assert states[-1].done == states[-1].total == 40
     assert states[-1].bytes_done == states[-1].bytes_total == sum(sizes)
     assert [state.done for state in states] == sorted(state.done for state in states)
-
-
-class Bench:
-    """An indexer taken apart, to interfere between its steps."""
-
-    def __init__(self, home) -> None:
-        self.home = home
-        self.database = Database(home.index)
-        self.roots = MemoryRoots(home.workspace)
-        self.indexer = Indexer(self.database, self.roots, Preparer(ChunkLimits()))
-
-    def found(self, path: str = "memory/a.md") -> FoundFile:
-        return next(found for found in self.indexer.scan().files if found.path == path)
-
-    def texts(self) -> list[str]:
-        with self.database.reading() as connection:
-            return [text for (text,) in connection.execute("SELECT text FROM chunks")]
-
-
-@pytest.fixture
-def bench(home):
-    bench = Bench(home)
-    yield bench
-    bench.database.close()
-
-
-def test_a_file_that_vanished_since_it_was_listed_leaves_the_index(bench, home):
-    note = home.write("memory/a.md", "boiler\n")
-    assert bench.indexer.apply(bench.found()).change is Change.WRITTEN
-    found = bench.found()
-    note.unlink()
-    assert bench.indexer.apply(found).change is Change.GONE
-    assert bench.texts() == []
-
-
-def test_a_removal_does_not_take_what_was_indexed_since_it_was_planned(bench, home):
-    note = home.write("memory/a.md", "old boiler\n")
-    bench.indexer.apply(bench.found())
-    note.unlink()
-    (obsolete,) = bench.indexer.survey().plan.to_remove
-    note.write_text("new boiler\n", encoding="utf-8")
-    bench.indexer.apply(bench.found())
-    assert bench.indexer.apply(obsolete).change is Change.LATER
-    assert bench.texts() == ["new boiler\n"]
-
-
-@pytest.mark.parametrize(
-    "interfere",
-    [
-        lambda note: note.write_text("newer\n", encoding="utf-8"),
-        lambda note: note.unlink(),
-        lambda note: os.utime(note, ns=(1, 1)),
-        lambda note: note.with_suffix(".tmp").write_text("other\n") and os.replace(note.with_suffix(".tmp"), note),
-    ],
-    ids=["edited", "deleted", "touched", "replaced"],
-)  # fmt: skip
-def test_what_changed_between_reading_and_publishing_is_not_published(
-    bench, home, interfere, threads_in, wait_until
-):
-    note = home.write("memory/a.md", "read before the change\n")
-    found = bench.found()
-    outcomes = []
-    with bench.database.writing():  # the publishing has to wait for its turn
-        waiting = threads_in("_turn", lambda: outcomes.append(bench.indexer.apply(found)))
-        interfere(note)
-    waiting.join(10)
-    assert outcomes[0].change is Change.LATER
-    assert bench.texts() == []
-
-
-def test_a_touch_that_was_decided_on_older_content_marks_nothing_as_level(
-    bench, home, threads_in
-):
-    note = home.write("memory/a.md", "one\n")
-    bench.indexer.apply(bench.found())
-    os.utime(note, ns=(1, 1))
-    found = bench.found()
-    with bench.database.writing():
-        waiting = threads_in("_turn", lambda: bench.indexer.apply(found))
-        note.write_text("two\n", encoding="utf-8")
-    waiting.join(10)
-    bench.indexer.apply(bench.found())
-    assert bench.texts() == ["two\n"]
-    plan = bench.indexer.survey().plan
-    assert {found.path for found in plan.to_read} == plan.doubtful
-
-
-def test_an_unreadable_directory_keeps_its_rows(public_home, unprivileged):
-    bench = Bench(public_home)
-    public_home.write("memory/sub/a.md", "boiler\n")
-    top = public_home.write("memory/b.md", "pump\n")
-    for found in bench.indexer.scan().files:
-        bench.indexer.apply(found)
-    top.unlink()
-    directory = public_home.workspace / "memory/sub"
-    directory.chmod(0)
-    with unprivileged():
-        survey = bench.indexer.survey()
-    directory.chmod(0o755)
-    assert [failed.path for failed in survey.scan.failed_dirs] == ["memory/sub"]
-    assert [obsolete.path for obsolete in survey.plan.to_remove] == ["memory/b.md"]
-    bench.database.close()
-
-
-def test_an_unreadable_file_keeps_its_rows_and_says_why(public_home, unprivileged):
-    bench = Bench(public_home)
-    note = public_home.write("memory/a.md", "boiler\n")
-    bench.indexer.apply(bench.found())
-    note.chmod(0)
-    with unprivileged():
-        outcome = bench.indexer.apply(bench.found())
-    assert outcome.change is Change.SKIPPED
-    assert outcome.skipped is not None and "Permission denied" in outcome.skipped.reason
-    assert bench.texts() == ["boiler\n"]
-    bench.database.close()
-
-
-def test_several_threads_may_index_the_same_file(bench, home, in_threads, check):
-    note = home.write("memory/a.md", long_note(1))
-
-    def work(number: int) -> None:
-        for turn in range(6):
-            note.write_text(long_note(number, turn), encoding="utf-8")
-            bench.indexer.apply(bench.found())
-
-    in_threads(4, work)
-    bench.indexer.apply(bench.found())
-    text = note.read_text(encoding="utf-8")
-    assert all(stored in text for stored in bench.texts())
-    check(Path(home.index))

@@ -10,7 +10,6 @@ from backends.files.reading import (
     HOLDS_NUL,
     INVALID_UTF8,
     MAX_FILE_BYTES,
-    SETTLING_NS,
     FileChanging,
     FileContent,
     FileGone,
@@ -54,7 +53,6 @@ def test_a_file_is_read_with_its_hash_and_the_stamps_of_what_was_read(listed, no
         ctime_ns=status.st_ctime_ns,
         inode=status.st_ino,
         device=status.st_dev,
-        settled=False,
     )
     assert len(content.content_hash) == HASH_BYTES
 
@@ -64,15 +62,6 @@ def test_an_extra_file_outside_is_read_where_it_was_found(tmp_path, workspace, w
     roots = roots_of(workspace, (tmp_path / "vault", "**/*.md"))
     (found,) = scan(roots).files
     assert read_for_index(roots, found).text == "outside"
-
-
-def test_a_file_is_settled_when_no_later_change_can_bear_its_stamps(listed, monkeypatch):
-    read = listed()
-    changed = read().ctime_ns
-    monkeypatch.setattr("time.time_ns", lambda: changed + SETTLING_NS)
-    assert not read().settled
-    monkeypatch.setattr("time.time_ns", lambda: changed + SETTLING_NS + 1)
-    assert read().settled
 
 
 def test_an_empty_file_is_empty_text(listed):

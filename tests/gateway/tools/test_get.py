@@ -32,7 +32,15 @@ def test_a_blank_path_is_an_invalid_parameter(path, params_of):
 
 @pytest.mark.parametrize(
     "members",
-    [{"from": -1}, {"lines": -1}, {"from": 1.5}, {"lines": "5"}, {"first_line": 1}, {"path": 7}, {"path": None}],
+    [
+        {"from": -1},
+        {"lines": -1},
+        {"from": 1.5},
+        {"lines": "5"},
+        {"first_line": 1},
+        {"path": 7},
+        {"path": None},
+    ],
 )
 def test_wrong_and_unknown_parameters_are_refused(members, params_of):
     with pytest.raises(InvalidParamsError):
@@ -48,7 +56,13 @@ def test_text_is_given_with_its_place(on_the_wire):
 
 def test_a_cut_text_says_where_to_go_on(on_the_wire):
     answer = ReadAnswer(
-        path="MEMORY.md", text="a", status="ok", first_line=1, line_count=1, truncated=True, next_line=2
+        path="MEMORY.md",
+        text="a",
+        status="ok",
+        first_line=1,
+        line_count=1,
+        truncated=True,
+        next_line=2,
     )
     wire = on_the_wire(write_result(answer))
     assert (wire["truncated"], wire["nextFrom"]) == (True, 2)

@@ -1,10 +1,11 @@
 """`health`: one word, and a reason for each that is not `ok`."""
 
 import pytest
-from fakes.settings import make_settings
+from msgspec.structs import replace
 
 from backends.builtin.backend import open_builtin
 from backends.interface import BackendStatus, SkippedFile
+from fakes.settings import make_settings
 from gateway.tools.health import Health, judge_health
 
 pytestmark = pytest.mark.anyio
@@ -28,20 +29,15 @@ async def test_a_memory_that_cannot_answer_is_failing(status):
     assert judge_health(status, failure="No disk.") == Health("failing", ("No disk.",))
 
 
-async def test_a_failing_sync_and_unreadable_files_degrade_it(status):
-    from msgspec.structs import replace
-
-    weaker = replace(
-        status, skipped=(SkippedFile(path="memory/a.md", reason="Permission denied"),)
-    )
+async def test_a_failing_sync_and_every_weakness_degrade_it(status):
+    weaker = replace(status, weaknesses=("openai gives no vectors at present: no route",))
     health = judge_health(weaker, sync_error="The disk is full.")
     assert health.status == "degraded"
     assert len(health.reasons) == 2
     assert "The disk is full." in health.reasons[0]
+    assert health.reasons[1:] == weaker.weaknesses
 
 
 async def test_a_link_that_is_skipped_by_rule_degrades_nothing(status):
-    from msgspec.structs import replace
-
     skipped = (SkippedFile(path="memory/a.md", reason="symbolic link; links are never followed"),)
     assert judge_health(replace(status, skipped=skipped)).status == "ok"

@@ -99,7 +99,9 @@ def test_what_a_richer_answer_knows_is_on_the_wire_too(on_the_wire, hit, answer)
 
 
 def test_scores_of_zero_are_members_like_any_other(on_the_wire, hit, answer):
-    (result,) = on_the_wire(write_result(answer(hit(score=0.0, text_score=0.0)), "off", None))["results"]
+    (result,) = on_the_wire(write_result(answer(hit(score=0.0, text_score=0.0)), "off", None))[
+        "results"
+    ]
     assert (result["score"], result["textScore"]) == (0.0, 0.0)
 
 
@@ -162,7 +164,9 @@ def test_control_characters_of_a_note_reach_no_terminal(on_the_wire, hit, answer
 def test_control_characters_in_a_file_name_do_not_reach_a_snippet_by_its_source(
     on_the_wire, hit, answer
 ):
-    (result,) = on_the_wire(write_result(answer(hit(path="memory/a\x1b[2J\nb.md")), "on", None))["results"]
+    (result,) = on_the_wire(write_result(answer(hit(path="memory/a\x1b[2J\nb.md")), "on", None))[
+        "results"
+    ]
     assert result["path"] == "memory/a\x1b[2J\nb.md"
     assert result["citation"] == "memory/a\\x1b[2J\\x0ab.md#L12-L30"
     assert result["snippet"] == f"- The boiler.\n\nSource: {result['citation']}"

@@ -3,11 +3,11 @@
 import os
 
 import pytest
-from fakes.settings import make_settings
 
 from backends.builtin.backend import open_builtin
 from backends.interface import SyncRequest
 from config.settings import ConfigWarning
+from fakes.settings import make_settings
 from gateway.tools.status import write_status
 
 pytestmark = pytest.mark.anyio
@@ -18,7 +18,9 @@ def snake_case_members(value: object) -> set[str]:
     if isinstance(value, list):
         return set().union(*map(snake_case_members, value)) if value else set()
     if isinstance(value, dict):
-        return {name for name in value if "_" in name}.union(*map(snake_case_members, value.values()))
+        return {name for name in value if "_" in name}.union(
+            *map(snake_case_members, value.values())
+        )
     return set()
 
 
