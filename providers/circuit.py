@@ -72,6 +72,10 @@ class Circuit:
             if probe:
                 self._probing = False
 
+    def blame(self, error: ProviderError) -> None:
+        """Counts a failure that was found out outside a guarded request."""
+        self._count(error, 0.0, probe=False)
+
     def trip(self, error: ProviderError) -> None:
         """Opens the circuit for a reason that was found out outside a guarded request."""
         self._failures += 1

@@ -103,7 +103,10 @@ class EmbeddingService:
         ask = partial(self._requester.query, text, deadline_s)
         with anyio.move_on_after(deadline_s + _GRACE_S):
             return await self._queries.get(text, ask)
-        raise ProviderTimeoutError(f"No vector for the query within {deadline_s:.3g} s.")
+        error = ProviderTimeoutError(f"No vector for the query within {deadline_s:.3g} s.")
+        # The request was still tidying up after its own time limit: nobody has heard of it yet.
+        self._requester.circuit.blame(error)
+        raise error
 
     async def probe(self) -> None:
         """Sends one harmless text, if the circuit allows it. Raises `ProviderError`."""

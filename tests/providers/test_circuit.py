@@ -162,3 +162,11 @@ async def test_a_cancelled_probe_counts_as_nothing_and_frees_its_place(circuit, 
             await anyio.sleep_forever()
     assert circuit.state().status == "half-open"
     assert succeed(circuit)
+
+
+def test_failures_that_others_found_out_count_like_its_own(circuit):
+    fail(circuit)
+    circuit.blame(BROKEN)
+    assert circuit.state().status == "closed"
+    circuit.blame(BROKEN)
+    assert circuit.state().status == "open"

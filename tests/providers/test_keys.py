@@ -201,13 +201,13 @@ def test_no_key_shows_in_a_repr():
 
 def test_a_configured_key_that_cannot_be_read_is_never_replaced_by_another():
     left = {name: value for name, value in ALL.items() if name != "remote_key"}
-    with pytest.raises(ProviderAuthError, match="remote.apiKey is configured and cannot be read"):
+    with pytest.raises(ProviderAuthError, match=r"remote\.apiKey is configured and cannot be read"):
         find_key(sources(remote_problem="the variable MY_KEY is not set", **left))
 
 
 def test_the_key_of_the_models_block_must_be_readable_when_its_turn_comes():
     unreadable = ModelProviderSettings(api_key_problem="the variable MY_KEY is not set")
-    with pytest.raises(ProviderAuthError, match="models.providers.openai.apiKey is configured"):
+    with pytest.raises(ProviderAuthError, match=r"models\.providers\.openai\.apiKey is configured"):
         find_key(sources(provider=unreadable))
     variables = {"OPENAI_API_KEY": Secret("sk-env")}
     found = find_key(sources(provider=unreadable, variables=variables))
