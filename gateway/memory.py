@@ -7,7 +7,8 @@ answers that say so. Knows no wire.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 
 import anyio
 import structlog
@@ -17,6 +18,7 @@ from backends.errors import FileUnreadableError, IndexUnavailableError, PathNotA
 from backends.interface import MemoryBackend, ProgressCallback, SyncReport, SyncRequest
 from config.settings import Settings
 from gateway.scheduling import SyncScheduler
+from gateway.scope import judge_scope
 from gateway.tools import get, search
 from gateway.tools.health import Health, judge_health
 from gateway.tools.status import StatusResult, write_status
@@ -33,23 +35,31 @@ class Memory:
         self.settings = settings
         self._backend = backend
         self._scheduler = scheduler
+        self._policy = settings.qmd.scope if settings.backend == "qmd" else settings.scope
 
     async def search(
-        self, params: search.SearchParams, session_key: str | None
+        self, params: search.SearchParams, session_key: str | None, *, operator: bool = False
     ) -> search.SearchResult:
-        """Answers also when memory is off or its index unusable: the result then says so."""
+        """Answers also when memory is off or its index unusable: the result then says so.
+
+        The `operator`, who sits at the machine, may always search; others as the scope says.
+        """
         request = search.read_request(params)
         if self._backend is None:
             return search.disabled_result(_why_disabled(self.settings))
+        key = params.session_key or session_key
+        if self._policy is not None and not operator:
+            verdict = judge_scope(self._policy, key)
+            if not verdict.allowed:
+                _log.info("search denied", reason=verdict.reason)
+                return search.denied_result(verdict.reason)
         try:
             answer = await self._backend.search(request)
         except IndexUnavailableError as error:
             return search.disabled_result(str(error))
         if answer.stale is not None and self._scheduler is not None:
             self._scheduler.request("search")
-        return search.write_result(
-            answer, self.settings.citations, params.session_key or session_key
-        )
+        return search.write_result(answer, self.settings.citations, key)
 
     async def get(self, params: get.GetParams) -> get.GetResult:
         request = get.read_request(params)
@@ -110,7 +120,7 @@ async def open_memory(settings: Settings, *, background: bool = True) -> AsyncIt
         yield Memory(settings, None, None)
         return
     async with (
-        open_builtin(settings, background=background) as backend,
+        _open_backend(settings, background=background) as backend,
         anyio.create_task_group() as tasks,
     ):
         scheduler = None
@@ -123,6 +133,17 @@ async def open_memory(settings: Settings, *, background: bool = True) -> AsyncIt
             yield Memory(settings, backend, scheduler)
         finally:
             tasks.cancel_scope.cancel()
+
+
+def _open_backend(
+    settings: Settings, *, background: bool
+) -> AbstractAsyncContextManager[MemoryBackend]:
+    open_index = partial(open_builtin, background=background)
+    if settings.backend == "builtin":
+        return open_index(settings)
+    from backends.fallback import open_with_fallback  # noqa: PLC0415 - most start without it
+
+    return open_with_fallback(settings, open_index)
 
 
 def is_disabled(settings: Settings) -> bool:

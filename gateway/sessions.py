@@ -29,6 +29,11 @@ def parse_session_key(key: str) -> SessionKey:
     return SessionKey(match["agent"].lower(), tuple(match["rest"].lower().split(":")))
 
 
+def is_known_conversation(key: str) -> bool:
+    """Whether anything is known of who is listening: not so for a sub-agent's own session."""
+    return parse_session_key(key).rest[0] != "subagent"
+
+
 def chat_type_of(key: str) -> ChatKind:
     """A token `channel` or `group` anywhere names the kind; everything else is direct."""
     tokens = parse_session_key(key).rest

@@ -111,6 +111,13 @@ def write_result(
     )
 
 
+def denied_result(reason: str) -> SearchResult:
+    """What a search answers to a conversation that may not search; no work was done for it."""
+    return SearchResult(
+        results=(), outcome="denied", error=f"This conversation may not search memory: {reason}."
+    )
+
+
 def disabled_result(error: str) -> SearchResult:
     """What a search answers while memory is switched off; `error` names the cause and the fix."""
     return SearchResult(results=(), outcome="disabled", disabled=True, error=error)

@@ -10,11 +10,12 @@ from typing import Any
 import anyio
 import apsw
 import pytest
+from msgspec.structs import replace
 
 from backends.errors import IndexUnavailableError
 from backends.interface import SyncRequest
 from config.errors import ErrorKind
-from config.settings import Settings, SyncSettings
+from config.settings import Settings, StoreSettings, SyncSettings
 from fakes.settings import make_settings
 from gateway.memory import is_disabled, open_memory
 from gateway.rpc.errors import InvalidParamsError
@@ -167,23 +168,24 @@ async def test_the_session_of_the_request_goes_before_that_of_the_connection(set
 
 
 async def test_an_index_that_cannot_be_used_is_an_answer_with_its_cause_and_a_failing_health(
-    settings,
+    settings, tmp_path
 ):
+    store = StoreSettings(path=tmp_path / "state" / "main.sqlite")
+    settings = replace(settings, search=replace(settings.search, store=store))
     async with open_memory(settings, background=False) as memory:
-        await memory.search(SearchParams("boiler"), None)
-        for file in settings.search.store.path.parent.glob("main.sqlite*"):
-            file.unlink()
-        settings.search.store.path.mkdir()
-        settings.search.store.path.with_name("main.memory-gateway.sqlite").mkdir()
-        settings.search.store.path.with_name("main.memory-gateway-2.sqlite").symlink_to(
-            "/proc/none/x"
-        )
+        assert (await memory.search(SearchParams("boiler"), None)).results
+        store.path.parent.rename(tmp_path / "away")
+        store.path.parent.write_text("in the way", encoding="utf-8")
         result = await memory.search(SearchParams("boiler"), None)
         assert (result.results, result.outcome, result.disabled) == ((), "disabled", True)
-        assert result.error is not None and "cannot be used" in result.error
+        assert result.error is not None
+        assert "cannot be used" in result.error
         health = await memory.health()
         assert health.status == "failing"
         assert "cannot be used" in health.reasons[0]
+        store.path.parent.unlink()
+        assert (await memory.search(SearchParams("boiler"), None)).results
+        assert (await memory.health()).status == "ok"
 
 
 async def test_an_index_that_cannot_be_made_is_a_typed_error_at_the_start(settings_of, tmp_path):

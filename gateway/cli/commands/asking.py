@@ -93,7 +93,7 @@ async def _search(settings: Settings, params: SearchParams) -> tuple[SearchResul
 
     bare = msgspec.structs.replace(settings, citations="off")
     async with open_memory(bare, background=False) as memory:
-        result = await memory.search(params, None)
+        result = await memory.search(params, None, operator=True)
         nothing = not result.results and not result.disabled
         return result, (await memory.status()).files if nothing else 0
 

@@ -1,0 +1,165 @@
+"""Asks QMD, and the builtin index when QMD cannot answer, within one deadline.
+
+Owns who is asked and how the two are reported as one. QMD keeps itself alive; the builtin index is kept
+level in this mode too, so that it can answer at any moment.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Final
+
+import anyio
+import msgspec
+import structlog
+
+from backends.errors import IndexUnavailableError
+from backends.fallback.recovery import Recovery
+from backends.fallback.report import combine
+from backends.interface import (
+    BackendStatus,
+    Fallback,
+    Hit,
+    MemoryBackend,
+    ProgressCallback,
+    ReadAnswer,
+    ReadRequest,
+    SearchAnswer,
+    SearchRequest,
+    SyncReport,
+    SyncRequest,
+)
+from backends.qmd.backend import QmdBackend, open_qmd
+from backends.qmd.errors import QmdUnavailableError
+from config.settings import ExtraPath, Settings
+
+_log = structlog.get_logger(__name__)
+
+OpenBuiltin = Callable[[Settings], AbstractAsyncContextManager[MemoryBackend]]
+
+RESERVE_SHARE: Final = 0.25
+LONGEST_RESERVE_S: Final = 1.0
+"""Of the deadline, what the builtin index keeps for itself; it needs milliseconds."""
+LEAST_BUILTIN_S: Final = 1.0
+"""What the builtin index gets even when the configured deadline is shorter than that."""
+MANUAL: Final = "manual"
+
+
+class FallbackBackend:
+    """One memory out of two. Make it with `open_with_fallback`."""
+
+    def __init__(self, settings: Settings, qmd: QmdBackend, builtin: MemoryBackend) -> None:
+        self._timeout_s = settings.qmd.limits.timeout_ms / 1000
+        self._qmd = qmd
+        self._builtin = builtin
+        self._recovery = Recovery()
+
+    async def search(self, request: SearchRequest) -> SearchAnswer:
+        """Raises IndexUnavailableError only when neither can answer."""
+        started = time.monotonic()
+        try:
+            return await self._ask_qmd(request)
+        except QmdUnavailableError as error:
+            reason = str(error)
+        left_s = max(LEAST_BUILTIN_S, started + self._timeout_s - time.monotonic())
+        return await self._ask_builtin(request, reason, left_s)
+
+    async def read(self, request: ReadRequest) -> ReadAnswer:
+        """Needs neither index: the files themselves are read."""
+        return await self._qmd.read(request)
+
+    async def sync(
+        self, request: SyncRequest, *, progress: ProgressCallback | None = None
+    ) -> SyncReport:
+        """The builtin index now; QMD too when a person asks, else when its own schedule allows."""
+        report = await self._builtin.sync(request, progress=progress)
+        if not request.force and request.reason != MANUAL:
+            self._qmd.sync_later()
+            return report
+        try:
+            await self._qmd.sync(request)
+        except QmdUnavailableError as error:
+            return msgspec.structs.replace(report, error=str(error))
+        return report
+
+    async def status(self) -> BackendStatus:
+        return combine(
+            await self._qmd.status(), await self._builtin.status(), self._recovery.reason
+        )
+
+    async def aclose(self) -> None:
+        """Closes nothing: both backends are closed by who opened them."""
+
+    async def _ask_qmd(self, request: SearchRequest) -> SearchAnswer:
+        self._recovery.check()
+        reserve_s = min(LONGEST_RESERVE_S, self._timeout_s * RESERVE_SHARE)
+        budget_s = self._timeout_s - reserve_s
+        try:
+            with anyio.fail_after(budget_s):
+                answer = await self._qmd.search(request)
+        except TimeoutError:
+            error = QmdUnavailableError("timeout", f"QMD did not answer within {budget_s:g} s.")
+            self._note(error)
+            raise error from None
+        except QmdUnavailableError as error:
+            self._note(error)
+            raise
+        self._recovery.succeeded()
+        return answer
+
+    def _note(self, error: QmdUnavailableError) -> None:
+        if self._recovery.failed(error):
+            _log.warning("the builtin index answers for qmd", reason=str(error), cause=error.cause)
+
+    async def _ask_builtin(
+        self, request: SearchRequest, reason: str, timeout_s: float
+    ) -> SearchAnswer:
+        try:
+            with anyio.fail_after(timeout_s):
+                answer = await self._builtin.search(request)
+        except TimeoutError:
+            raise IndexUnavailableError(
+                f"QMD cannot answer ({reason}) and the builtin index took longer than "
+                f"{timeout_s:.3g} s."
+            ) from None
+        except IndexUnavailableError as error:
+            message = f"QMD cannot answer ({reason}), nor can the builtin index: {error.message}"
+            raise IndexUnavailableError(message, remedy=error.remedy) from None
+        return msgspec.structs.replace(
+            answer,
+            hits=tuple(self._renamed(hit) for hit in answer.hits),
+            fallback=Fallback(origin="qmd", reason=reason),
+        )
+
+    def _renamed(self, hit: Hit) -> Hit:
+        """Files outside the workspace keep the name that QMD's answers give them."""
+        shown = self._qmd.places.shown_path(hit.path)
+        return hit if shown == hit.path else msgspec.structs.replace(hit, path=shown)
+
+
+def builtin_settings(settings: Settings) -> Settings:
+    """Settings with which the builtin index covers the files of QMD's collections as well."""
+    search = settings.search
+    paths = tuple(
+        ExtraPath(path=one.path, pattern=one.pattern, raw=str(one.path))
+        for one in settings.qmd.paths
+    )
+    extended = msgspec.structs.replace(search, extra_paths=(*search.extra_paths, *paths))
+    return msgspec.structs.replace(settings, search=extended)
+
+
+@asynccontextmanager
+async def open_with_fallback(
+    settings: Settings,
+    open_builtin: OpenBuiltin,
+    environment: Mapping[str, str] = os.environ,
+) -> AsyncIterator[FallbackBackend]:
+    """Opens both; QMD in the background. Raises what `open_builtin` raises."""
+    async with (
+        open_builtin(builtin_settings(settings)) as builtin,
+        open_qmd(settings, environment) as qmd,
+    ):
+        yield FallbackBackend(settings, qmd, builtin)

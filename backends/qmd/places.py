@@ -1,0 +1,129 @@
+"""Between QMD's names and real files: `collection/path` there, a location here.
+
+Owns how files of collections are shown (`qmd/<collection>/<path>` outside the workspace), which of them
+may be read, and finding the file that an older QMD means by a simplified name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os.path
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from backends.errors import FileUnreadableError, PathNotAllowedError
+from backends.files.get import read_located
+from backends.files.roots import Location, MemoryRoots, Root, is_addressable, is_below
+from backends.files.safe_open import opened
+from backends.files.scan import FoundFile
+from backends.interface import ReadAnswer, ReadRequest
+from backends.qmd.collections import Collection
+from config.settings import Settings
+
+PREFIX = "qmd/"
+_UNSEEN = re.compile(r"(?:^|/)(?:\.[^/]*|node_modules|vendor|dist|build)(?=/|$)")
+_NOT_ALNUM = re.compile(r"[\W_]+")
+_MAX_HASHED_BYTES = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class CollectionRoots(MemoryRoots):
+    """The collections as roots, so that they are scanned and opened like all memory."""
+
+    collections: tuple[Collection, ...] = ()
+
+    @cached_property
+    def all(self) -> tuple[Root, ...]:
+        return tuple(one.root for one in self.collections)
+
+
+class Places:
+    """Every file that QMD may answer from or that may be read beside it."""
+
+    def __init__(self, settings: Settings, planned: tuple[Collection, ...]) -> None:
+        self.collections = {one.name: one for one in planned}
+        self.roots = CollectionRoots(settings.workspace, collections=planned)
+        self._memory = MemoryRoots(settings.workspace, settings.search.extra_paths)
+
+    def read(self, request: ReadRequest) -> ReadAnswer:
+        """As `backends.files.get`, also below `qmd/<collection>/`. Blocks; same errors."""
+        return read_located(self._locations(request.path.strip()), request)
+
+    def locate(self, collection: str, path: str) -> Location | None:
+        """Where a file of a collection is opened; None when it is not ours to give."""
+        one = self.collections.get(collection)
+        if one is None or not is_addressable(path) or path.startswith("/"):
+            return None
+        absolute = self.roots.absolute(f"{one.path}/{path}")
+        if not one.root.permits(absolute):
+            return None
+        return one.root.location(absolute, self._shown(one, absolute))
+
+    def unslug(
+        self, collection: str, slug: str, docid: str | None, found: Sequence[FoundFile]
+    ) -> Location | None:
+        """The file that a simplified name stands for, told apart by content where several do."""
+        candidates = [
+            location
+            for path in self._paths_in(collection, found)
+            if _key(path) == _key(slug) and (location := self.locate(collection, path)) is not None
+        ]
+        if len(candidates) > 1 and docid:
+            candidates = [one for one in candidates if _has_docid(one, docid)] or candidates
+        return candidates[0] if candidates else None
+
+    def shown(self, found: FoundFile) -> str:
+        """The name that search results and `read` use for a scanned file."""
+        one = self.roots.collections[found.root]
+        return self._shown(one, self.roots.absolute(found.path))
+
+    def shown_path(self, path: str) -> str:
+        """The name here for a path that is relative to the workspace, perhaps with `../`."""
+        absolute = self.roots.absolute(path)
+        if not is_below(absolute, self.roots.base):
+            for one in self.collections.values():
+                if one.root.permits(absolute):
+                    return self._shown(one, absolute)
+        return path
+
+    def is_seen(self, found: FoundFile) -> bool:
+        """Whether QMD looks at this file at all: it leaves out hidden and vendor directories."""
+        one = self.roots.collections[found.root]
+        below = os.path.relpath(self.roots.absolute(found.path), one.path)
+        return found.size > 0 and _UNSEEN.search(below) is None
+
+    def _shown(self, one: Collection, absolute: str) -> str:
+        if is_below(absolute, self.roots.base):
+            return self.roots.index_path(absolute)
+        return f"{PREFIX}{one.name}/{os.path.relpath(absolute, one.path)}"
+
+    def _paths_in(self, collection: str, found: Sequence[FoundFile]) -> Iterator[str]:
+        for file in found:
+            one = self.roots.collections[file.root]
+            if one.name == collection:
+                yield os.path.relpath(self.roots.absolute(file.path), one.path)
+
+    def _locations(self, path: str) -> tuple[Location, ...]:
+        if path.startswith(PREFIX):
+            collection, _, below = path.removeprefix(PREFIX).partition("/")
+            location = self.locate(collection, below)
+            if location is not None:
+                return (location,)
+        return (*self._memory.locate(path), *self.roots.locate(path))
+
+
+def _key(path: str) -> str:
+    """What is left of a name in every version's simplified spelling of it."""
+    return _NOT_ALNUM.sub("", path).casefold()
+
+
+def _has_docid(location: Location, docid: str) -> bool:
+    try:
+        with opened(location) as descriptor, open(descriptor, "rb", closefd=False) as file:
+            data = file.read(_MAX_HASHED_BYTES)
+    except (OSError, FileUnreadableError, PathNotAllowedError):
+        return False
+    text = data.decode("utf-8", "replace")
+    return hashlib.sha256(text.encode()).hexdigest().startswith(docid)

@@ -1,0 +1,124 @@
+"""The one place that runs QMD processes: no shell, own process group, deadline, bounded output.
+
+Owns starting and ending them. Whatever happens to the caller, the whole group is gone afterwards; and
+a process that reads its standard input notices when the gateway itself is gone.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Final, NamedTuple
+
+import anyio
+from anyio.abc import ByteReceiveStream, Process
+
+from backends.qmd.environment import NEUTRAL_DIRECTORY
+from backends.qmd.errors import Cause, QmdUnavailableError
+
+MAX_OUTPUT_BYTES: Final = 8 * 1024 * 1024
+"""Of each stream. What comes later is read and dropped."""
+_NICENESS: Final = 15
+
+
+class Finished(NamedTuple):
+    """A process that ended by itself. `returncode` is negative when a signal ended it."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+    @property
+    def cause(self) -> Cause:
+        """Ended by a signal, also where a launcher reports it as 128 and the signal, or by itself."""
+        return "crashed" if self.returncode < 0 or self.returncode > 128 else "broken"
+
+    @property
+    def complaint(self) -> str:
+        """The line that says best what went wrong."""
+        lines = [line.strip() for line in f"{self.stderr}\n{self.stdout}".splitlines()]
+        said = [line for line in lines if line and not line.startswith(("at ", "^", "\x1b"))]
+        errors = [line for line in said if "Error" in line or "error" in line]
+        chosen = (errors or said or ["it said nothing"])[0]
+        return f"{chosen[:300]} (exit {self.returncode})"
+
+
+class Output:
+    """What a stream has given, up to a bound."""
+
+    def __init__(self, limit: int = MAX_OUTPUT_BYTES) -> None:
+        self._limit = limit
+        self._data = bytearray()
+
+    async def drain(self, stream: ByteReceiveStream) -> None:
+        """Reads to the end, so that the process never waits for a reader."""
+        async for piece in stream:
+            self._data += piece[: max(0, self._limit - len(self._data))]
+
+    @property
+    def text(self) -> str:
+        return self._data.decode("utf-8", "replace")
+
+
+@asynccontextmanager
+async def started(
+    argv: Sequence[str], environment: Mapping[str, str], *, niced: bool = False
+) -> AsyncIterator[Process]:
+    """A running process; its group is killed at the end. Raises QmdUnavailableError."""
+    try:
+        process = await anyio.open_process(
+            list(argv),
+            stdin=subprocess.PIPE,
+            env=dict(environment),
+            cwd=NEUTRAL_DIRECTORY,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise QmdUnavailableError(
+            "missing",
+            f"{argv[0]!r} cannot be started: {error.strerror}.",
+            remedy="Install QMD, or name its command in memory.qmd.command.",
+        ) from None
+    try:
+        if niced:
+            with suppress(OSError):
+                os.setpriority(os.PRIO_PGRP, process.pid, _NICENESS)
+        yield process
+    finally:
+        with anyio.CancelScope(shield=True):
+            kill_group(process.pid)
+            await process.aclose()
+
+
+async def run(
+    argv: Sequence[str], environment: Mapping[str, str], *, timeout_s: float, niced: bool = False
+) -> Finished:
+    """Runs to the end. Raises QmdUnavailableError: `missing`, or `timeout` after `timeout_s`."""
+    out, err = Output(), Output()
+    try:
+        with anyio.fail_after(timeout_s):
+            async with (
+                started(argv, environment, niced=niced) as process,
+                anyio.create_task_group() as readers,
+            ):
+                assert process.stdout is not None
+                assert process.stderr is not None
+                readers.start_soon(out.drain, process.stdout)
+                readers.start_soon(err.drain, process.stderr)
+                returncode = await process.wait()
+                # What a launcher leaves behind would keep the pipes open.
+                kill_group(process.pid)
+    except TimeoutError:
+        raise QmdUnavailableError(
+            "timeout", f"QMD took longer than {timeout_s:g} s and was ended."
+        ) from None
+    return Finished(returncode, out.text, err.text)
+
+
+def kill_group(leader: int) -> None:
+    """Ends a process group at once; nothing happens when it is gone."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, signal.SIGKILL)

@@ -1,0 +1,297 @@
+"""What happens when the real program is killed, stopped, damaged, missing or wrapped in noise."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import anyio
+import pytest
+
+from backends.interface import SearchRequest, SyncRequest
+from backends.qmd.backend import open_qmd
+from backends.qmd.sidecar import home_of, qmd_environment
+from backends.qmd.sidecar import qmd_command as command_of
+from fakes.qmd import (
+    answered,
+    clean_environment,
+    failing,
+    processes_in,
+    qmd_settings,
+    until,
+    wrapper,
+    write,
+)
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("notes")]
+
+
+async def test_a_killed_server_is_told_at_once_and_comes_back(tmp_path, environment, qmd_command):
+    async with open_qmd(qmd_settings(tmp_path, qmd_command), environment) as backend:
+        await answered(backend, "boiler")
+        server = backend.engine.server
+        os.killpg(server.pid, signal.SIGKILL)
+        started = time.monotonic()
+        error = await failing(backend)
+        assert error.cause in {"crashed", "not_ready"}
+        assert time.monotonic() - started < 1
+        await answered(backend, "boiler")
+        assert server.starts == 2
+
+
+async def test_a_stopped_server_costs_one_time_out_and_is_replaced(
+    tmp_path, environment, qmd_command
+):
+    settings = qmd_settings(tmp_path, qmd_command, limits={"timeout_ms": 400})
+    async with open_qmd(settings, environment) as backend:
+        await answered(backend, "boiler")
+        os.killpg(backend.engine.server.pid, signal.SIGSTOP)
+        started = time.monotonic()
+        assert (await failing(backend)).cause == "timeout"
+        assert time.monotonic() - started < 1
+        await answered(backend, "boiler")
+        assert backend.engine.server.starts == 2
+
+
+async def test_a_damaged_index_is_set_aside_and_rebuilt(tmp_path, environment, qmd_command):
+    settings = qmd_settings(tmp_path, qmd_command)
+    async with open_qmd(settings, environment) as backend:
+        await answered(backend, "boiler")
+    index = home_of(settings).index
+    for log in index.parent.glob("index.sqlite-*"):
+        log.unlink()
+    index.write_bytes(b"this is no database " * 500)
+    async with open_qmd(settings, environment) as backend:
+        answer = await answered(backend, "boiler")
+        assert answer.hits[0].path == "MEMORY.md"
+        assert index.with_name("index.sqlite.damaged").exists()
+
+
+async def test_an_index_damaged_under_a_running_server_is_rebuilt(
+    tmp_path, environment, qmd_command
+):
+    settings = qmd_settings(tmp_path, qmd_command)
+    async with open_qmd(settings, environment) as backend:
+        await answered(backend, "boiler")
+        index = home_of(settings).index
+        with index.open("r+b") as file:
+            file.write(b"\xff" * index.stat().st_size)
+        await backend.sync(SyncRequest())
+        assert (await answered(backend, "boiler")).hits[0].path == "MEMORY.md"
+        assert index.with_name("index.sqlite.damaged").exists()
+
+
+async def test_a_lost_index_is_never_an_empty_answer_and_is_made_again(
+    tmp_path, environment, qmd_command
+):
+    settings = qmd_settings(tmp_path, qmd_command)
+    async with open_qmd(settings, environment) as backend:
+        await answered(backend, "boiler")
+        for file in home_of(settings).index.parent.glob("index.sqlite*"):
+            file.unlink()
+        assert (await failing(backend)).cause == "not_ready"
+        assert (await answered(backend, "boiler")).hits[0].path == "MEMORY.md"
+
+
+async def test_a_missing_program_is_said_in_one_line_with_the_remedy(tmp_path, environment):
+    async with open_qmd(qmd_settings(tmp_path, "no-such-qmd"), environment) as backend:
+
+        async def judged() -> bool:
+            return backend.failure.cause == "missing"
+
+        await until(judged, "the program is found missing")
+        error = await failing(backend)
+        assert "no-such-qmd" in error.message
+        assert "npm install -g @tobilu/qmd" in (error.remedy or "")
+        assert "\n" not in str(error)
+        status = await backend.status()
+        assert status.details["qmd"]["available"] is False
+        assert status.issues[0] == str(error)
+
+
+async def test_a_program_that_appears_later_is_used_without_a_restart(
+    tmp_path, environment, qmd_command
+):
+    place = tmp_path / "bin/qmd"
+    async with open_qmd(qmd_settings(tmp_path, str(place)), environment) as backend:
+
+        async def judged() -> bool:
+            return backend.failure.cause == "missing"
+
+        await until(judged, "the program is found missing")
+        place.parent.mkdir()
+        wrapper(place, qmd_command)
+        assert (await answered(backend, "boiler")).hits
+
+
+async def test_a_node_that_is_too_old_is_named(tmp_path, environment, qmd_command):
+    old = old_node()
+    launcher = tmp_path / "bin/qmd"
+    write(launcher, f'#!/bin/sh\nexec "{old}" "{script_of(qmd_command)}" "$@"\n').chmod(0o755)
+    (launcher.parent / "node").symlink_to(old)
+    async with open_qmd(qmd_settings(tmp_path, str(launcher)), environment) as backend:
+
+        async def judged() -> bool:
+            return backend.failure.cause == "broken"
+
+        await until(judged, "the program is found broken")
+        assert "cannot open a database under Node.js v" in backend.failure.message
+        assert "needs Node.js 22" in (backend.failure.remedy or "")
+
+
+def script_of(qmd: str) -> Path:
+    return Path(qmd).resolve().parents[1] / "dist/cli/qmd.js"
+
+
+def old_node() -> str:
+    """A Node.js of the machine on which QMD crashes."""
+    for directory in os.environ["PATH"].split(os.pathsep):
+        node = Path(directory) / "node"
+        if node.is_file():
+            said = subprocess.run([node, "--version"], capture_output=True, check=False).stdout
+            if int(said.decode().strip("v\n").partition(".")[0]) < 22:
+                return str(node)
+    pytest.skip("this machine has no Node.js older than 22")
+
+
+async def test_noise_around_the_answer_is_ignored(tmp_path, environment, qmd_command):
+    noisy = wrapper(
+        tmp_path / "bin/qmd",
+        qmd_command,
+        before="echo '[node-llama-cpp] loading ['; echo '[1, 2]'; echo 'warn: {' >&2",
+        after="echo 'done [ok]'",
+    )
+    async with open_qmd(qmd_settings(tmp_path, noisy, mode="cli"), environment) as backend:
+        assert (await answered(backend, "boiler")).hits[0].path == "MEMORY.md"
+
+
+async def test_a_slow_start_keeps_nobody_waiting(tmp_path, environment, qmd_command):
+    slow = wrapper(tmp_path / "bin/qmd", qmd_command, before="sleep 0.7")
+    async with open_qmd(qmd_settings(tmp_path, slow), environment) as backend:
+        started = time.monotonic()
+        assert (await failing(backend)).cause == "not_ready"
+        assert time.monotonic() - started < 0.5
+        assert (await answered(backend, "boiler")).hits
+
+
+async def test_searches_wait_for_the_first_update_where_that_is_wanted(
+    tmp_path, environment, qmd_command
+):
+    settings = qmd_settings(tmp_path, qmd_command, mode="cli", update={"wait_for_boot_sync": True})
+    async with open_qmd(settings, environment) as backend:
+        assert (await backend.search(SearchRequest(query="boiler"))).hits
+
+
+async def test_nothing_runs_on_after_the_backend_is_closed(tmp_path, environment, qmd_command):
+    settings = qmd_settings(tmp_path, qmd_command)
+    async with open_qmd(settings, environment) as backend:
+        await answered(backend, "boiler")
+        assert processes_in(home_of(settings).config_dir)
+    assert not processes_in(home_of(settings).config_dir)
+
+
+async def test_the_server_ends_when_its_gateway_is_killed(tmp_path, environment, qmd_command):
+    settings = qmd_settings(tmp_path, qmd_command)
+    owner = f"""
+import anyio
+from pathlib import Path
+from fakes.qmd import answered, qmd_settings
+from backends.qmd.backend import open_qmd
+
+async def main():
+    settings = qmd_settings(Path({str(tmp_path)!r}), {qmd_command!r})
+    async with open_qmd(settings, {environment!r}) as backend:
+        await answered(backend, "boiler")
+        print("ready", flush=True)
+        await anyio.sleep_forever()
+
+anyio.run(main)
+"""
+    variables = {**os.environ, "PYTHONPATH": f"{REPOSITORY}:{REPOSITORY / 'tests'}"}
+    process = await anyio.open_process([sys.executable, "-c", owner], env=variables)
+    async with process:
+        said = b""
+        with anyio.fail_after(30):
+            async for piece in process.stdout:
+                said += piece
+                if b"ready\n" in said:
+                    break
+        assert processes_in(home_of(settings).config_dir)
+        process.kill()
+
+        async def gone() -> bool:
+            return not processes_in(home_of(settings).config_dir)
+
+        await until(gone, "the server has noticed")
+
+
+async def test_two_agents_at_once_lose_no_collection(tmp_path, environment, qmd_command):
+    both = [qmd_settings(tmp_path, qmd_command, agent=name) for name in ("one", "two")]
+    async with open_qmd(both[0], environment) as one, open_qmd(both[1], environment) as two:
+        for backend in (one, two):
+            assert (await answered(backend, "boiler")).hits
+            assert len(backend.engine.upkeep.registered.names) == 3
+
+
+async def test_a_port_that_somebody_else_holds_is_left_for_another(
+    tmp_path, environment, qmd_command, monkeypatch
+):
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        real, taken = _free_port(), [other.getsockname()[1]]
+        monkeypatch.setattr(
+            "backends.qmd.server._free_port", lambda: taken.pop() if taken else real
+        )
+        async with open_qmd(qmd_settings(tmp_path, qmd_command), environment) as backend:
+            assert (await answered(backend, "boiler")).hits
+            assert (backend.engine.server.port, backend.engine.server.starts) == (real, 2)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+async def test_an_operator_works_on_the_same_index(tmp_path, environment, qmd_command):
+    settings = qmd_settings(tmp_path, qmd_command)
+    async with open_qmd(settings, environment) as backend:
+        await answered(backend, "boiler")
+        done = await anyio.run_process(
+            [*command_of(settings, environment), "search", "boiler", "--json"],
+            env=qmd_environment(settings, environment),
+        )
+        assert b"qmd://memory-root/MEMORY.md" in done.stdout
+        await anyio.run_process(
+            [
+                *command_of(settings, environment),
+                "collection",
+                "add",
+                str(tmp_path),
+                "--name",
+                "mine",
+            ],
+            env=qmd_environment(settings, environment),
+        )
+        await backend.sync(SyncRequest())
+        document = home_of(settings).config_file.read_text(encoding="utf-8")
+        assert all(name in document for name in ("mine", "memory-root", "memory-dir"))
+
+
+async def test_no_credential_reaches_the_program(tmp_path, qmd_command):
+    spy = wrapper(tmp_path / "bin/qmd", qmd_command, before=f"env >> {tmp_path}/variables")
+    environment = clean_environment(tmp_path, OPENAI_API_KEY="sk-hidden", CI="true", LC_ALL="C")
+    async with open_qmd(qmd_settings(tmp_path, spy), environment) as backend:
+        await answered(backend, "boiler")
+    variables = (tmp_path / "variables").read_text(encoding="utf-8")
+    assert "sk-hidden" not in variables
+    assert "CI=" not in variables.replace("QMD_CI=", "")
+    assert "LC_ALL=C" in variables

@@ -1,0 +1,99 @@
+"""Between QMD's names and real files."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from backends.errors import PathNotAllowedError
+from backends.files.scan import scan
+from backends.interface import ReadRequest
+from backends.qmd.collections import plan_collections
+from backends.qmd.places import Places
+from config.settings import QmdPath
+from fakes.qmd import qmd_settings, write
+
+
+@pytest.fixture
+def places(tmp_path: Path, notes: Path) -> Places:
+    write(tmp_path / "shelf/My File (draft) v1.2.md", "first\n")
+    write(tmp_path / "shelf/no_title.md", "second\n")
+    paths = (
+        QmdPath(path=tmp_path / "shelf", name="shelf"),
+        QmdPath(path=notes / "projects", name="projects"),
+    )
+    settings = qmd_settings(tmp_path, "qmd", paths=paths)
+    return Places(settings, plan_collections(settings))
+
+
+@pytest.mark.parametrize(
+    ("slug", "real"),
+    [
+        ("my-file-draft-v1-2.md", "My File (draft) v1.2.md"),
+        ("My-File-draft-v1-2.md", "My File (draft) v1.2.md"),
+        ("no-title.md", "no_title.md"),
+    ],
+)
+def test_simplified_names_of_older_versions_lead_to_the_file(places, slug, real):
+    found = scan(places.roots).files
+    location = places.unslug("shelf", slug, None, found)
+    assert location.path == f"qmd/shelf/{real}"
+    assert places.unslug("shelf", "another.md", None, found) is None
+    assert places.unslug("memory-dir", slug, None, found) is None
+
+
+def test_of_two_files_with_one_simplified_name_the_content_decides(places, tmp_path):
+    write(tmp_path / "shelf/no title.md", "third\n")
+    docid = hashlib.sha256(b"second\n").hexdigest()[:6]
+    location = places.unslug("shelf", "no-title.md", docid, scan(places.roots).files)
+    assert location.path == "qmd/shelf/no_title.md"
+
+
+def test_inside_the_workspace_files_have_their_usual_names(places, notes):
+    write(notes / "projects/server.md", "Moved.\n")
+    assert places.locate("projects", "server.md").path == "projects/server.md"
+    assert places.read(ReadRequest(path="projects/server.md")).text == "Moved.\n"
+    assert places.read(ReadRequest(path="qmd/projects/server.md")).path == "projects/server.md"
+
+
+def test_names_of_the_builtin_index_are_translated(places):
+    assert places.shown_path("../shelf/no_title.md") == "qmd/shelf/no_title.md"
+    assert places.shown_path("../elsewhere/x.md") == "../elsewhere/x.md"
+    assert places.shown_path("memory/x.md") == "memory/x.md"
+
+
+@pytest.mark.parametrize(
+    ("collection", "path"),
+    [
+        ("shelf", "../workspace/MEMORY.md"),
+        ("shelf", "/etc/passwd.md"),
+        ("shelf", "x\0.md"),
+        ("unknown", "x.md"),
+        ("memory-root", "other.md"),
+    ],
+)
+def test_nothing_outside_root_and_pattern_is_located(places, collection, path):
+    assert places.locate(collection, path) is None
+
+
+def test_links_are_not_followed(places, tmp_path):
+    write(tmp_path / "outside.md", "hidden\n")
+    (tmp_path / "shelf/link.md").symlink_to(tmp_path / "outside.md")
+    with pytest.raises(PathNotAllowedError):
+        places.read(ReadRequest(path="qmd/shelf/link.md"))
+
+
+def test_a_missing_file_of_a_collection_is_not_found(places):
+    assert places.read(ReadRequest(path="qmd/shelf/missing.md")).status == "not_found"
+
+
+def test_what_qmd_never_looks_at_is_not_waited_for(places, tmp_path):
+    for name in ("a/.hidden/x.md", "node_modules/x.md", "a/build/x.md", ".x.md", "builds/x.md"):
+        write(tmp_path / "shelf" / name, "text\n")
+    write(tmp_path / "shelf/empty.md", "")
+    seen = {places.shown(one) for one in scan(places.roots).files if places.is_seen(one)}
+    assert "qmd/shelf/builds/x.md" in seen
+    assert {name for name in seen if name.endswith("x.md")} == {"qmd/shelf/builds/x.md"}
+    assert "qmd/shelf/empty.md" not in seen

@@ -1,0 +1,81 @@
+"""Finding the program, reading its version."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from backends.qmd.errors import QmdUnavailableError
+from backends.qmd.program import find_command, probe, read_version
+from backends.qmd.sidecar import home_of, qmd_command
+from fakes.qmd import clean_environment, qmd_settings, wrapper, write
+
+
+def test_the_launcher_is_left_out_and_the_node_beside_it_is_used(qmd_command, tmp_path):
+    command = find_command(qmd_command, clean_environment(tmp_path))
+    assert command.argv[0] == command.node == str(Path(qmd_command).with_name("node"))
+    assert command.argv[-1].endswith("@tobilu/qmd/dist/cli/qmd.js")
+
+
+def test_a_program_of_another_kind_is_run_as_it_is(tmp_path, qmd_command):
+    own = wrapper(tmp_path / "bin/qmd", qmd_command)
+    command = find_command("qmd", {"PATH": str(tmp_path / "bin")})
+    assert (command.argv, command.node) == ((own,), None)
+
+
+def test_a_home_directory_may_be_meant(tmp_path, monkeypatch):
+    write(tmp_path / "bin/qmd", "#!/bin/sh\n").chmod(0o755)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert find_command("~/bin/qmd", {}).argv == (str(tmp_path / "bin/qmd"),)
+
+
+@pytest.mark.parametrize("name", ["no-such-qmd", "/no/such/qmd", ""])
+def test_a_missing_program_has_a_remedy(name):
+    with pytest.raises(QmdUnavailableError) as caught:
+        find_command(name, {"PATH": "/bin"})
+    assert caught.value.cause == "missing"
+    assert caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [("qmd 2.8.3 (facd35e)\n", (2, 8, 3)), ("noise\nqmd 1.0.7", (1, 0, 7)), ("2.8.3", None)],
+)
+def test_the_version_is_read(text, version):
+    assert read_version(text) == version
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("echo qmd 0.9.0", "QMD 0.9.0 is not supported"),
+        ("echo qmd 3.0.0", "QMD 3.0.0 is not supported"),
+        ("echo hello", "does not tell its version"),
+        (
+            "case $1 in --version) echo qmd 2.8.3;; *) kill -SEGV $$;; esac",
+            "cannot open a database",
+        ),
+    ],
+)
+async def test_a_program_that_does_not_work_is_judged(script, said, tmp_path):
+    program = write(tmp_path / "qmd", f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    environment = {"PATH": "/bin"}
+    command = find_command(str(program), environment)
+    with pytest.raises(QmdUnavailableError, match=said) as caught:
+        await probe(command, environment, home_of(qmd_settings(tmp_path, "")).probing())
+    assert caught.value.cause == "broken"
+
+
+def test_an_operator_gets_the_program_without_the_watch_on_the_gateway(qmd_command_path, tmp_path):
+    settings = qmd_settings(tmp_path, qmd_command_path)
+    node, script = qmd_command(settings, clean_environment(tmp_path))
+    assert node.endswith("/node")
+    assert script.endswith("qmd.js")
+
+
+@pytest.fixture
+def qmd_command_path(request) -> str:
+    return request.getfixturevalue("qmd_command")

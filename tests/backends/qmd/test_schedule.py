@@ -1,0 +1,154 @@
+"""When upkeep runs: pauses after failures, debouncing, what is due. Time is the real clock's."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from backends.qmd.errors import QmdUnavailableError
+from backends.qmd.schedule import Pause, Schedule
+from backends.qmd.upkeep import UpdateCounts
+from config.settings import QmdUpdateSettings
+from fakes.qmd import until
+
+pytestmark = pytest.mark.anyio
+
+
+class Works:
+    """Upkeep as the schedule sees it, which notes what it was told to do."""
+
+    def __init__(self, *results: UpdateCounts | QmdUnavailableError) -> None:
+        self.done: list[str] = []
+        self._results = list(results)
+        self.embedding: QmdUnavailableError | None = None
+
+    async def update(self) -> UpdateCounts:
+        self.done.append("update")
+        result = self._results.pop(0) if self._results else UpdateCounts()
+        if isinstance(result, QmdUnavailableError):
+            raise result
+        return result
+
+    async def cleanup(self) -> None:
+        self.done.append("cleanup")
+
+    async def embed(self) -> None:
+        self.done.append("embed")
+        if self.embedding is not None:
+            raise self.embedding
+
+    async def repair(self) -> None:
+        self.done.append("repair")
+
+
+def schedule(works: Works, *, embeds: bool = False, **settings) -> Schedule:
+    update = QmdUpdateSettings(**{"interval_ms": 0, "debounce_ms": 0, **settings})
+    return Schedule(works, update, may_embed=lambda: embeds, repair=works.repair)
+
+
+BROKEN = QmdUnavailableError("broken", "No.")
+DAMAGED = QmdUnavailableError("corrupt_index", "Damaged.")
+
+
+def test_pauses_grow_to_a_bound_and_end_with_a_success():
+    pause = Pause(1, 60, 3600)
+    lengths = []
+    for _ in range(9):
+        pause.failed()
+        lengths.append(round(pause.left_s))
+    assert lengths == [1, 60, 120, 240, 480, 960, 1920, 3600, 3600]
+    pause.succeeded()
+    assert pause.left_s == 0
+
+
+async def test_a_round_updates_and_cleans_up_only_when_something_left():
+    works = Works(UpdateCounts(added=2), UpdateCounts(removed=1), UpdateCounts(changed=1))
+    plan = schedule(works)
+    await plan.round("test")
+    assert works.done == ["update"]
+    await plan.round("test")
+    assert works.done == ["update", "update", "cleanup"]
+    await plan.round("test")
+    assert works.done[-1] == "update"
+    await plan.round("test", force=True)
+    assert works.done[-2:] == ["update", "cleanup"]
+
+
+async def test_embedding_runs_once_until_its_interval_is_over_or_it_is_forced():
+    works = Works()
+    plan = schedule(works, embeds=True)
+    await plan.round("test")
+    await plan.round("test")
+    assert works.done == ["update", "embed", "update"]
+    await plan.round("test", force=True)
+    assert works.done[-1] == "embed"
+
+
+async def test_a_failed_embedding_waits_also_when_forced_and_is_said():
+    works = Works()
+    works.embedding = BROKEN
+    plan = schedule(works, embeds=True)
+    await plan.round("test")
+    await plan.round("test", force=True)
+    assert works.done == ["update", "embed", "update"]
+    assert plan.embed_error == "No."
+    assert 50 < plan.pause_left_s <= 60
+
+
+async def test_a_damaged_index_is_repaired_within_the_round():
+    works = Works(DAMAGED)
+    plan = schedule(works)
+    await plan.round("test")
+    assert works.done == ["update", "repair", "update"]
+    assert plan.last_error is None
+
+
+async def test_a_failure_is_told_and_tried_again_by_itself():
+    works = Works(BROKEN)
+    plan = schedule(works)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(lambda: plan.run(at_once=True))
+
+        async def failed() -> bool:
+            return plan.last_error == "No."
+
+        await until(failed, "the first update has failed")
+        assert not plan.updated.is_set()
+        with anyio.fail_after(10):
+            await plan.updated.wait()
+        assert plan.last_error is None
+        tasks.cancel_scope.cancel()
+
+
+async def test_requests_within_the_debounce_become_one_update():
+    works = Works()
+    plan = schedule(works, debounce_ms=300)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(lambda: plan.run(at_once=True))
+        await plan.updated.wait()
+        first = plan.updated_at
+        for _ in range(5):
+            plan.request()
+            await anyio.lowlevel.checkpoint()
+        assert works.done == ["update"]
+
+        async def again() -> bool:
+            return plan.updated_at != first
+
+        await until(again, "the second update")
+        assert works.done == ["update", "update"]
+        assert plan.updated_at - first >= 0.3
+        tasks.cancel_scope.cancel()
+
+
+async def test_the_interval_updates_without_any_request():
+    works = Works()
+    plan = schedule(works, interval_ms=20)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(lambda: plan.run(at_once=False))
+
+        async def twice() -> bool:
+            return works.done.count("update") >= 2
+
+        await until(twice, "two updates")
+        tasks.cancel_scope.cancel()

@@ -1,0 +1,64 @@
+"""QMD behind the real gateway: it answers when it can, and the builtin engine when it cannot."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from fakes.qmd import install_qmd
+
+pytestmark = pytest.mark.anyio
+
+DIRECT = "agent:main:main"
+PATIENCE_S = 40
+
+
+@pytest.fixture(scope="module")
+def qmd_command() -> str:
+    return install_qmd()
+
+
+def qmd(command: str) -> dict[str, object]:
+    return {"memory": {"backend": "qmd", "qmd": {"command": command, "searchMode": "search"}}}
+
+
+async def search(client, query, session_key=DIRECT):
+    return await client.call("memory_search", {"query": query, "sessionKey": session_key})
+
+
+async def test_every_search_is_answered_and_qmd_takes_over_when_it_is_ready(home, qmd_command):
+    home.configure(qmd(qmd_command))
+    async with home.gateway() as client:
+        first = await search(client, "heating pump membrane")
+        assert first["results"][0]["path"] == "memory/2026-02-01.md"
+        with anyio.fail_after(PATIENCE_S):
+            while (result := await search(client, "heating pump membrane"))["backend"] != "qmd":
+                assert result["results"], "an answer was lost while QMD was not ready"
+        assert result["results"][0]["path"] == "memory/2026-02-01.md"
+        assert "membrane" in result["results"][0]["snippet"]
+        assert (await client.call("status"))["backend"] == "qmd"
+
+
+async def test_without_the_program_the_builtin_engine_answers_and_says_why(home):
+    home.configure(qmd("/nowhere/qmd"))
+    async with home.gateway() as client:
+        with anyio.fail_after(PATIENCE_S):
+            reason = ""
+            while "/nowhere/qmd" not in reason:
+                result = await search(client, "greenhouse sensor")
+                assert result["results"][0]["path"] == "memory/2026-02-01.md"
+                assert result["backend"] == "builtin"
+                assert result["fallback"]["from"] == "qmd"
+                reason = result["fallback"]["reason"]
+        health = await client.call("health")
+        assert health["status"] == "degraded"
+        assert "/nowhere/qmd" in health["reasons"][0]
+
+
+async def test_groups_and_callers_without_a_session_are_denied_before_any_work(home):
+    home.configure(qmd("/nowhere/qmd"))
+    async with home.gateway() as client:
+        for key in ("agent:main:telegram:group:-1", None):
+            result = await search(client, "boiler", key)
+            assert (result["outcome"], result["results"]) == ("denied", [])
+            assert "may not search" in result["error"]
