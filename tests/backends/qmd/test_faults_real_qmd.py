@@ -81,8 +81,10 @@ async def test_an_index_damaged_under_a_running_server_is_rebuilt(
     async with open_qmd(settings, environment) as backend:
         await answered(backend, "boiler")
         index = home_of(settings).index
-        with index.open("r+b") as file:
-            file.write(b"\xff" * index.stat().st_size)
+        # The log too: a checkpoint would write its whole pages over the damage.
+        for damaged in index.parent.glob("index.sqlite*"):
+            with damaged.open("r+b") as file:
+                file.write(b"\xff" * damaged.stat().st_size)
         await backend.sync(SyncRequest())
         assert (await answered(backend, "boiler")).hits[0].path == "MEMORY.md"
         assert index.with_name("index.sqlite.damaged").exists()
