@@ -5,7 +5,6 @@ Owns the pragmas. Who uses a connection, and when, is the business of `database`
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +15,6 @@ from backends.builtin.filesystem import is_wal_safe
 
 PATIENCE_S: Final = 1.5
 """How long to wait for another process: less than the two seconds in which ours must be able to end."""
-_PAUSE_S: Final = 0.01
 _PAGE_CACHE_KIB: Final = 8 * 1024
 
 
@@ -27,7 +25,7 @@ def connect_writer(path: Path) -> apsw.Connection:
         connection.set_busy_timeout(milliseconds(PATIENCE_S))
         if not schema.is_complete(connection):
             raise apsw.CorruptError("tables are missing")
-        _set_journal(connection, "wal" if is_wal_safe(path.parent) else "truncate")
+        set_journal(connection, path.parent)
         connection.execute("PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON")
         connection.execute(f"PRAGMA cache_size = -{_PAGE_CACHE_KIB}")
     except BaseException:
@@ -52,17 +50,10 @@ def connect_reader(path: Path) -> apsw.Connection:
     return connection
 
 
-def _set_journal(connection: apsw.Connection, mode: str) -> None:
-    """SQLite does not wait here by itself when two processes open a new index at the same time."""
-    deadline = time.monotonic() + PATIENCE_S
-    while True:
-        try:
-            connection.execute(f"PRAGMA journal_mode = {mode}")
-            return
-        except apsw.BusyError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(_PAUSE_S)
+def set_journal(connection: apsw.Connection, directory: Path) -> None:
+    """The kind of log that is safe on the file system of the directory."""
+    mode = "WAL" if is_wal_safe(directory) else "TRUNCATE"
+    connection.execute(f"PRAGMA journal_mode = {mode}")
 
 
 def milliseconds(seconds: float) -> int:

@@ -7,6 +7,7 @@ what fills it again is the business of the modules beside this one.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,7 +34,7 @@ class Database:
 
         Raises IndexUnavailableError.
         """
-        self.path = self._wanted = wanted
+        self.path = self._wanted = Path(os.path.realpath(wanted))  # SQLite follows links, too
         self.notes: tuple[str, ...] = ()
         """What a person should know about the file and its fate."""
         self.generation = 0
@@ -85,18 +86,16 @@ class Database:
             if not self._is_sound():
                 with self._turn(None):
                     pass  # to have a turn is to find a sound file
-            generation = self.generation
+            connection, generation = self._borrow()
             try:
-                connection = self._borrow()
-                try:
-                    connection.execute("BEGIN")
-                    yield connection
-                    connection.execute("COMMIT")
-                except BaseException:
-                    connection.close()
-                    raise
+                connection = connection or connect_reader(self.path)
+                connection.execute("BEGIN")
+                yield connection
+                connection.execute("COMMIT")
             except BaseException as error:
                 self._remember_damage(error, generation)
+                if connection is not None:
+                    connection.close()
                 raise
             self._give_back(connection, generation)
 
@@ -125,11 +124,10 @@ class Database:
         finally:
             self._writing.release()
 
-    def _borrow(self) -> apsw.Connection:
+    def _borrow(self) -> tuple[apsw.Connection | None, int]:
+        """An idle connection, if there is one, and to which generation it belongs."""
         with self._sharing:
-            if self._idle:
-                return self._idle.pop()
-        return connect_reader(self.path)
+            return self._idle.pop() if self._idle else None, self.generation
 
     def _give_back(self, connection: apsw.Connection, generation: int) -> None:
         with self._sharing:
@@ -157,11 +155,15 @@ class Database:
         return self._damage is None and self._is_in_place()
 
     def _is_in_place(self) -> bool:
-        """Whether the path still leads to the file that is open."""
-        return self._opened is not None and self._opened == _identity(self.path)
+        """Whether the path still leads to the file that is open, as far as one can look."""
+        try:
+            return self._opened == _identity(self.path)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError:
+            return self._opened is not None
 
     def _replace(self) -> None:
-        self.generation += 1
         self._close_connections()
         if self._damage is None or not self._is_in_place():
             self._damage = None
@@ -191,16 +193,15 @@ class Database:
         self._opened = _identity(self.path)
 
     def _close_connections(self) -> None:
+        """Those that are in use are closed when they are given back."""
         with self._sharing:
+            self.generation += 1
             while self._idle:
                 self._idle.pop().close()
         self._writer.close()
 
 
-def _identity(path: Path) -> tuple[int, int] | None:
-    """Device and inode; None where no file is."""
-    try:
-        status = path.stat()
-    except FileNotFoundError:
-        return None
+def _identity(path: Path) -> tuple[int, int]:
+    """Device and inode. Raises OSError."""
+    status = path.stat()
     return status.st_dev, status.st_ino

@@ -56,6 +56,12 @@ class VectorLane(NamedTuple):
             )
         )
 
+    def is_complete(self) -> bool:
+        """Whether every chunk has a vector that the query's can be compared with."""
+        from backends.builtin.vectors.store import is_complete  # noqa: PLC0415 - needs numpy
+
+        return is_complete(self.connection, self.fingerprint_id, len(self.query.vector))
+
     def cosines(self, chunk_ids: Sequence[int]) -> dict[int, float]:
         from backends.builtin.vectors.exact import cosines_of  # noqa: PLC0415 - needs numpy
 
@@ -80,11 +86,11 @@ class Candidates:
         self._block = block
         self._file_ids = file_ids
         self._vectors = vectors
-        self._keywords = keywords
         self._nearest = vectors.nearest(block) if vectors else {}
-        cosines = list(self._nearest.values())
-        self.scale = CosineScale(cosines[-1], cosines[0]) if cosines else None
+        self.scale = _scale(list(self._nearest.values()), block)
         """None without vectors."""
+        self.keywords = keywords or vectors is None or not vectors.is_complete()
+        """Whether the keyword lane takes part: unasked, too, while any chunk lacks its vector."""
 
     def __iter__(self) -> Iterator[list[Candidate]]:
         seen: set[int] = set()
@@ -100,7 +106,7 @@ class Candidates:
                 return
 
     def _by_words(self, number: int) -> list[Candidate]:
-        if not self._keywords:
+        if not self.keywords:
             return []
         return keyword_candidates(
             self._connection,
@@ -125,3 +131,14 @@ class Candidates:
             return words
         cosines = {**self._vectors.cosines([one.chunk_id for one in words]), **self._nearest}
         return [one._replace(cosine=cosines.get(one.chunk_id)) for one in words]
+
+
+def _scale(cosines: Sequence[float], block: int) -> CosineScale | None:
+    """From the cosines of the nearest `block` chunks, best first.
+
+    Where there are fewer, the last is not far off, only the last: a right angle counts nothing then.
+    """
+    if not cosines:
+        return None
+    lowest = cosines[-1] if len(cosines) == block else min(0.0, cosines[-1])
+    return CosineScale(lowest, cosines[0])

@@ -17,7 +17,7 @@ from typing import Final
 import apsw
 
 from backends.builtin import schema
-from backends.builtin.connections import PATIENCE_S
+from backends.builtin.connections import PATIENCE_S, set_journal
 from backends.builtin.identity import Verdict, choose_path
 
 _MAIN: Final = ""
@@ -77,6 +77,7 @@ def _create(path: Path) -> None:
     with closing(apsw.Connection(str(draft), flags=apsw.SQLITE_OPEN_READWRITE)) as connection:
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         schema.create(connection)
+        set_journal(connection, path.parent)  # who opens it later would be in others' way
     _delete(path, *_SIDE_FILES)
     draft.replace(path)
 

@@ -63,8 +63,8 @@ def touch_file(connection: apsw.Connection, read: ReadFile) -> None:
     """Records new stamps for a file whose content is still the indexed one."""
     connection.execute(
         "UPDATE files SET size = ?, mtime_ns = ?, ctime_ns = ?, inode = ?, read_at_ns = ?"
-        " WHERE source = ? AND path = ? AND content_hash = ?",
-        (*read.stamps, read.found.source, read.found.path, read.content_hash),
+        " WHERE source = ? AND path = ?",
+        (*read.stamps, read.found.source, read.found.path),
     )
 
 

@@ -67,8 +67,8 @@ CREATE TABLE embeddings (            -- the one durable copy of each vector
     id INTEGER PRIMARY KEY,
     fingerprint_id INTEGER NOT NULL REFERENCES fingerprints (id) ON DELETE CASCADE,
     text_hash BLOB NOT NULL,
-    vector BLOB NOT NULL,            -- float32, little-endian, length 1
-    used_at_ms INTEGER NOT NULL,
+    used_at_ms INTEGER NOT NULL,     -- 0: a chunk uses it; else since when none does
+    vector BLOB NOT NULL,            -- float32, little-endian, length 1; last, for it is long
     UNIQUE (fingerprint_id, text_hash)
 ) STRICT;
 
@@ -77,7 +77,7 @@ CREATE TABLE embedding_failures (    -- texts that a provider refused; tried aga
     text_hash BLOB NOT NULL,
     reason TEXT NOT NULL,
     attempts INTEGER NOT NULL,
-    failed_at_ms INTEGER NOT NULL,
+    retry_at_ms INTEGER NOT NULL,    -- not offered again before
     PRIMARY KEY (digest, text_hash)
 ) STRICT, WITHOUT ROWID;
 

@@ -57,32 +57,30 @@ class Searcher:
         min_score = settings.min_score if request.min_score is None else request.min_score
         file_ids = allowed_files(connection, request, self._settings.sources)
         lane = VectorLane.open(connection, vector, file_ids) if vector else None
-        keywords = settings.hybrid.enabled or lane is None
         candidates = Candidates(
             connection,
             query,
             block=self._block,
             file_ids=file_ids,
             vectors=lane,
-            keywords=keywords and bool(query.concepts),
+            keywords=settings.hybrid.enabled,
         )
         ranker = PassageRanker(
             query_weights(connection, query),
             max_chars=SNIPPET_CHARS,
-            lanes=self._lanes(keywords=keywords, vectors=candidates.scale is not None),
+            lanes=self._lanes(candidates),
             cosines=candidates.scale,
             strategy=settings.hybrid.fusion,
         )
         ranked = (passage for block in candidates for passage in ranker.rank(block))
         passing = takewhile(lambda passage: passage.score >= min_score, ranked)
         hits = (_hit(connection, passage, explain=request.explain) for passage in passing)
-        mode: Mode = "keyword" if candidates.scale is None else "hybrid" if keywords else "vector"
-        return Found(tuple(islice(hits, wanted)), mode)
+        return Found(tuple(islice(hits, wanted)), _mode(candidates))
 
-    def _lanes(self, *, keywords: bool, vectors: bool) -> Lanes:
-        if not vectors:
+    def _lanes(self, candidates: Candidates) -> Lanes:
+        if candidates.scale is None:
             return KEYWORDS_ONLY
-        if not keywords:
+        if not candidates.keywords:
             return Lanes(text=0.0, vector=1.0)
         hybrid = self._settings.query.hybrid
         return Lanes.of(hybrid.text_weight, hybrid.vector_weight)
@@ -92,6 +90,12 @@ class Searcher:
         if languages != self._analyser.languages:
             self._analyser = QueryAnalyser(languages)
         return self._analyser.analyse(text)
+
+
+def _mode(candidates: Candidates) -> Mode:
+    if candidates.scale is None:
+        return "keyword"
+    return "hybrid" if candidates.keywords else "vector"
 
 
 def _hit(connection: apsw.Connection, ranked: RankedPassage, *, explain: bool) -> Hit:

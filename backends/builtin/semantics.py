@@ -2,7 +2,7 @@
 
 Owns the choice of the provider for one index, its background work, and the query's vector. Choosing
 reads files and environment, so it happens beside the first requests; a search waits for it no
-longer than for a vector.
+longer than for a vector. Whatever fails here leaves searches with their keywords.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from anyio.to_thread import run_sync
 from backends.builtin.database import Database
 from backends.errors import IndexUnavailableError
 from backends.interface import Fallback
+from config.errors import MemoryGatewayError
 from config.settings import Settings
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ class Semantics:
         self._choice: Choice | None = None
         self._embeddings: Embeddings | None = None
         self._backfill: Backfill | None = None
+        self._failure: str | None = None
+        """Why no provider could be opened."""
 
     @property
     def is_off(self) -> bool:
@@ -59,10 +62,7 @@ class Semantics:
         if self.is_off:
             self._chosen.set()
             return
-        try:
-            await run_sync(self._choose)
-        finally:
-            self._chosen.set()
+        await self._open()
         if self._embeddings is None:
             return
         try:
@@ -74,6 +74,17 @@ class Semantics:
             with anyio.CancelScope(shield=True), anyio.move_on_after(1.0):
                 await self._embeddings.aclose()
 
+    async def _open(self) -> None:
+        try:
+            await run_sync(self._choose)
+        except MemoryGatewayError as error:
+            self._failure = str(error)
+        except Exception as fault:  # noqa: BLE001 - ours; it must not end the process that answers
+            self._failure = f"internal fault ({type(fault).__name__}); see the log"
+            _log.exception("embeddings cannot be opened")
+        finally:
+            self._chosen.set()
+
     def wake(self) -> None:
         """New texts were stored."""
         if self._backfill is not None:
@@ -84,20 +95,30 @@ class Semantics:
         if self.is_off or not query.strip():
             return Meaning()
         deadline_s = self._settings.search.query.embedding_timeout_ms / 1000
+        ends = anyio.current_time() + deadline_s
         with anyio.move_on_after(deadline_s):
             await self._chosen.wait()
-            if self._embeddings is None:
-                return Meaning()
-            return await self._vector(self._embeddings, query, deadline_s)
-        return Meaning(warning="The provider of embeddings was not ready: answered by keywords.")
+        if not self._chosen.is_set():
+            return Meaning(warning="Answered by keywords: the provider is still being chosen.")
+        if self._embeddings is None:
+            return Meaning()
+        return await self._vector(self._embeddings, query, ends - anyio.current_time())
 
     async def _vector(self, embeddings: Embeddings, query: str, deadline_s: float) -> Meaning:
         from providers.errors import ProviderError  # noqa: PLC0415 - not needed without a provider
 
         try:
-            return Meaning(await embeddings.embed_query(query, deadline_s=deadline_s))
+            # Its own deadline, none around it: a host's silence must be counted against the host.
+            found = await embeddings.embed_query(query, deadline_s=deadline_s)
         except ProviderError as error:
             return Meaning(warning=f"Answered by keywords, without the query's vector: {error}")
+        except Exception as fault:  # noqa: BLE001 - ours; keywords answer all the same
+            _log.exception("query not embedded")
+            name = type(fault).__name__
+            return Meaning(warning=f"Answered by keywords: internal fault ({name}); see the log")
+        if self._backfill is not None:
+            self._backfill.heed_dimensions(found.vector.size)
+        return Meaning(found)
 
     def _choose(self) -> None:
         from backends.builtin.backfill import Backfill  # noqa: PLC0415 - not part of the start
@@ -113,8 +134,12 @@ class Semantics:
         self._embeddings = open_embeddings(self._settings, self._choice, learned=learned)
         _log.info("embeddings", chosen=self._choice.reason)
         if self._embeddings is not None and self._wants_backfill:
-            cache = self._settings.search.cache
-            self._backfill = Backfill(self._database, self._embeddings, cache)
+            self._backfill = Backfill(
+                self._database,
+                self._embeddings,
+                self._settings.search.cache,
+                drops_superseded=self._choice.fell_back is None,
+            )
 
     @property
     def provider(self) -> str | None:
@@ -134,6 +159,8 @@ class Semantics:
 
     def weaknesses(self) -> tuple[str, ...]:
         """Why searches do not get the vectors that were asked for, if so."""
+        if self._failure is not None:
+            return (f"Notes are searched by keywords only: {self._failure}",)
         choice, requested = self._choice, self._settings.search.provider
         if choice is not None and choice.primary is None and requested not in {"auto", "none"}:
             return (choice.reason,)
@@ -147,12 +174,19 @@ class Semantics:
             found.append(f"{self.provider} gives no vectors at present: {state.active.reason}")
         return tuple(found)
 
+    def _reason(self) -> str:
+        if self._choice is not None:
+            return self._choice.reason
+        if self.is_off:
+            return "Notes are searched by keywords only, as configured."
+        return "The provider is still being chosen."
+
     def report(self, connection: apsw.Connection) -> dict[str, Any]:
         """For `status`: the choice with every candidate, the provider's state, the vectors."""
         report: dict[str, Any] = {
             "enabled": self._settings.search.store.vector.enabled,
             "requested": self._settings.search.provider,
-            "reason": self._choice.reason if self._choice else "No provider was asked for.",
+            "reason": self._failure or self._reason(),
             "candidates": msgspec.to_builtins(self._choice.candidates if self._choice else ()),
         }
         if self._embeddings is not None:

@@ -52,8 +52,10 @@ class CosineScale(NamedTuple):
 
     def place(self, cosine: float | None) -> float:
         """0..1."""
-        if cosine is None or self.highest <= self.lowest:
+        if cosine is None:
             return 0.0
+        if self.highest <= self.lowest:
+            return 1.0 if cosine >= self.highest else 0.0
         return min(1.0, max(0.0, (cosine - self.lowest) / (self.highest - self.lowest)))
 
 

@@ -1,4 +1,6 @@
 """The vector lane: vectors kept once each, and exact search over them.
 
-`store` owns the rows, `exact` the scan. Nothing here is imported before a provider is in use.
+`store` owns the rows, `select` the choice among the engines that search them: `resident`, `sqlite_scan`
+and `numpy_scan`, all behind the protocol in `engine`. Nothing here is imported before a provider is in
+use, and no library before a search needs it.
 """

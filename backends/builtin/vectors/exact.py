@@ -1,18 +1,19 @@
-"""Exact nearest neighbours by reading every stored vector.
+"""Exact cosines with numpy, block by block of stored vectors.
 
-Owns the scan: blocks of rows, one matrix product each, the best kept. Filters apply inside the scan.
-A vector that is short, not finite or of length 0, however it came into the table, never ranks.
+Owns the arithmetic that decides: the scan of last resort, and the rescoring of candidates that were
+found with less precision. Each row is computed by itself, so equal vectors have equal cosines.
 """
 
 from __future__ import annotations
 
-import heapq
-from array import array
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import apsw
+
+from backends.builtin.vectors.engine import VectorHit
+from backends.builtin.vectors.joined import Selection
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,18 +23,6 @@ if TYPE_CHECKING:
 
 _BLOCK_ROWS: Final = 2_048
 """12 MB at 1,536 dimensions."""
-_BYTES_A_NUMBER: Final = 4
-
-_SELECT: Final = """
-    SELECT c.id, e.vector FROM embeddings AS e JOIN chunks AS c ON c.text_hash = e.text_hash
-    WHERE e.fingerprint_id = :fingerprint AND length(e.vector) = :bytes {only}
-"""
-
-
-class VectorHit(NamedTuple):
-    chunk_id: int
-    cosine: float
-    """-1..1."""
 
 
 def nearest_chunks(
@@ -43,52 +32,67 @@ def nearest_chunks(
     *,
     limit: int,
     file_ids: Sequence[int] | None = None,
+    chunk_ids: Sequence[int] | None = None,
 ) -> list[VectorHit]:
-    """The `limit` chunks with the highest cosine, best first; equal ones by chunk id."""
-    only = "" if file_ids is None else "AND c.file_id IN (SELECT value FROM carray(:files))"
-    rows = connection.execute(
-        _SELECT.format(only=only),
-        {
-            "fingerprint": fingerprint_id,
-            "bytes": len(query) * _BYTES_A_NUMBER,
-            "files": None if file_ids is None else apsw.carray(memoryview(array("q", file_ids))),
-        },
-    )
-    best: list[tuple[float, int]] = []
-    for ids, cosines in _blocks(rows, query):
-        pairs = zip(cosines.tolist(), (-chunk_id for chunk_id in ids), strict=True)
-        best = heapq.nlargest(limit, [*best, *pairs])
-    return [VectorHit(-negative, cosine) for cosine, negative in best]
+    """The `limit` chunks with the highest cosine, best first; equal ones by chunk id.
+
+    `file_ids` and `chunk_ids` limit the search itself; None permits all.
+    """
+    import numpy as np  # noqa: PLC0415 - only searches with vectors need it
+
+    selection = Selection("e.vector", fingerprint_id, query, file_ids=file_ids, chunk_ids=chunk_ids)
+    ids, cosines = np.empty(0, np.int64), np.empty(0, np.float32)
+    for block_ids, block_cosines in _blocks(connection, selection, query):
+        ids = np.concatenate((ids, block_ids))
+        cosines = np.concatenate((cosines, block_cosines))
+        best = np.lexsort((ids, -cosines))[:limit]
+        ids, cosines = ids[best], cosines[best]
+    return [VectorHit(*pair) for pair in zip(ids.tolist(), cosines.tolist(), strict=True)]
 
 
 def cosines_of(
     connection: apsw.Connection, fingerprint_id: int, query: Vector, chunk_ids: Sequence[int]
 ) -> dict[int, float]:
     """The cosines of some chunks; those without a usable vector are left out."""
-    rows = connection.execute(
-        _SELECT.format(only="AND c.id IN (SELECT value FROM carray(:chunks))"),
-        {
-            "fingerprint": fingerprint_id,
-            "bytes": len(query) * _BYTES_A_NUMBER,
-            "chunks": apsw.carray(memoryview(array("q", chunk_ids))),
-        },
-    )
+    selection = Selection("e.vector", fingerprint_id, query, chunk_ids=chunk_ids)
     return {
         chunk_id: cosine
-        for ids, cosines in _blocks(rows, query)
-        for chunk_id, cosine in zip(ids, cosines.tolist(), strict=True)
+        for ids, cosines in _blocks(connection, selection, query)
+        for chunk_id, cosine in zip(ids.tolist(), cosines.tolist(), strict=True)
     }
 
 
-def _blocks(rows: apsw.Cursor, query: Vector) -> Iterator[tuple[list[int], NDArray[np.float32]]]:
-    """(chunk ids, cosines) of the usable vectors, block by block."""
+def _blocks(
+    connection: apsw.Connection, selection: Selection, query: Vector
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
+    """(chunk ids, cosines) of the usable vectors."""
     import numpy as np  # noqa: PLC0415 - only searches with vectors need it
 
+    rows = connection.execute(selection.sql, selection.parameters)
     while block := list(islice(rows, _BLOCK_ROWS)):
-        ids = np.fromiter((row[0] for row in block), np.int64, len(block))
-        matrix = np.frombuffer(b"".join(row[1] for row in block), "<f4").reshape(len(block), -1)
+        ids, matrix = stacked(block, len(query))
+        lengths = row_lengths(matrix)
         with np.errstate(all="ignore"):
-            lengths = np.linalg.norm(matrix, axis=1)
-            cosines = matrix @ query / lengths
-        usable = np.isfinite(cosines) & (lengths > 0)
-        yield ids[usable].tolist(), np.clip(cosines[usable], -1.0, 1.0)
+            cosines = np.einsum("ij,j->i", matrix, query) / (lengths * row_lengths(query[None]))
+        usable = np.isfinite(cosines)
+        yield ids[usable], np.clip(cosines[usable], -1.0, 1.0)
+
+
+def stacked(
+    rows: Sequence[tuple[int, bytes]], dimensions: int
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Stored rows (id, vector) as ids and a matrix. Every vector has the right number of bytes."""
+    import numpy as np  # noqa: PLC0415 - only searches with vectors need it
+
+    ids = np.fromiter((row[0] for row in rows), np.int64, len(rows))
+    numbers = np.frombuffer(b"".join(row[1] for row in rows), "<f4")
+    return ids, numbers.reshape(len(rows), dimensions)
+
+
+def row_lengths(matrix: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The L2 norm of each row; NaN where it is zero or not finite, so where there is no direction."""
+    import numpy as np  # noqa: PLC0415 - only searches with vectors need it
+
+    with np.errstate(all="ignore"):
+        lengths: NDArray[np.float32] = np.sqrt(np.einsum("ij,ij->i", matrix, matrix))
+    return np.where((lengths > 0) & np.isfinite(lengths), lengths, np.float32(np.nan))

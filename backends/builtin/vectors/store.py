@@ -1,27 +1,42 @@
 """The one durable copy of each vector, keyed by provider fingerprint and text.
 
-Owns the statements on `fingerprints`, `embeddings` and `embedding_failures`. Each function runs inside
-the caller's transaction. Vectors are float32, little-endian, of length 1: half the precision would
-save half the space and cost exactness for models whose best scores lie close together.
+Owns the statements on `fingerprints` and `embeddings`. Each function runs inside the caller's
+transaction. Vectors are float32, little-endian, of length 1: half the precision would save half the
+space and cost exactness for models whose best scores lie close together.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import apsw
 import msgspec
 
+from backends.builtin.vectors.refusals import forgive, now_ms, record_failures
+from backends.builtin.vectors.serial import reserve_ids
 from providers.fingerprint import Fingerprint
 
 if TYPE_CHECKING:
     from providers.interface import Vector
 
-RETRY_FAILED_MS: Final = 24 * 3600 * 1000
-"""A text that a provider refused is offered again after a day: the host may have changed."""
+_LENGTH_TOLERANCE: Final = 1e-3
+_UNFIT: Final = "The provider's vector is not one of finite numbers and length 1 like the others."
 _LEARNED_KEY: Final = "learned_limits"
+
+# Only the chosen rows are read with their texts.
+_SELECT_PENDING: Final = """
+    SELECT t.text_hash, t.text FROM (
+        SELECT c.id AS id, max(f.mtime_ns) AS mtime_ns, c.file_id AS file_id, c.start AS start
+        FROM chunks AS c JOIN files AS f ON f.id = c.file_id
+        WHERE NOT EXISTS (SELECT 1 FROM embeddings AS e
+            WHERE e.text_hash = c.text_hash AND e.fingerprint_id = :fingerprint)
+        AND NOT EXISTS (SELECT 1 FROM embedding_failures AS x
+            WHERE x.digest = :digest AND x.text_hash = c.text_hash AND x.retry_at_ms > :now)
+        GROUP BY c.text_hash ORDER BY 2 DESC, 3, 4 LIMIT :limit
+    ) AS p CROSS JOIN chunks AS t ON t.id = p.id
+    ORDER BY p.mtime_ns DESC, p.file_id, p.start
+"""
 
 
 def fingerprint_id(connection: apsw.Connection, fingerprint: Fingerprint) -> int | None:
@@ -37,65 +52,74 @@ def put_vectors(
     fingerprint: Fingerprint,
     vectors: Sequence[tuple[bytes, Vector]],
 ) -> None:
-    """Stores validated vectors by the hash of their text.
+    """Stores vectors by the hash of their text.
 
-    A host that changed its dimensions under the same fingerprint has changed its model: the vectors
-    of before go, so that the two are never compared.
+    What is no vector of length 1 like the others is recorded as a failure instead. A host that
+    changed its dimensions under the same fingerprint has changed its model: the vectors of before
+    go, so that the two are never compared.
     """
     dimensions = len(vectors[0][1])
-    row = connection.execute(
-        "SELECT id, dimensions FROM fingerprints WHERE digest = ?", (fingerprint.digest(),)
-    ).fetchone()
-    if row is not None and row[1] != dimensions:
-        connection.execute("DELETE FROM fingerprints WHERE id = ?", (row[0],))
-        row = None
-    number = row[0] if row is not None else _new_fingerprint(connection, fingerprint, dimensions)
-    now = _now_ms()
+    faults = [
+        (text_hash, _UNFIT) for text_hash, vector in vectors if not _is_fit(vector, dimensions)
+    ]
+    if faults:
+        record_failures(connection, fingerprint, faults)
+        unfit = dict(faults)
+        vectors = [(text_hash, vector) for text_hash, vector in vectors if text_hash not in unfit]
+    if not vectors:
+        return
+    number = _row_for(connection, fingerprint, dimensions)
+    ids = reserve_ids(connection, len(vectors))
     connection.executemany(
-        "INSERT OR REPLACE INTO embeddings (fingerprint_id, text_hash, vector, used_at_ms)"
-        " VALUES (?, ?, ?, ?)",
-        [(number, text_hash, vector.astype("<f4").tobytes(), now) for text_hash, vector in vectors],
+        "INSERT OR REPLACE INTO embeddings (id, fingerprint_id, text_hash, vector, used_at_ms)"
+        " VALUES (?, ?, ?, ?, 0)",
+        [
+            (row_id, number, text_hash, vector.astype("<f4").tobytes())
+            for row_id, (text_hash, vector) in zip(ids, vectors, strict=True)
+        ],
     )
-    connection.executemany(
-        "DELETE FROM embedding_failures WHERE digest = ? AND text_hash = ?",
-        [(fingerprint.digest(), text_hash) for text_hash, _ in vectors],
-    )
+    forgive(connection, fingerprint, (text_hash for text_hash, _ in vectors))
 
 
 def pending_texts(
-    connection: apsw.Connection, fingerprint: Fingerprint, *, limit: int
+    connection: apsw.Connection,
+    fingerprint: Fingerprint,
+    *,
+    limit: int,
+    dimensions: int | None = None,
 ) -> list[tuple[bytes, str]]:
-    """Different texts without a vector of this fingerprint, the newest files first."""
-    return [
-        (text_hash, text)
-        for text_hash, text in connection.execute(
-            "SELECT c.text_hash, c.text FROM chunks AS c JOIN files AS f ON f.id = c.file_id"
-            " WHERE NOT EXISTS (SELECT 1 FROM embeddings AS e WHERE e.text_hash = c.text_hash"
-            "  AND e.fingerprint_id = :fingerprint)"
-            " AND NOT EXISTS (SELECT 1 FROM embedding_failures AS x WHERE x.digest = :digest"
-            "  AND x.text_hash = c.text_hash AND x.failed_at_ms > :due)"
-            " GROUP BY c.text_hash ORDER BY max(f.mtime_ns) DESC, c.file_id, c.start LIMIT :limit",
+    """Different texts without a vector of this fingerprint, the newest files first.
+
+    `dimensions` is what the provider gives now, as far as that is known: stored vectors of another
+    length are of no use any more.
+    """
+    number = connection.execute(
+        "SELECT id FROM fingerprints WHERE digest = ? AND dimensions = ifnull(?, dimensions)",
+        (fingerprint.digest(), dimensions),
+    ).get
+    return list(
+        connection.execute(
+            _SELECT_PENDING,
             {
-                "fingerprint": fingerprint_id(connection, fingerprint),
+                "fingerprint": number,
                 "digest": fingerprint.digest(),
-                "due": _now_ms() - RETRY_FAILED_MS,
+                "now": now_ms(),
                 "limit": limit,
             },
         )
-    ]
-
-
-def record_failures(
-    connection: apsw.Connection, fingerprint: Fingerprint, failures: Iterable[tuple[bytes, str]]
-) -> None:
-    """Remembers which texts the provider refused, and why, so that the rest goes on."""
-    now = _now_ms()
-    connection.executemany(
-        "INSERT INTO embedding_failures VALUES (?, ?, ?, 1, ?)"
-        " ON CONFLICT (digest, text_hash) DO UPDATE SET reason = excluded.reason,"
-        " attempts = attempts + 1, failed_at_ms = excluded.failed_at_ms",
-        [(fingerprint.digest(), text_hash, reason, now) for text_hash, reason in failures],
     )
+
+
+def is_complete(connection: apsw.Connection, fingerprint_id: int, dimensions: int) -> bool:
+    """Whether every stored text has a vector of this fingerprint and length."""
+    complete: int = connection.execute(
+        "SELECT EXISTS (SELECT 1 FROM fingerprints WHERE id = :number AND dimensions = :dimensions)"
+        " AND NOT EXISTS (SELECT 1 FROM chunks AS c WHERE NOT EXISTS"
+        "  (SELECT 1 FROM embeddings AS e"
+        "   WHERE e.fingerprint_id = :number AND e.text_hash = c.text_hash))",
+        {"number": fingerprint_id, "dimensions": dimensions},
+    ).get
+    return bool(complete)
 
 
 class Coverage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -127,25 +151,34 @@ def coverage(connection: apsw.Connection, fingerprint: Fingerprint) -> Coverage:
 
 
 def refresh_use(connection: apsw.Connection) -> None:
-    """Vectors of stored texts count as used now: what is pruned first was dropped first."""
+    """Notes which vectors came out of use since the last call, and which came back: `prune` drops
+    first what came out of use first.
+
+    Writes only the rows whose state changed: 0 stands for "in use", whatever the time.
+    """
     connection.execute(
-        "UPDATE embeddings SET used_at_ms = ? WHERE text_hash IN (SELECT text_hash FROM chunks)",
-        (_now_ms(),),
+        "UPDATE embeddings SET used_at_ms = ? WHERE used_at_ms = 0 AND id IN (SELECT e.id"
+        " FROM embeddings AS e WHERE NOT EXISTS"
+        "  (SELECT 1 FROM chunks AS c WHERE c.text_hash = e.text_hash))",
+        (now_ms(),),
+    )
+    connection.execute(
+        "UPDATE embeddings SET used_at_ms = 0 WHERE used_at_ms > 0 AND EXISTS"
+        " (SELECT 1 FROM chunks AS c WHERE c.text_hash = embeddings.text_hash)"
     )
 
 
 def prune(connection: apsw.Connection, max_entries: int | None) -> int:
     """Drops the longest unused vectors beyond `max_entries`; those in use always stay.
 
-    Returns how many went. None: no bound.
+    Returns how many went. None: no bound. `refresh_use` comes first, in the same transaction.
     """
     if max_entries is None:
         return 0
     before = connection.total_changes()
     connection.execute(
-        "DELETE FROM embeddings WHERE id IN (SELECT e.id FROM embeddings AS e"
-        " WHERE NOT EXISTS (SELECT 1 FROM chunks AS c WHERE c.text_hash = e.text_hash)"
-        " ORDER BY e.used_at_ms, e.id LIMIT max(0, (SELECT count(*) FROM embeddings) - ?))",
+        "DELETE FROM embeddings WHERE id IN (SELECT id FROM embeddings WHERE used_at_ms > 0"
+        " ORDER BY used_at_ms, id LIMIT max(0, (SELECT count(*) FROM embeddings) - ?))",
         (max_entries,),
     )
     return connection.total_changes() - before
@@ -175,13 +208,23 @@ def save_learned(connection: apsw.Connection, learned: Mapping[bytes, Mapping[st
     )
 
 
-def _new_fingerprint(connection: apsw.Connection, fingerprint: Fingerprint, dimensions: int) -> int:
-    number: int = connection.execute(
-        "INSERT INTO fingerprints (digest, description, dimensions) VALUES (?, ?, ?) RETURNING id",
+def _row_for(connection: apsw.Connection, fingerprint: Fingerprint, dimensions: int) -> int:
+    """The row of a fingerprint, a new one when there is none with these dimensions."""
+    connection.execute(
+        "DELETE FROM fingerprints WHERE digest = ? AND dimensions != ?",
+        (fingerprint.digest(), dimensions),
+    )
+    connection.execute(
+        "INSERT INTO fingerprints (digest, description, dimensions) VALUES (?, ?, ?)"
+        " ON CONFLICT (digest) DO NOTHING",
         (fingerprint.digest(), msgspec.json.encode(fingerprint).decode(), dimensions),
-    ).get
+    )
+    number = fingerprint_id(connection, fingerprint)
+    assert number is not None
     return number
 
 
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
+def _is_fit(vector: Vector, dimensions: int) -> bool:
+    if vector.shape != (dimensions,):
+        return False
+    return abs(float(vector @ vector) - 1.0) <= 2 * _LENGTH_TOLERANCE  # false for NaN

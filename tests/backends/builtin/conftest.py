@@ -27,7 +27,8 @@ import pytest
 from backends.builtin.backend import BuiltinBackend, open_builtin
 from backends.interface import Hit, SearchRequest, SyncReport, SyncRequest
 from config.settings import QuerySettings, SyncSettings
-from fakes.settings import make_settings
+from fakes.settings import make_settings, remote
+from fakes.vendors import FakeVendor
 
 PATIENCE_S = 10
 
@@ -51,6 +52,11 @@ class Home:
     def configure(self, **search: Any) -> None:
         """Other `MemorySearchSettings` than the defaults; no embeddings unless asked for."""
         self.settings = make_settings(self.root, search={"provider": "none"} | search)
+
+    def embed_with(self, host: FakeVendor, **search: Any) -> None:
+        """Configures a host that embeds, with its own key."""
+        access = remote(host.base_url, host.key)
+        self.configure(**{"provider": host.vendor, "remote": access} | search)
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[BuiltinBackend]:
@@ -308,3 +314,64 @@ def python() -> list[str]:
 def environment() -> dict[str, str]:
     root = str(Path(__file__).parents[3])
     return {**os.environ, "PYTHONPATH": os.pathsep.join((root, f"{root}/tests"))}
+
+
+@pytest.fixture
+def vendor() -> Iterator[FakeVendor]:
+    """A loopback host that speaks OpenAI's wire format and knows two models."""
+    models = ("text-embedding-3-small", "text-embedding-3-large")
+    with FakeVendor("openai", models=models) as host:
+        yield host
+
+
+@pytest.fixture
+def embedding_home(home: Home, vendor: FakeVendor) -> Home:
+    """An agent whose texts are embedded by `vendor`."""
+    home.embed_with(vendor)
+    return home
+
+
+@pytest.fixture
+def embedded() -> Callable[..., Any]:
+    """Waits until every text has its vector or its refusal; returns the backfill's report."""
+
+    async def wait(backend: BuiltinBackend) -> dict[str, Any]:
+        with anyio.fail_after(PATIENCE_S):
+            while True:
+                report = (await backend.status()).details["vector"].get("backfill")
+                if report and not report["running"] and report["lastError"] is None:
+                    coverage = report["coverage"]
+                    if coverage["embedded"] + coverage["failed"] >= coverage["total"]:
+                        return report
+                await anyio.sleep(0.01)
+
+    return wait
+
+
+@pytest.fixture
+def until() -> Callable[[Callable[[], Any]], Any]:
+    """Waits on the event loop until a condition holds, and returns what it gave."""
+
+    async def wait(condition: Callable[[], Any]) -> Any:
+        with anyio.fail_after(PATIENCE_S):
+            while not (found := condition()):
+                await anyio.sleep(0.01)
+        return found
+
+    return wait
+
+
+@pytest.fixture
+def vectors_in(look) -> Callable[[Path], dict[str, int]]:
+    """How many vectors of each model an index file holds."""
+
+    def count(path: Path) -> dict[str, int]:
+        with look(path) as db:
+            return dict(
+                db.execute(
+                    "SELECT description ->> 'model', (SELECT count(*) FROM embeddings AS e"
+                    " WHERE e.fingerprint_id = f.id) FROM fingerprints AS f"
+                )
+            )
+
+    return count

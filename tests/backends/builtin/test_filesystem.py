@@ -9,12 +9,12 @@ from backends.builtin.filesystem import is_wal_safe
 MOUNTS = r"""
 22 1 259:1 / / rw,relatime shared:1 - ext4 /dev/root rw,discard
 23 22 0:21 / /proc rw,nosuid shared:12 - proc proc rw
+45 40 0:40 / /mnt/share/local rw - xfs /dev/sdc1 rw
 40 22 0:35 / /mnt/share rw - nfs4 server:/export rw,vers=4.2
 41 22 0:36 / /mnt/my\040notes rw - cifs //server/notes rw
 42 22 0:37 / /mnt/back\134slash rw - 9p host rw
 43 22 0:38 / /mnt/ssh rw - fuse.sshfs me@server:/ rw
 44 22 0:39 / /mnt/ntfs rw - fuseblk /dev/sdb1 rw
-45 40 0:40 / /mnt/share/local rw - xfs /dev/sdc1 rw
 46 22 0:41 / /mnt/twice rw - ext4 /dev/sdd1 rw
 47 22 0:42 / /mnt/twice rw - nfs server:/other rw
 48 22 0:43 / /mnt/docker rw master:3 propagate_from:2 - virtiofs home rw

@@ -7,6 +7,7 @@ import os
 import anyio
 import pytest
 
+from backends.builtin.connections import PATIENCE_S
 from backends.builtin.database import Database
 from backends.builtin.freshness import Freshness
 from backends.builtin.indexing import Indexer
@@ -256,20 +257,20 @@ async def test_a_failing_sync_is_remembered_with_its_error_and_searches_go_on(
         assert (await backend.sync(SyncRequest())).error is None
 
 
-async def test_a_locked_index_holds_many_searches_up_only_for_their_budget(home, look, budget):
-    home.configure(**budget(50))
+async def test_a_locked_index_holds_searches_up_only_for_their_budget(home, look, budget):
+    home.configure(**budget(20))
     home.write("memory/a.md", "boiler\n")
     async with home.open() as backend:
         await backend.sync(SyncRequest())
         home.write("memory/b.md", "pump\n")
+        stales = []
+
+        async def ask() -> None:
+            stales.append(await stale_of(backend))
+
         with look(home.index) as other:
             other.execute("BEGIN IMMEDIATE")
-            stales = []
-
-            async def ask() -> None:
-                stales.append(await stale_of(backend))
-
-            with anyio.fail_after(5):
+            with anyio.fail_after(PATIENCE_S):  # what one impatient search would take
                 async with anyio.create_task_group() as tasks:
                     for _ in range(20):
                         tasks.start_soon(ask)

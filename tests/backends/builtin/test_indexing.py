@@ -55,6 +55,20 @@ def test_a_file_that_vanished_since_it_was_listed_leaves_the_index(bench, home):
     assert bench.texts() == []
 
 
+def test_a_file_that_vanished_and_came_back_keeps_its_rows(bench, home, threads_in):
+    note = home.write("memory/a.md", "boiler\n")
+    bench.indexer.apply(bench.found())
+    found = bench.found()
+    outcomes = []
+    note.unlink()
+    with bench.database.writing():
+        waiting = threads_in("_turn", lambda: outcomes.append(bench.indexer.apply(found)))
+        note.write_text("boiler\n", encoding="utf-8")
+    waiting.join(10)
+    assert outcomes[0].change is Change.LATER
+    assert bench.texts() == ["boiler\n"]
+
+
 def test_a_removal_does_not_take_what_was_indexed_since_it_was_planned(bench, home):
     note = home.write("memory/a.md", "old boiler\n")
     bench.indexer.apply(bench.found())

@@ -186,6 +186,26 @@ def test_brackets_in_the_name_of_the_index_are_no_pattern(tmp_path):
     assert len(kept) == 1
 
 
+@pytest.mark.parametrize("exists", [False, True])
+def test_an_index_may_lie_behind_a_link(opened, place, tmp_path, exists):
+    elsewhere = tmp_path / "disk" / "index.db"
+    elsewhere.parent.mkdir()
+    if exists:
+        Database(elsewhere).close()
+    place.parent.mkdir(parents=True)
+    place.symlink_to(elsewhere)
+    for turn in range(3):
+        database = opened()
+        remember(database, str(turn))
+        database.close()
+        if turn == 1:
+            flip(elsewhere, 100, 2000)
+    assert place.is_symlink()
+    assert not place.parent.joinpath("main.sqlite-wal").exists()
+    kept = [file.name for file in elsewhere.parent.iterdir() if ".damaged-" in file.name]
+    assert len(kept) == 1
+
+
 def test_a_place_that_cannot_be_made_is_a_typed_error_that_names_it(tmp_path):
     (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(IndexUnavailableError) as caught:

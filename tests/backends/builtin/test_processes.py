@@ -27,7 +27,9 @@ async def main():
         while True:
             turn += 1
             for note in sorted((Path(sys.argv[1]) / "workspace/memory").glob("*.md"))[turn % 5 :: 5]:
-                note.write_text(f"# {note.stem}\\n\\n" + f"- boiler {note.stem}, turn {turn}\\n" * 60)
+                draft = note.with_suffix(".tmp")
+                draft.write_text(f"# {note.stem}\\n\\n" + f"- boiler {note.stem}, turn {turn}\\n" * 60)
+                draft.replace(note)
             await backend.sync(SyncRequest(force=turn % 3 == 0))
 
 anyio.run(main)
@@ -109,7 +111,7 @@ async def test_a_killed_process_leaves_an_index_that_is_sound_and_completed_by_t
         assert len(await paths_of(backend, "boiler")) == 40
         assert (await backend.status()).issues == ()
     fresh = new_home("fresh")
-    for note in (home.workspace / "memory").iterdir():
+    for note in (home.workspace / "memory").glob("*.md"):
         fresh.write(f"memory/{note.name}", note.read_bytes())
     await fresh.synced()
     assert content(home.index) == content(fresh.index)

@@ -15,7 +15,9 @@ from backends.ranking.query import Concept
 from backends.ranking.weights import Weights
 from backends.text.units import utf16_length
 
-WORDS = "boiler pump membrane valve invoice supplier tea price garden kitchen meeting router".split()
+WORDS = (
+    "boiler pump membrane valve invoice supplier tea price garden kitchen meeting router".split()
+)
 bounded = settings(derandomize=True, max_examples=150, deadline=None)
 
 

@@ -22,7 +22,10 @@ def test_a_question_asks_for_its_content_words():
     [
         ("Когда была тренировка?", ["тренировк"]),
         ("什么时候开会", ["候开", "开会"]),
-        ("Wann hat der Lieferant über die Preise für den Tee gesprochen?", ["lieferant", "preis", "tee"]),
+        (
+            "Wann hat der Lieferant über die Preise für den Tee gesprochen?",
+            ["lieferant", "preis", "tee"],
+        ),
         ("会議はいつですか", ["会議", "議は"]),
     ],
 )
@@ -47,7 +50,9 @@ def test_a_query_without_words_asks_for_nothing(query):
     assert analysed.terms() == ()
 
 
-@pytest.mark.parametrize(("query", "term"), [("🎉", "🎉"), ("猫", "猫"), ("x", "x"), ("7", "7"), ("→", "→")])
+@pytest.mark.parametrize(
+    ("query", "term"), [("🎉", "🎉"), ("猫", "猫"), ("x", "x"), ("7", "7"), ("→", "→")]
+)
 def test_one_character_is_a_query(query, term):
     assert asked(query) == [term]
 

@@ -1,0 +1,68 @@
+"""The join of chunks with their vectors, in the order that suits what a search may see.
+
+Owns that SQL. Without a filter the vectors are read in the order of the file, and those that no chunk
+uses cost one look into an index; with one, only the permitted chunks are visited. The planner is told,
+since it keeps no statistics of a table whose rows are that uneven.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import apsw
+
+if TYPE_CHECKING:
+    from providers.interface import Vector
+
+_BYTES_A_NUMBER: Final = 4
+
+_EVERY: Final = """
+    SELECT c.id AS chunk_id, {value} AS value
+    FROM embeddings AS e CROSS JOIN chunks AS c ON c.text_hash = e.text_hash
+    WHERE +e.fingerprint_id = :fingerprint AND length(e.vector) = :bytes
+"""
+_SOME: Final = """
+    SELECT c.id AS chunk_id, {value} AS value
+    FROM chunks AS c CROSS JOIN embeddings AS e
+        ON e.fingerprint_id = :fingerprint AND e.text_hash = c.text_hash
+    WHERE length(e.vector) = :bytes
+"""
+_FILES: Final = " AND c.file_id IN (SELECT value FROM carray(:files))"
+_CHUNKS: Final = " AND c.id IN (SELECT value FROM carray(:chunks))"
+
+
+class Selection:
+    """Rows (chunk id, value) of the chunks that have a vector as long as the query.
+
+    `value` is an SQL expression of `e.vector`, in which `:query` stands for the query's bytes.
+    """
+
+    def __init__(
+        self,
+        value: str,
+        fingerprint_id: int,
+        query: Vector,
+        *,
+        file_ids: Sequence[int] | None = None,
+        chunk_ids: Sequence[int] | None = None,
+    ) -> None:
+        unfiltered = file_ids is None and chunk_ids is None
+        self.sql = (_EVERY if unfiltered else _SOME).format(value=value)
+        self.parameters: dict[str, object] = {
+            "fingerprint": fingerprint_id,
+            "bytes": len(query) * _BYTES_A_NUMBER,
+            "query": query.tobytes(),
+        }
+        if file_ids is not None:
+            self.sql += _FILES
+            self.parameters["files"] = int64s(file_ids)
+        if chunk_ids is not None:
+            self.sql += _CHUNKS
+            self.parameters["chunks"] = int64s(chunk_ids)
+
+
+def int64s(values: Sequence[int]) -> object:
+    """Row ids as a table for `carray`, which cannot be empty: no row has the id 0."""
+    return apsw.carray(memoryview(array("q", values or (0,))))

@@ -1,0 +1,130 @@
+"""Which chunks have which vector, and in which file they are, as arrays and without the vectors.
+
+Owns the statements that read this map from the database, whole or only what changed, and the arithmetic
+on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+import apsw
+
+from backends.builtin.vectors.joined import int64s
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_ROWS_AT_ONCE: Final = 65_536
+"""Rows as Python objects take ten times the space of the arrays they become."""
+
+_ALL: Final = """
+    SELECT c.id, c.file_id, e.id
+    FROM embeddings AS e CROSS JOIN chunks AS c ON c.text_hash = e.text_hash
+    WHERE e.fingerprint_id = :fingerprint
+"""
+_OF_NEW_EMBEDDINGS: Final = """
+    SELECT c.id, c.file_id, e.id
+    FROM embeddings AS e CROSS JOIN chunks AS c ON c.text_hash = e.text_hash
+    WHERE +e.fingerprint_id = :fingerprint AND e.id > :newest
+"""
+_OF_FILES: Final = """
+    SELECT c.id, c.file_id, e.id
+    FROM chunks AS c CROSS JOIN embeddings AS e
+        ON e.fingerprint_id = :fingerprint AND e.text_hash = c.text_hash
+    WHERE c.file_id IN (SELECT value FROM carray(:files))
+"""
+
+FileMarks = Mapping[int, int]
+"""By file id, something that changes whenever the chunks of the file do."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Members:
+    """Three arrays side by side, in the order of the chunk ids."""
+
+    chunks: NDArray[np.int64]
+    files: NDArray[np.int64]
+    embeddings: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.chunks)
+
+    @property
+    def nbytes(self) -> int:
+        return self.chunks.nbytes + self.files.nbytes + self.embeddings.nbytes
+
+    def only(self, mask: NDArray[np.bool_]) -> Members:
+        return Members(self.chunks[mask], self.files[mask], self.embeddings[mask])
+
+    def outside(self, files: Iterable[int]) -> Members:
+        """Without the chunks of those files."""
+        import numpy as np  # noqa: PLC0415 - only the resident engine needs it
+
+        return self.only(~np.isin(self.files, list(files)))
+
+
+def file_marks(connection: apsw.Connection) -> FileMarks:
+    """The marks of all files. What a file's chunks are follows from its content and the pipeline."""
+    return {
+        file_id: hash((content_hash, pipeline))
+        for file_id, content_hash, pipeline in connection.execute(
+            "SELECT id, content_hash, pipeline FROM files"
+        )
+    }
+
+
+def all_members(connection: apsw.Connection, fingerprint_id: int) -> Members:
+    return _united(_read(connection, _ALL, {"fingerprint": fingerprint_id}))
+
+
+def updated_members(
+    connection: apsw.Connection,
+    fingerprint_id: int,
+    known: Members,
+    *,
+    changed_files: Sequence[int],
+    gone_files: Iterable[int],
+    newest_embedding: int,
+) -> Members:
+    """`known`, level with the database; `newest_embedding` is the highest id that it was read with."""
+    parameters = {
+        "fingerprint": fingerprint_id,
+        "newest": newest_embedding,
+        "files": int64s(changed_files),
+    }
+    kept = known.outside({*changed_files, *gone_files})
+    return _united(
+        [
+            *_read(connection, _OF_NEW_EMBEDDINGS, parameters),
+            *_read(connection, _OF_FILES, parameters),
+            kept,
+        ]
+    )
+
+
+def _read(
+    connection: apsw.Connection, statement: str, parameters: Mapping[str, object]
+) -> Iterator[Members]:
+    import numpy as np  # noqa: PLC0415 - only the resident engine needs it
+
+    rows = connection.execute(statement, parameters)
+    while block := list(islice(rows, _ROWS_AT_ONCE)):
+        yield Members(*np.array(block, np.int64).T)
+
+
+def _united(parts: Iterable[Members]) -> Members:
+    """All parts together; of a chunk that is in several, what the first of them says."""
+    import numpy as np  # noqa: PLC0415 - only the resident engine needs it
+
+    parts = list(parts)
+    empty = np.empty(0, np.int64)
+    chunks = np.concatenate([empty, *(part.chunks for part in parts)])
+    chunks, first = np.unique(chunks, return_index=True)
+    files = np.concatenate([empty, *(part.files for part in parts)])
+    embeddings = np.concatenate([empty, *(part.embeddings for part in parts)])
+    return Members(chunks, files[first], embeddings[first])

@@ -1,0 +1,44 @@
+"""The engine of last resort: reads every vector from the database and needs nothing but numpy.
+
+Owns only its place among the engines; the arithmetic is that of `exact`. Memory is bounded by a block
+of rows, however large the index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import apsw
+
+from backends.builtin.vectors.engine import EngineName, Unavailable, VectorAnswer, misfit
+from backends.builtin.vectors.exact import nearest_chunks
+from backends.builtin.vectors.libraries import numpy_problem
+
+if TYPE_CHECKING:
+    from providers.interface import Vector
+
+
+class NumpyScan:
+    """A `VectorEngine` without state."""
+
+    name: Final[EngineName] = "numpy"
+
+    def problem(self, connection: apsw.Connection, fingerprint_id: int) -> str | None:  # noqa: ARG002 - the protocol's
+        return numpy_problem()
+
+    def search(
+        self,
+        connection: apsw.Connection,
+        fingerprint_id: int,
+        query: Vector,
+        *,
+        limit: int,
+        file_ids: Sequence[int] | None = None,
+    ) -> VectorAnswer | Unavailable:
+        if problem := self.problem(connection, fingerprint_id):
+            return Unavailable(problem)
+        if reason := misfit(connection, fingerprint_id, query):
+            return VectorAnswer([], self.name, reason)
+        hits = nearest_chunks(connection, fingerprint_id, query, limit=limit, file_ids=file_ids)
+        return VectorAnswer(hits, self.name)

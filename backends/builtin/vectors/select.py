@@ -1,0 +1,109 @@
+"""Which engine answers, and the one door to all of them.
+
+Owns the order of preference. Each engine says itself when it cannot search; then the next one is asked, so
+a search is answered as long as anything at all can answer it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import apsw
+import msgspec
+
+from backends.builtin.vectors.engine import EngineName, Unavailable, VectorAnswer, VectorEngine
+from backends.builtin.vectors.extension import Extension
+from backends.builtin.vectors.numpy_scan import NumpyScan
+from backends.builtin.vectors.resident import ResidentEngine
+from backends.builtin.vectors.sqlite_scan import SqliteScan
+
+if TYPE_CHECKING:
+    from config.settings import VectorStoreSettings
+    from providers.interface import Vector
+
+_MIB: Final = 1024 * 1024
+_BY_PREFERENCE: Final[tuple[EngineName, ...]] = ("resident", "sqlite-vec", "numpy")
+
+
+class VectorStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """For `status`."""
+
+    configured: str
+    engine: EngineName | None
+    """What would answer now; None when nothing can."""
+    unavailable: dict[str, str]
+    """Why each engine before that one would not."""
+    resident_vectors: int
+    resident_bytes: int
+
+
+class VectorSearch:
+    """The engines of one index, the preferred one first. Every method blocks; any thread may call."""
+
+    def __init__(self, settings: VectorStoreSettings) -> None:
+        self._configured = settings.engine
+        first = 0 if settings.engine == "auto" else _BY_PREFERENCE.index(settings.engine)
+        self._resident = ResidentEngine(settings.max_resident_mb * _MIB)
+        engines = (self._resident, SqliteScan(Extension(settings.extension_path)), NumpyScan())
+        self._engines: tuple[VectorEngine, ...] = engines[first:]
+
+    def search(
+        self,
+        connection: apsw.Connection,
+        fingerprint_id: int,
+        query: Vector,
+        *,
+        limit: int,
+        file_ids: Sequence[int] | None = None,
+    ) -> VectorAnswer | Unavailable:
+        """The answer of the first engine that gives one. Raises nothing but apsw.Error."""
+        reasons = []
+        for engine in self._engines:
+            answer = engine.search(
+                connection, fingerprint_id, query, limit=limit, file_ids=file_ids
+            )
+            if isinstance(answer, VectorAnswer):
+                return answer
+            reasons.append(f"{engine.name}: {answer.reason}")
+        return Unavailable("; ".join(reasons))
+
+    def refresh(self, connection: apsw.Connection, fingerprint_id: int) -> bool:
+        """Keeps the resident engine, if it is configured, level with the database, in the background.
+
+        Call it after the first answer and whenever files or vectors were written, in a read
+        transaction. Returns whether the resident engine answers now.
+        """
+        if self._resident not in self._engines:
+            return False
+        return self._resident.refresh(connection, fingerprint_id)
+
+    def release(self) -> None:
+        """Gives the resident memory back, until the next refresh."""
+        self._resident.release()
+
+    @property
+    def resident_bytes(self) -> int:
+        return self._resident.resident_bytes
+
+    def status(self, connection: apsw.Connection, fingerprint_id: int) -> VectorStatus:
+        answering: EngineName | None = None
+        unavailable: dict[str, str] = {}
+        for engine in self._engines:
+            problem = engine.problem(connection, fingerprint_id)
+            if problem is None:
+                answering = engine.name
+                break
+            unavailable[engine.name] = problem
+        return VectorStatus(
+            configured=self._configured,
+            engine=answering,
+            unavailable=unavailable,
+            resident_vectors=self._resident.resident_vectors,
+            resident_bytes=self._resident.resident_bytes,
+        )
+
+
+def open_vector_search(settings: VectorStoreSettings) -> VectorSearch | None:
+    """None when `store.vector.enabled` is false: then no vectors are kept or searched."""
+    return VectorSearch(settings) if settings.enabled else None

@@ -1,0 +1,208 @@
+"""How fast each engine finds the nearest chunks, what it takes in memory, and how often it is right.
+
+Straight at the engines, on random unit vectors: the hardest case for int8, since the best of them differ
+least. Ratios are within one run; with `--table` also against a float table of sqlite-vec, which would be
+a second copy of the vectors.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import apsw
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.table import Table
+
+from backends.builtin.database import Database
+from backends.builtin.vectors import store
+from backends.builtin.vectors.engine import VectorEngine
+from backends.builtin.vectors.extension import Extension
+from backends.builtin.vectors.numpy_scan import NumpyScan
+from backends.builtin.vectors.resident import ResidentEngine
+from backends.builtin.vectors.sqlite_scan import SqliteScan
+from benchmarks.scoring import percentile
+from providers.fingerprint import Fingerprint
+
+FINGERPRINT = Fingerprint(provider="benchmark", model="random", endpoint="none")
+CHUNKS_A_FILE = 20
+BATCH = 5_000
+LIMIT = 24
+RECALL_AT = 10
+MAX_QUERIES = 60
+MAX_SECONDS = 4.0
+
+Vectors = NDArray[np.float32]
+Ask = Callable[[Vectors], list[int]]
+"""From a query to chunk ids, best first."""
+
+
+class Measured(NamedTuple):
+    engine: str
+    p50_ms: float
+    p95_ms: float
+    recall: float
+    resident_bytes: int = 0
+    loading_s: float = 0.0
+
+
+def random_units(rng: np.random.Generator, count: int, dimensions: int) -> Vectors:
+    vectors = rng.standard_normal((count, dimensions), dtype=np.float32)
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+def fill(database: Database, vectors: Vectors) -> float:
+    """Chunks 1 ... n with these vectors. Returns the database bytes that a vector takes."""
+    hashes = [hashlib.sha256(str(number).encode()).digest() for number in range(len(vectors))]
+    with database.writing() as connection:
+        connection.executemany(
+            "INSERT INTO files (source, path, size, mtime_ns, ctime_ns, inode, content_hash, pipeline,"
+            " chunk_count, read_at_ns) VALUES ('memory', ?, 1, 1, 1, 1, ?, 'benchmark', ?, 1)",
+            [
+                (f"memory/{start}.md", hashes[start], len(hashes[start : start + CHUNKS_A_FILE]))
+                for start in range(0, len(hashes), CHUNKS_A_FILE)
+            ],
+        )
+        connection.executemany(
+            "INSERT INTO chunks (file_id, start, start_line, end_line, identity, text_hash, headings,"
+            " text, terms) VALUES (?, ?, 1, 1, ?, ?, '', '', '')",
+            [
+                (number // CHUNKS_A_FILE + 1, number, text_hash, text_hash)
+                for number, text_hash in enumerate(hashes)
+            ],
+        )
+    before = pages_bytes(database)
+    for start in range(0, len(hashes), BATCH):
+        block = zip(hashes[start : start + BATCH], vectors[start : start + BATCH], strict=True)
+        with database.writing() as connection:
+            store.put_vectors(connection, FINGERPRINT, list(block))
+    return (pages_bytes(database) - before) / len(hashes)
+
+
+def pages_bytes(database: Database) -> int:
+    with database.reading() as connection:
+        return connection.pragma("page_count") * connection.pragma("page_size")
+
+
+def measure(name: str, ask: Ask, queries: Vectors, exact: list[set[int]]) -> Measured:
+    latencies, right = [], 0
+    ask(queries[0])
+    for query, expected in zip(queries, exact, strict=True):
+        started = time.perf_counter()
+        found = ask(query)
+        latencies.append((time.perf_counter() - started) * 1000)
+        right += len(expected.intersection(found[:RECALL_AT]))
+        if sum(latencies) > MAX_SECONDS * 1000:
+            break
+    recall = right / (RECALL_AT * len(latencies))
+    p50, p95 = percentile(latencies, 0.5), percentile(latencies, 0.95)
+    return Measured(name, p50, p95, recall)
+
+
+def engines(database: Database, queries: Vectors, exact: list[set[int]]) -> Iterator[Measured]:
+    with database.reading() as connection:
+        number = store.fingerprint_id(connection, FINGERPRINT)
+        resident = ResidentEngine(max_bytes=1 << 40)
+        started = time.perf_counter()
+        resident.refresh(connection, number)
+        loading_s = time.perf_counter() - started
+        each: list[VectorEngine] = [NumpyScan(), SqliteScan(Extension()), resident]
+        for engine in each:
+
+            def ask(query: Vectors, engine: VectorEngine = engine) -> list[int]:
+                answer = engine.search(connection, number, query, limit=LIMIT)
+                return [hit.chunk_id for hit in answer.hits]
+
+            measured = measure(engine.name, ask, queries, exact)
+            if engine is resident:
+                held = resident.resident_bytes
+                measured = measured._replace(resident_bytes=held, loading_s=loading_s)
+            yield measured
+
+
+def float_table(
+    directory: Path, vectors: Vectors, queries: Vectors, exact: list[set[int]]
+) -> Measured:
+    """The yardstick: the virtual table that sqlite-vec itself offers."""
+    connection = apsw.Connection(str(directory / "table.sqlite"))
+    problem = Extension().load_into(connection)
+    assert problem is None, problem
+    connection.execute("PRAGMA synchronous = OFF")
+    connection.execute(
+        "CREATE VIRTUAL TABLE vectors USING"
+        f" vec0 (vector float[{vectors.shape[1]}] distance_metric=cosine)"
+    )
+    with connection:
+        rows = ((number, vector.tobytes()) for number, vector in enumerate(vectors, 1))
+        connection.executemany("INSERT INTO vectors (rowid, vector) VALUES (?, ?)", rows)
+
+    def ask(query: Vectors) -> list[int]:
+        rows = connection.execute(
+            "SELECT rowid FROM vectors WHERE vector MATCH ? AND k = ? ORDER BY distance",
+            (query.tobytes(), LIMIT),
+        )
+        return [number for (number,) in rows]
+
+    measured = measure("float table", ask, queries, exact)
+    connection.close()
+    return measured
+
+
+def compare(chunks: int, dimensions: int, *, table: bool) -> tuple[list[Measured], float]:
+    rng = np.random.default_rng(chunks + dimensions)
+    vectors, queries = (random_units(rng, n, dimensions) for n in (chunks, MAX_QUERIES))
+    best = [np.argpartition(-(vectors @ query), RECALL_AT)[:RECALL_AT] for query in queries]
+    exact = [set((rows + 1).tolist()) for rows in best]
+    with tempfile.TemporaryDirectory() as scratch:
+        database = Database(Path(scratch) / "index.sqlite")
+        bytes_each = fill(database, vectors)
+        measured = list(engines(database, queries, exact))
+        database.close()
+        if table:
+            measured.insert(0, float_table(Path(scratch), vectors, queries, exact))
+    return measured, bytes_each
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--chunks", type=int, nargs="*", default=[1_000, 10_000, 50_000, 100_000])
+    parser.add_argument("--dimensions", type=int, nargs="*", default=[384, 768, 1536])
+    parser.add_argument("--table", action="store_true", help="also sqlite-vec's own (slow to fill)")
+    options = parser.parse_args()
+    shown = Table(title=f"The {LIMIT} nearest of random unit vectors, one search at a time")
+    for column in (
+        "chunks", "size", "engine", "p50", "p95", "faster", "resident", "of float32", "loaded in",
+        f"recall@{RECALL_AT}", "disk each",
+    ):  # fmt: skip
+        shown.add_column(column, justify="left" if column == "engine" else "right")
+    for chunks in options.chunks:
+        for dimensions in options.dimensions:
+            measured, bytes_each = compare(chunks, dimensions, table=options.table)
+            for one in measured:
+                share = one.resident_bytes / (chunks * dimensions * 4)
+                shown.add_row(
+                    f"{chunks:,}",
+                    f"{dimensions:,}",
+                    one.engine,
+                    f"{one.p50_ms:.2f} ms",
+                    f"{one.p95_ms:.2f} ms",
+                    f"{measured[0].p50_ms / one.p50_ms:.1f} x",
+                    f"{one.resident_bytes / 1e6:.1f} MB",
+                    f"{share:.3f}",
+                    f"{one.loading_s:.1f} s",
+                    f"{one.recall:.3f}",
+                    f"{bytes_each:,.0f} B",
+                )
+            shown.add_section()
+    Console(width=140).print(shown)
+
+
+if __name__ == "__main__":
+    main()

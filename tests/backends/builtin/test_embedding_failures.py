@@ -1,0 +1,247 @@
+"""Providers that refuse, break, come back or are replaced: nothing is lost, mixed or leaked."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from contextlib import asynccontextmanager
+
+import anyio
+import pytest
+from msgspec.structs import replace
+
+from backends.builtin.backfill import Backfill
+from backends.builtin.database import Database
+from backends.interface import SearchRequest, SyncRequest
+from config.settings import CacheSettings, Secret
+from fakes.clock import FakeClock
+from fakes.faults import fault, status
+from fakes.settings import make_settings, remote
+from fakes.vendors import FakeVendor
+from providers.failover import Embeddings
+from providers.registry import ProviderRequest, provider
+from providers.service import EmbeddingService
+
+pytestmark = pytest.mark.anyio
+
+CANARY = "sk-canary-5f2d9b7c1e8a4406"
+
+
+@pytest.fixture
+def voyage_host():
+    with FakeVendor("voyage", dimensions=32) as host:
+        yield host
+
+
+@pytest.fixture
+def notes(embedding_home):
+    for number in range(12):
+        embedding_home.write(f"memory/{number:02}.md", f"The boiler number {number}.\n")
+    return embedding_home
+
+
+@pytest.fixture
+def clock():
+    return FakeClock()
+
+
+@pytest.fixture
+def services(tmp_path, clock):
+    """Services over hosts, for whose waits no time passes."""
+
+    def make(*hosts):
+        made = []
+        for host in hosts:
+            search = {"provider": host.vendor, "remote": remote(host.base_url, host.key)}
+            settings = make_settings(tmp_path, search=search)
+            embedder = provider(host.vendor).create(ProviderRequest(settings, "primary"))
+            made.append(EmbeddingService(embedder, clock=clock, draw=lambda: 0.0))
+        return Embeddings(*made, clock=clock)
+
+    return make
+
+
+@pytest.fixture
+def filling():
+    """A backfill that runs over an index which is not changed meanwhile."""
+
+    @asynccontextmanager
+    async def run(home, embeddings, *, watched=False):
+        database = Database(home.index)
+        backfill = Backfill(database, embeddings, CacheSettings())
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(backfill.run)
+            if watched:
+                tasks.start_soon(embeddings.watch)
+            yield backfill
+            tasks.cancel_scope.cancel()
+        await embeddings.aclose()
+        database.close()
+
+    return run
+
+
+@pytest.fixture
+def keyword_home(home):
+    for number in range(12):
+        home.write(f"memory/{number:02}.md", f"The boiler number {number}.\n")
+    return home
+
+
+async def test_a_refused_text_is_named_with_its_reason_and_stops_no_other(
+    notes, vendor, embedded, look
+):
+    notes.write("memory/poison.md", "This text is poison.\n")
+    vendor.rejects = lambda text: "poison" in text
+    async with notes.open() as backend:
+        await backend.sync(SyncRequest())
+        report = await embedded(backend)
+        assert report["coverage"]["embedded"] == 12
+        (failed,) = report["failedTexts"]
+        assert (failed["path"], failed["startLine"]) == ("memory/poison.md", 1)
+        assert "HTTP 400" in failed["reason"]
+        assert failed["attempts"] == 1
+        assert (await backend.search(SearchRequest(query="poison"))).hits
+        vendor.rejects = lambda _text: False
+        with look(notes.index) as db:
+            db.execute("UPDATE embedding_failures SET retry_at_ms = 0")
+        notes.write("memory/new.md", "A new note wakes it.\n")
+        await backend.search(SearchRequest(query="boiler"))
+        with anyio.fail_after(10):
+            while (await embedded(backend))["coverage"]["embedded"] < 14:
+                await anyio.sleep(0.01)
+        assert (await embedded(backend))["failedTexts"] == ()
+
+
+async def test_texts_that_were_spoilt_by_the_hosts_slip_are_tried_again_unasked(
+    notes, vendor, embedded, monkeypatch
+):
+    monkeypatch.setattr("backends.builtin.vectors.refusals.FIRST_RETRY_MS", 300)
+    vendor.misbehave(fault("nan", position=3), times=1)
+    async with notes.open() as backend:
+        await backend.sync(SyncRequest())
+        with anyio.fail_after(10):
+            while (await embedded(backend))["coverage"]["embedded"] < 12:
+                await anyio.sleep(0.01)
+    assert sorted(Counter(vendor.embedded()).values()) == [1] * 11 + [2]
+
+
+async def test_a_host_that_is_broken_for_a_while_gets_its_texts_later(
+    keyword_home, services, filling, vendor, until, vectors_in
+):
+    await keyword_home.synced()
+    vendor.misbehave(status(503))
+    async with filling(keyword_home, services(vendor), watched=True) as backfill:
+        await until(lambda: backfill.last_error)
+        assert "HTTP 503" in backfill.last_error
+        vendor.heal()
+        await until(lambda: sum(vectors_in(keyword_home.index).values()) == 12)
+        await until(lambda: backfill.last_error is None)
+    texts = [text for text in vendor.embedded() if text.startswith("The boiler")]
+    assert Counter(texts).most_common(1)[0][1] == 1
+
+
+async def test_a_fallback_embeds_all_and_the_recovered_primary_keeps_what_it_had(
+    keyword_home, services, filling, vendor, voyage_host, until, vectors_in, clock
+):
+    await keyword_home.synced()
+    async with filling(keyword_home, services(vendor, voyage_host)):
+        await until(lambda: vectors_in(keyword_home.index) == {"text-embedding-3-small": 12})
+    paid = len(vendor.embedded())
+    embeddings = services(vendor, voyage_host)
+    async with filling(keyword_home, embeddings) as backfill:
+        await until(lambda: not backfill.running)
+        vendor.misbehave(status(401))
+        with pytest.raises(Exception, match="HTTP 401"):
+            await embeddings.embed_query("boiler")
+        both = {"text-embedding-3-small": 12, "voyage-4-large": 12}
+        await until(lambda: vectors_in(keyword_home.index) == both)
+        vendor.heal()
+        clock.advance(3600)
+        assert await embeddings.probe()
+        await until(lambda: not backfill.running)
+        assert vectors_in(keyword_home.index) == both
+    assert len(vendor.embedded()) == paid + 1, "only the probe"
+    assert len(voyage_host.embedded()) == 12
+
+
+async def test_while_a_new_model_embeds_the_old_vectors_stay_and_then_go(
+    notes, vendor, embedded, until, vectors_in
+):
+    async with notes.open() as backend:
+        await backend.sync(SyncRequest())
+        await embedded(backend)
+    notes.embed_with(vendor, model="text-embedding-3-large")
+    vendor.max_items = 3
+    paid, gate = len(vendor.embedded()), threading.Event()
+
+    def held(text):
+        if text != "boiler" and len(vendor.embedded()) > paid:
+            gate.wait(10)
+        return False
+
+    vendor.rejects = held
+    async with notes.open() as backend:
+        await until(lambda: vectors_in(notes.index).get("text-embedding-3-large", 0) >= 3)
+        answer = await backend.search(SearchRequest(query="boiler", max_results=20))
+        assert vectors_in(notes.index)["text-embedding-3-large"] < 12
+        assert vectors_in(notes.index)["text-embedding-3-small"] == 12
+        assert (answer.model, answer.mode) == ("text-embedding-3-large", "hybrid")
+        assert len(answer.hits) == 12
+        gate.set()
+        await until(lambda: vectors_in(notes.index) == {"text-embedding-3-large": 12})
+
+
+async def test_vectors_stay_while_another_provider_stands_in_for_the_configured_one(
+    notes, vendor, voyage_host, embedded, vectors_in
+):
+    """The key of the configured provider is missing only for now."""
+    async with notes.open() as backend:
+        await backend.sync(SyncRequest())
+        await embedded(backend)
+    keys = {"VOYAGE_API_KEY": Secret(voyage_host.key)}
+    notes.configure(provider="openai", fallback="voyage")
+    notes.settings = replace(notes.settings, environment_keys=keys)
+    async with notes.open() as backend:
+        await backend.search(SearchRequest(query="boiler"))
+        status_ = await backend.status()
+        assert status_.details["vector"]["provider"]["primary"]["provider"] == "voyage"
+        assert any("openai is replaced by voyage" in one for one in status_.weaknesses)
+    assert vectors_in(notes.index) == {"text-embedding-3-small": 12}
+
+
+async def test_a_host_that_changed_its_dimensions_under_the_same_name_is_embedded_anew(
+    notes, vendor, embedded, look
+):
+    async with notes.open() as backend:
+        await backend.sync(SyncRequest())
+        await embedded(backend)
+    vendor.dimensions = 48
+    async with notes.open() as backend:
+        first = await backend.search(SearchRequest(query="boiler", max_results=20))
+        assert len(first.hits) == 12
+        with anyio.fail_after(10):
+            while (await embedded(backend))["coverage"]["dimensions"] != 48:
+                await anyio.sleep(0.01)
+        again = await backend.search(SearchRequest(query="boiler", max_results=20))
+        assert again.mode == "hybrid"
+        assert len(again.hits) == 12
+    with look(notes.index) as db:
+        assert {row[0] for row in db.execute("SELECT length(vector) FROM embeddings")} == {48 * 4}
+
+
+async def test_no_key_is_in_any_answer_log_or_file(notes, vendor, embedded, caplog, capfd):
+    vendor.key = CANARY
+    notes.embed_with(vendor)
+    async with notes.open() as backend:
+        await backend.sync(SyncRequest())
+        await embedded(backend)
+        vendor.misbehave(status(401))
+        notes.write("memory/new.md", "A new note.\n")
+        seen = [repr(await backend.search(SearchRequest(query="something new")))]
+        seen += [repr(await backend.status())]
+    seen += [*capfd.readouterr(), caplog.text]
+    assert "HTTP 401" in seen[0]
+    assert not [text for text in seen if CANARY in text]
+    for file in notes.root.rglob("*"):
+        assert file.is_dir() or CANARY.encode() not in file.read_bytes(), file

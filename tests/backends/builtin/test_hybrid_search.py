@@ -1,0 +1,184 @@
+"""Keywords and vectors together: each finds what the other misses, and neither buries the other."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from backends.builtin.database import Database
+from backends.builtin.searching import Searcher
+from backends.builtin.vectors import store
+from backends.interface import SearchRequest
+from config.settings import HybridSettings, QuerySettings
+from providers.failover import QueryVector
+from providers.fingerprint import Fingerprint
+
+pytestmark = pytest.mark.anyio
+
+OURS = Fingerprint(provider="openai", model="m", endpoint="e")
+OTHER = Fingerprint(provider="openai", model="another", endpoint="e")
+
+
+def axis(number, *, towards=None, share=0.0, dimensions=8):
+    """A unit vector along one axis, turned by some share towards another."""
+    vector = np.zeros(dimensions, np.float32)
+    vector[number] = 1.0
+    if towards is not None:
+        vector[towards] += share
+    return vector / np.linalg.norm(vector)
+
+
+class Shelf:
+    """Notes with vectors of our choice, searched without a provider."""
+
+    def __init__(self, home):
+        self.home = home
+        self.database = Database(home.index)
+
+    def give(self, path, vector, fingerprint=OURS):
+        """Gives all chunks of a note this vector."""
+        with self.database.writing() as connection:
+            rows = connection.execute(
+                "SELECT text_hash FROM chunks JOIN files AS f ON f.id = file_id WHERE path = ?",
+                (path,),
+            ).fetchall()
+            store.put_vectors(connection, fingerprint, [(row[0], vector) for row in rows])
+
+    def search(self, query, vector=None, fingerprint=OURS, settings=None, **fields):
+        asked = QueryVector(vector, fingerprint) if vector is not None else None
+        search = self.home.settings.search
+        if settings is not None:
+            search = type(search)(store=search.store, query=settings)
+        request = SearchRequest(query=query, **{"min_score": 0.0, "max_results": 50} | fields)
+        with self.database.reading() as connection:
+            return Searcher(search).search(connection, request, asked)
+
+
+@pytest.fixture
+async def shelf(home):
+    home.write("memory/boiler.md", "The boiler was serviced in October.\n")
+    home.write("memory/heating.md", "Warmth came back to the house.\n")
+    home.write("memory/garden.md", "Tulips were planted along the fence.\n")
+    await home.synced()
+    shelf = Shelf(home)
+    for number, name in enumerate(["boiler", "heating", "garden"]):
+        shelf.give(f"memory/{name}.md", axis(number))
+    yield shelf
+    shelf.database.close()
+
+
+def paths(found):
+    return [hit.path.removeprefix("memory/").removesuffix(".md") for hit in found.hits]
+
+
+async def test_what_shares_no_word_with_the_query_is_found_by_its_vector(shelf):
+    found = shelf.search("radiators", axis(1, towards=0, share=0.1), min_score=0.35)
+    assert found.mode == "hybrid"
+    assert paths(found)[0] == "heating"
+    assert found.hits[0].score > 0.9
+    assert found.hits[0].vector_score == pytest.approx(0.995, abs=1e-3)
+    assert found.hits[0].text_score == 0
+
+
+async def test_an_exact_word_is_not_buried_by_near_vectors(shelf):
+    found = shelf.search("tulips", axis(1, towards=0, share=0.9))
+    assert paths(found)[0] == "garden"
+    assert found.hits[0].score > 0.35
+
+
+async def test_a_note_without_a_vector_is_found_by_its_words(shelf, home):
+    home.write("memory/new.md", "The greenhouse sensor is frozen.\n")
+    await home.synced()
+    found = shelf.search("greenhouse", axis(0))
+    assert paths(found)[0] == "new"
+    assert found.hits[0].vector_score is None
+
+
+async def test_without_the_querys_vector_keywords_answer(shelf):
+    found = shelf.search("boiler")
+    assert (found.mode, paths(found)) == ("keyword", ["boiler"])
+    assert found.hits[0].vector_score is None
+
+
+async def test_vectors_of_another_fingerprint_take_no_part(shelf):
+    shelf.give("memory/garden.md", axis(5), OTHER)
+    mine = shelf.search("nothing of that", axis(5))
+    assert {hit.vector_score for hit in mine.hits} == {0}
+    other = shelf.search("nothing of that", axis(5), OTHER, min_score=0.35)
+    assert (paths(other), other.mode) == (["garden"], "hybrid")
+
+
+async def test_a_fingerprint_without_vectors_leaves_the_keywords(shelf):
+    found = shelf.search("boiler", axis(0), OTHER)
+    assert (found.mode, paths(found)) == ("keyword", ["boiler"])
+
+
+async def test_a_query_of_another_length_leaves_the_keywords(shelf):
+    found = shelf.search("boiler", axis(0, dimensions=12))
+    assert (found.mode, paths(found)) == ("keyword", ["boiler"])
+
+
+async def test_the_only_note_is_found_by_its_vector(home):
+    home.write("memory/heating.md", "Warmth came back to the house.\n")
+    await home.synced()
+    shelf = Shelf(home)
+    shelf.give("memory/heating.md", axis(1))
+    found = shelf.search("radiators", axis(1, towards=0, share=0.5), min_score=0.35)
+    assert paths(found) == ["heating"]
+    assert found.hits[0].score == pytest.approx(0.894, abs=1e-3)
+    shelf.database.close()
+
+
+async def test_the_files_that_may_be_searched_hold_for_vectors_too(shelf):
+    found = shelf.search("radiators", axis(1), exclude=("memory/heating.md",))
+    assert "heating" not in paths(found)
+    nothing = shelf.search("radiators", axis(1), include=("memory/absent.md",))
+    assert (paths(nothing), nothing.mode) == ([], "keyword")
+
+
+async def test_asking_for_fewer_gives_the_first_of_them(shelf, home):
+    for number in range(60):
+        home.write(f"memory/n{number:02}.md", f"Note {number} about the boiler and its valve.\n")
+    await home.synced()
+    rng = np.random.default_rng(7)
+    for number in range(0, 60, 2):
+        vector = rng.standard_normal(8).astype(np.float32)
+        shelf.give(f"memory/n{number:02}.md", vector / np.linalg.norm(vector))
+    everything = shelf.search("boiler valve", axis(3), max_results=200)
+    assert len(everything.hits) > 50
+    scores = [hit.score for hit in everything.hits]
+    assert scores == sorted(scores, reverse=True)
+    for count in (1, 7, 30):
+        assert (
+            shelf.search("boiler valve", axis(3), max_results=count).hits
+            == (everything.hits[:count])
+        )
+
+
+class TestVectorsOnly:
+    """`query.hybrid.enabled = false`."""
+
+    SETTINGS = QuerySettings(hybrid=HybridSettings(enabled=False))
+
+    async def test_words_take_no_part_once_every_note_has_its_vector(self, shelf):
+        found = shelf.search("tulips", axis(1), settings=self.SETTINGS, min_score=0.35)
+        assert (found.mode, paths(found)) == ("vector", ["heating"])
+
+    async def test_words_find_what_has_no_vector_yet(self, shelf, home):
+        home.write("memory/new.md", "The greenhouse sensor is frozen.\n")
+        await home.synced()
+        found = shelf.search("greenhouse", axis(0), settings=self.SETTINGS)
+        assert found.mode == "hybrid"
+        assert "new" in paths(found)
+
+    async def test_without_any_comparable_vector_keywords_answer(self, shelf):
+        for vector, fingerprint in ((axis(0, dimensions=12), OURS), (axis(0), OTHER)):
+            found = shelf.search("tulips", vector, fingerprint, settings=self.SETTINGS)
+            assert (found.mode, paths(found)) == ("keyword", ["garden"])
+
+
+async def test_both_strategies_of_fusion_find_by_word_and_by_vector(shelf):
+    for fusion in ("weighted", "rrf"):
+        settings = QuerySettings(hybrid=HybridSettings(fusion=fusion))
+        found = shelf.search("tulips", axis(1), settings=settings)
+        assert paths(found)[:2] == ["garden", "heating"]

@@ -1,0 +1,99 @@
+"""Interpreters in which a library does not exist: what still works, and what is said."""
+
+import json
+
+SCRIPT = """
+import hashlib, json, logging, random, sys
+from array import array
+from pathlib import Path
+import apsw, structlog
+from backends.builtin.vectors.engine import Unavailable
+from backends.builtin.vectors.select import VectorSearch
+from config.settings import VectorStoreSettings
+
+before = {"numpy", "simsimd", "sqlite_vec"} & set(sys.modules)
+events = []
+def keep(_logger, _name, event):
+    events.append(event)
+    raise structlog.DropEvent
+structlog.configure(processors=[keep])
+
+connection = apsw.Connection(sys.argv[1] if len(sys.argv) > 1 else PATH)
+connection.execute("BEGIN")
+number = connection.execute("SELECT id FROM fingerprints").get
+query = array("f", connection.execute(
+    "SELECT vector FROM embeddings AS e JOIN chunks AS c USING (text_hash) WHERE c.text = 'text 7'"
+).get)
+try:
+    import numpy
+    query = numpy.array(query, numpy.float32)
+except ImportError:
+    pass
+report = {"before": sorted(before)}
+for name in ("auto", "sqlite-vec", "numpy"):
+    vectors = VectorSearch(VectorStoreSettings(engine=name))
+    for _ in range(2):
+        vectors.refresh(connection, number)
+        answer = vectors.search(connection, number, query, limit=3)
+    status = vectors.status(connection, number)
+    report[name] = {
+        "engine": status.engine,
+        "unavailable": status.unavailable,
+        "bytes": status.resident_bytes,
+        "found": None if isinstance(answer, Unavailable) else [hit.chunk_id for hit in answer.hits],
+        "reason": answer.reason,
+    }
+report["events"] = [f"{e['event']}: {e.get('library', '')}" for e in events]
+print(json.dumps(report))
+"""
+
+
+def run(library, python):
+    library.write("memory/a.md", *(f"text {number}" for number in range(100)))
+    library.embed()
+    return json.loads(python(f"PATH = {str(library.path)!r}\n{SCRIPT}"))
+
+
+def test_no_library_is_imported_before_a_search_needs_it(library, python_without):
+    report = run(library, python_without())
+    assert report["before"] == []
+    assert report["auto"]["engine"] == "resident"
+    assert report["events"] == []
+
+
+def test_without_simsimd_the_resident_engine_uses_float32(library, python_without):
+    report = run(library, python_without("simsimd"))
+    assert report["auto"]["engine"] == "resident"
+    assert report["auto"]["bytes"] > 100 * 48 * 4
+    assert report["auto"]["found"] == report["sqlite-vec"]["found"] == report["numpy"]["found"]
+    assert report["auto"]["found"][0] == 8
+    assert report["events"] == ["vector library missing: simsimd"]
+
+
+def test_without_sqlite_vec_numpy_takes_its_place(library, python_without):
+    report = run(library, python_without("sqlite_vec"))
+    assert report["auto"]["engine"] == "resident"
+    assert report["sqlite-vec"]["engine"] == "numpy"
+    reason = report["sqlite-vec"]["unavailable"]["sqlite-vec"]
+    assert reason.startswith("sqlite-vec is not installed")
+    assert report["sqlite-vec"]["found"] == report["auto"]["found"]
+    assert report["events"] == ["sqlite-vec not loaded: "]  # the numpy engine never asks for it
+
+
+def test_without_numpy_sqlite_vec_answers_alone(library, python_without):
+    report = run(library, python_without("numpy", "simsimd"))
+    assert report["auto"]["engine"] == "sqlite-vec"
+    assert report["auto"]["found"][0] == 8
+    assert "numpy cannot be imported" in report["auto"]["unavailable"]["resident"]
+    assert report["numpy"]["engine"] is None
+    assert report["numpy"]["found"] is None
+    assert "install the gateway with its extra 'vector'" in report["numpy"]["reason"]
+    assert report["events"] == ["vector library missing: numpy"]
+
+
+def test_without_any_library_a_search_says_why_for_each_engine(library, python_without):
+    report = run(library, python_without("numpy", "simsimd", "sqlite_vec"))
+    assert report["auto"]["engine"] is None
+    assert set(report["auto"]["unavailable"]) == {"resident", "sqlite-vec", "numpy"}
+    for name in ("resident", "sqlite-vec", "numpy"):
+        assert f"{name}: " in report["auto"]["reason"]

@@ -1,0 +1,141 @@
+"""Which engine answers, and what is said about those that do not."""
+
+import apsw
+import pytest
+from structlog.testing import capture_logs
+
+from backends.builtin.vectors.engine import Unavailable
+from backends.builtin.vectors.select import VectorSearch, open_vector_search
+from config.settings import VectorStoreSettings
+
+
+@pytest.fixture
+def filled(library):
+    library.write("memory/a.md", *(f"text {number}" for number in range(30)))
+    library.embed()
+    return library
+
+
+def search_with(library, settings, vector, *, refresh=True, times=1):
+    """(the engine that answered, the status after it)."""
+    vectors = open_vector_search(settings)
+    number = library.number
+    for _ in range(times):
+        with library.database.reading() as connection:
+            if refresh:
+                vectors.refresh(connection, number)
+            answer = vectors.search(connection, number, vector("text 7"), limit=3)
+            assert not isinstance(answer, Unavailable)
+            assert library.texts(answer.hits)[0] == "text 7"
+            status = vectors.status(connection, number)
+    assert status.engine == answer.engine
+    return answer.engine, status
+
+
+@pytest.mark.parametrize("configured", ["auto", "resident"])
+def test_the_resident_engine_is_preferred(filled, vector, configured):
+    engine, status = search_with(filled, VectorStoreSettings(engine=configured), vector)
+    assert engine == "resident"
+    assert status.unavailable == {}
+    assert status.configured == configured
+    assert status.resident_vectors == 30
+    assert status.resident_bytes > 30 * 48
+
+
+@pytest.mark.parametrize("configured", ["sqlite-vec", "numpy"])
+def test_another_engine_answers_when_it_is_configured_and_takes_no_memory(
+    filled, vector, configured
+):
+    engine, status = search_with(filled, VectorStoreSettings(engine=configured), vector)
+    assert engine == configured
+    assert status.resident_bytes == 0
+    assert status.unavailable == {}
+
+
+def test_until_the_vectors_are_loaded_sqlite_vec_answers(filled, vector):
+    engine, status = search_with(filled, VectorStoreSettings(), vector, refresh=False)
+    assert engine == "sqlite-vec"
+    assert status.unavailable == {"resident": "the vectors are not loaded yet"}
+
+
+def test_an_index_beyond_the_permitted_memory_is_searched_by_sqlite_vec(filled, vector):
+    engine, status = search_with(filled, VectorStoreSettings(max_resident_mb=0), vector)
+    assert engine == "sqlite-vec"
+    assert "maxResidentMB" in status.unavailable["resident"]
+
+
+def test_a_missing_extension_is_logged_once_shown_and_replaced(filled, vector, tmp_path):
+    path = tmp_path / "absent.so"
+    settings = VectorStoreSettings(engine="sqlite-vec", extension_path=path)
+    with capture_logs() as records:
+        engine, status = search_with(filled, settings, vector, times=3)
+    assert engine == "numpy"
+    assert str(path) in status.unavailable["sqlite-vec"]
+    assert "No such file" in status.unavailable["sqlite-vec"]
+    assert [record["event"] for record in records] == ["sqlite-vec not loaded"]
+    assert records[0]["reason"] == status.unavailable["sqlite-vec"]
+
+
+@pytest.mark.parametrize("content", [b"no library at all", b""])
+def test_a_file_that_is_no_extension_is_refused_with_its_cause(filled, vector, tmp_path, content):
+    path = tmp_path / "vec0.so"
+    path.write_bytes(content)
+    settings = VectorStoreSettings(engine="sqlite-vec", extension_path=path)
+    engine, status = search_with(filled, settings, vector)
+    assert engine == "numpy"
+    assert str(path) in status.unavailable["sqlite-vec"]
+
+
+def test_a_library_without_the_entry_point_is_refused(filled, vector):
+    import _ctypes
+
+    settings = VectorStoreSettings(engine="sqlite-vec", extension_path=_ctypes.__file__)
+    engine, status = search_with(filled, settings, vector)
+    assert engine == "numpy"
+    assert "sqlite3_vec_init" in status.unavailable["sqlite-vec"]
+
+
+def test_a_copy_of_the_library_elsewhere_is_loaded_by_its_path(filled, vector, tmp_path):
+    import importlib.util
+    from pathlib import Path
+
+    package = Path(importlib.util.find_spec("sqlite_vec").submodule_search_locations[0])
+    (bundled,) = package.glob("vec0.*")
+    copy = tmp_path / "my-own-name.so"
+    copy.write_bytes(bundled.read_bytes())
+    settings = VectorStoreSettings(engine="sqlite-vec", extension_path=copy)
+    assert search_with(filled, settings, vector)[0] == "sqlite-vec"
+
+
+def test_extensions_cannot_be_loaded_by_sql_afterwards(filled, vector):
+    vectors = VectorSearch(VectorStoreSettings(engine="sqlite-vec"))
+    number = filled.number
+    with filled.database.reading() as connection:
+        vectors.search(connection, number, vector("text 7"), limit=1)
+        with pytest.raises(apsw.SQLError, match="not authorized"):
+            connection.execute("SELECT load_extension('/nowhere')")
+
+
+def test_every_reader_connection_gets_the_extension(filled, vector, in_threads):
+    vectors = VectorSearch(VectorStoreSettings(engine="sqlite-vec"))
+    number = filled.number
+
+    def ask(_):
+        with filled.database.reading() as connection:
+            return vectors.search(connection, number, vector("text 7"), limit=1)
+
+    assert {answer.engine for answer in in_threads(8, ask)} == {"sqlite-vec"}
+
+
+def test_a_released_resident_engine_is_replaced_until_the_next_refresh(filled, vector):
+    vectors, number = VectorSearch(VectorStoreSettings()), filled.number
+    engines = []
+    with filled.database.reading() as connection:
+        for step in (vectors.refresh, lambda *_: vectors.release(), vectors.refresh):
+            step(connection, number)
+            engines.append(vectors.search(connection, number, vector("text 7"), limit=1).engine)
+    assert engines == ["resident", "sqlite-vec", "resident"]
+
+
+def test_without_vectors_in_the_store_there_is_no_vector_search():
+    assert open_vector_search(VectorStoreSettings(enabled=False)) is None

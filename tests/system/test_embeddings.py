@@ -1,0 +1,193 @@
+"""The real process with a provider on loopback: fast, honest, thrifty and discreet."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+
+import anyio
+import pytest
+
+from fakes.faults import fault, status
+from fakes.vendors import FakeVendor
+
+pytestmark = pytest.mark.anyio
+
+PATIENCE_S = 20
+CANARY = "sk-canary-77c1e0d94b5a4f23"
+HEAVY = ("openai", "google.genai", "voyageai", "numpy", "httpx2", "httpx", "llama_cpp")
+
+
+@pytest.fixture
+def vendor():
+    with FakeVendor("openai", key=CANARY) as host:
+        yield host
+
+
+@pytest.fixture
+def wired(home, vendor):
+    """A home whose openclaw.json names the loopback host."""
+
+    def configure(**search):
+        remote = {"baseUrl": vendor.base_url, "apiKey": CANARY}
+        block = {"provider": "openai", "remote": remote, **search}
+        home.configure({"agents": {"defaults": {"memorySearch": block}}})
+        return home
+
+    configure()
+    home.reconfigure = configure
+    return home
+
+
+async def search(client, query, **params):
+    started = time.monotonic()
+    with anyio.fail_after(PATIENCE_S):
+        result = await client.call("memory_search", {"query": query, **params})
+    return result, time.monotonic() - started
+
+
+async def vector_status(client):
+    return (await client.call("status", {}))["details"]["vector"]
+
+
+async def embedded(client):
+    """Waits until every text has its vector."""
+    with anyio.fail_after(PATIENCE_S):
+        while True:
+            backfill = (await vector_status(client)).get("backfill")
+            if backfill and not backfill["running"]:
+                coverage = backfill["coverage"]
+                if coverage["embedded"] == coverage["total"] > 0:
+                    return coverage
+            await anyio.sleep(0.02)
+
+
+async def test_notes_are_embedded_once_and_found_by_both_lanes(wired, vendor):
+    async with wired.gateway() as client:
+        await client.call("sync", {})
+        coverage = await embedded(client)
+        result, _ = await search(client, "heating pump membrane")
+        assert (result["mode"], result["provider"]) == ("hybrid", "openai")
+        assert result["model"] == "text-embedding-3-small"
+        assert result["results"][0]["path"] == "memory/2026-02-01.md"
+        assert result["results"][0]["vectorScore"] > 0
+        assert result["results"][0]["textScore"] > 0
+        assert "warning" not in result
+        assert (await client.call("health", {}))["status"] == "ok"
+    notes = [text for text in vendor.embedded() if text != "heating pump membrane"]
+    assert len(notes) == len(set(notes)) == coverage["total"]
+    async with wired.gateway() as client:
+        await client.call("sync", {"force": True})
+        assert await embedded(client) == coverage
+    assert len(vendor.embedded()) == len(notes) + 1
+
+
+async def test_status_tells_choice_state_coverage_and_the_next_attempt(wired, vendor):
+    async with wired.gateway() as client:
+        await client.call("sync", {})
+        await embedded(client)
+        vendor.misbehave(status(401))
+        await search(client, "anything")
+        vector = await vector_status(client)
+        health = await client.call("health", {})
+    (candidate,) = vector["candidates"]
+    assert (candidate["provider"], candidate["usable"]) == ("openai", True)
+    assert "remote.apiKey" in candidate["reason"]
+    active = vector["provider"]["active"]
+    assert (active["status"], active["endpoint"]) == ("open", vendor.base_url)
+    assert "HTTP 401" in active["reason"]
+    assert active["next_probe_in_s"] > 0
+    assert vector["backfill"]["coverage"]["dimensions"] == 64
+    assert health["status"] == "degraded"
+    assert any("HTTP 401" in reason for reason in health["reasons"])
+
+
+async def test_a_hanging_host_costs_the_configured_time_and_then_nothing(wired, vendor):
+    wired.reconfigure(query={"embeddingTimeoutMs": 400})
+    async with wired.gateway() as client:
+        await client.call("sync", {})
+        await embedded(client)
+        vendor.misbehave(fault("hang"))
+        for number in range(3):
+            result, seconds = await search(client, f"heating pump {number}")
+            assert result["results"][0]["path"] == "memory/2026-02-01.md"
+            assert result["mode"] == "keyword"
+            assert result["warning"]
+            assert 0.3 < seconds < 1.5
+        sent = len(vendor.requests)
+        result, seconds = await search(client, "heating pump again")
+        assert seconds < 0.3
+        assert result["results"][0]["path"] == "memory/2026-02-01.md"
+        assert "It is tried again in" in result["warning"]
+        assert len(vendor.requests) == sent
+
+
+async def test_the_end_of_the_input_ends_a_process_that_embeds_within_two_seconds(wired, vendor):
+    vendor.misbehave(fault("hang"))
+    async with wired.gateway() as client:
+        await client.call("sync", {})
+        await anyio.to_thread.run_sync(vendor.wait_until, lambda host: host.requests)
+        started = time.monotonic()
+    assert time.monotonic() - started < 2
+    assert client.process.returncode == 0
+
+
+async def test_a_killed_process_pays_again_only_for_what_was_under_way(wired, vendor):
+    for number in range(60):
+        wired.write(f"memory/n{number:02}.md", f"- Entry {number} of the log of the boiler.\n")
+    vendor.max_items, vendor.delay_s = 4, 0.05
+    async with wired.gateway() as client:
+        await client.call("sync", {})
+        await anyio.to_thread.run_sync(vendor.wait_until, lambda host: len(host.embedded()) >= 24)
+        client.process.send_signal(signal.SIGKILL)
+        await client.process.wait()
+    async with wired.gateway() as client:
+        coverage = await embedded(client)
+    counts = Counter(vendor.embedded())
+    assert len(counts) == coverage["total"]
+    assert max(counts.values()) <= 2
+    assert sum(count - 1 for count in counts.values()) <= 4 * vendor.max_items
+
+
+async def test_the_key_is_in_no_answer_no_log_and_no_file(wired, vendor):
+    """The host repeats it in its errors."""
+    vendor.misbehave(status(401), times=1)
+    command = [sys.executable, "-m", "gateway", "serve", *wired.arguments, "--log-level", "debug"]
+    process = await anyio.open_process(
+        command, env=wired.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    said = b""
+    async with process:
+        arguments = await anyio.Path(f"/proc/{process.pid}/cmdline").read_bytes()
+        with anyio.fail_after(PATIENCE_S):
+            await anyio.to_thread.run_sync(vendor.wait_until, lambda host: host.requests)
+            for number, method in enumerate(["memory_search", "status", "health"]):
+                params = {"query": "boiler"} if method == "memory_search" else {}
+                line = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+                await process.stdin.send(json.dumps(line).encode() + b"\n")
+                while said.count(b"\n") <= number:
+                    said += await process.stdout.receive()
+            await process.stdin.aclose()
+            log = b"".join([part async for part in process.stderr])
+    assert b"HTTP 401" in said + log
+    assert CANARY.encode() not in said + log + arguments
+    for file in wired.state.rglob("*"):
+        assert file.is_dir() or CANARY.encode() not in file.read_bytes(), file
+
+
+async def test_without_a_provider_no_library_of_one_is_loaded(home):
+    for content in ({}, {"agents": {"defaults": {"memorySearch": {"provider": "none"}}}}):
+        home.configure(content)
+        command = [sys.executable, "-X", "importtime", "-m", "gateway", "serve", *home.arguments]
+        line = {"jsonrpc": "2.0", "id": 1, "method": "memory_search", "params": {"query": "pump"}}
+        done = await anyio.run_process(
+            command, input=json.dumps(line).encode() + b"\n", env=home.environment
+        )
+        assert b"memory/2026-02-01.md" in done.stdout
+        loaded = {part.rpartition("|")[2].strip() for part in done.stderr.decode().splitlines()}
+        assert "backends.builtin.backend" in loaded
+        assert loaded.isdisjoint(HEAVY)
