@@ -109,7 +109,7 @@ class BuiltinBackend:
 
     async def status(self) -> BackendStatus:
         parts = (self._settings, self._database, self._indexer, self._freshness, self._semantics)
-        return await self._mended(lambda: run_sync(report_status, *parts))
+        return await self._mended(lambda: run_sync(report_status, *parts, abandon_on_cancel=True))
 
     async def aclose(self) -> None:
         with CancelScope(shield=True):  # an open log would cost the next start time

@@ -38,6 +38,7 @@ _JOINT_LEVELS: Final = (re.compile("[/:@#&=,]"), re.compile("[.]"), re.compile("
 """Loosest joint first: `notes/2026-01-02.md` is a path of a file name of a date."""
 _APOSTROPHE = re.compile("['’]")
 _ELISION = re.compile("^(?:[cdjlmnst]|qu|all|dell|nell|sull|un)['’](?=..)", re.IGNORECASE)
+_THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+")
 _NOT_WORD = re.compile(f"(?:{_JOINT}|_)+")
 _HUMP = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _CAMEL = re.compile("[a-z][A-Z]|[A-Z]{2}[a-z]")
@@ -140,9 +141,13 @@ def detect_language(text: str) -> str:
 
 
 def _whole(token: str) -> str:
-    """A jointed token as one term: `sqlite-vec` and `sqlite_vec` agree, `1.23` and `12.3` do not."""
+    """A jointed token as one term.
+
+    `sqlite-vec` and `sqlite_vec` agree, `1,500` and `1500` do; `1.23` and `12.3` do not.
+    """
     words = list(filter(None, map(fold, _NOT_WORD.split(token))))
-    return ("_" if all(word.isdigit() for word in words) else "").join(words)
+    is_number = all(word.isdigit() for word in words) and not _THOUSANDS.fullmatch(token)
+    return ("_" if is_number else "").join(words)
 
 
 def _without_apostrophes(part: str) -> str:

@@ -92,14 +92,8 @@ _WORD = re.compile(r"[^\W\d_]+")
 
 
 @cache
-def stop_words() -> frozenset[str]:
-    """Stop words of every language, case-folded, diacritics kept."""
-    return frozenset(word for words in _STOP_WORDS.values() for word in words.split())
-
-
-@cache
 def stop_words_of(language: str) -> frozenset[str]:
-    """Stop words of one language; empty for a language without a list."""
+    """Stop words of one language, diacritics kept; empty for a language without a list."""
     return frozenset(_STOP_WORDS.get(language, "").split())
 
 

@@ -205,3 +205,12 @@ async def test_with_vectors_switched_off_nothing_is_embedded(embedding_home, ven
         assert (len(answer.hits), answer.mode, answer.warning) == (3, "keyword", None)
         assert (await backend.status()).details["vector"]["enabled"] is False
     assert not vendor.requests
+
+
+async def test_an_empty_memory_asks_its_host_for_nothing(embedding_home, vendor, embedded):
+    async with embedding_home.open() as backend:
+        await backend.sync(SyncRequest())
+        report = await embedded(backend)
+        assert (await backend.search(SearchRequest(query="boiler"))).outcome == "empty"
+    assert report["coverage"]["total"] == 0
+    assert vendor.embedded() == ["boiler"]

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from backends.builtin.backfill import Backfill
 from backends.builtin.database import Database
 from backends.interface import SearchRequest, SyncRequest
-from config.settings import CacheSettings, Secret
+from config.settings import CacheSettings, ModelProviderSettings, Secret
 from fakes.clock import FakeClock
 from fakes.faults import fault, status
 from fakes.settings import make_settings, remote
@@ -79,6 +79,11 @@ def filling():
         database.close()
 
     return run
+
+
+async def is_running(backend):
+    report = (await backend.status()).details["vector"].get("backfill")
+    return bool(report and report["running"])
 
 
 @pytest.fixture
@@ -193,21 +198,23 @@ async def test_while_a_new_model_embeds_the_old_vectors_stay_and_then_go(
 
 
 async def test_vectors_stay_while_another_provider_stands_in_for_the_configured_one(
-    notes, vendor, voyage_host, embedded, vectors_in
+    notes, vendor, voyage_host, embedded, vectors_in, until
 ):
     """The key of the configured provider is missing only for now."""
     async with notes.open() as backend:
         await backend.sync(SyncRequest())
         await embedded(backend)
-    keys = {"VOYAGE_API_KEY": Secret(voyage_host.key)}
     notes.configure(provider="openai", fallback="voyage")
-    notes.settings = replace(notes.settings, environment_keys=keys)
+    access = ModelProviderSettings(base_url=voyage_host.base_url, api_key=Secret(voyage_host.key))
+    notes.settings = replace(notes.settings, model_providers={"voyage": access})
     async with notes.open() as backend:
-        await backend.search(SearchRequest(query="boiler"))
-        status_ = await backend.status()
-        assert status_.details["vector"]["provider"]["primary"]["provider"] == "voyage"
-        assert any("openai is replaced by voyage" in one for one in status_.weaknesses)
-    assert vectors_in(notes.index) == {"text-embedding-3-small": 12}
+        both = {"text-embedding-3-small": 12, "voyage-4-large": 12}
+        await until(lambda: vectors_in(notes.index) == both)
+        await embedded(backend)
+        report = await backend.status()
+        assert report.details["vector"]["provider"]["primary"]["provider"] == "voyage"
+        assert any("openai is replaced by voyage" in one for one in report.weaknesses)
+    assert vectors_in(notes.index) == both
 
 
 async def test_a_host_that_changed_its_dimensions_under_the_same_name_is_embedded_anew(
@@ -218,6 +225,10 @@ async def test_a_host_that_changed_its_dimensions_under_the_same_name_is_embedde
         await embedded(backend)
     vendor.dimensions = 48
     async with notes.open() as backend:
+        for running in (True, False):
+            with anyio.fail_after(10):
+                while await is_running(backend) is not running:
+                    await anyio.sleep(0)
         first = await backend.search(SearchRequest(query="boiler", max_results=20))
         assert len(first.hits) == 12
         with anyio.fail_after(10):
