@@ -42,7 +42,7 @@ class CircuitState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Circuit:
-    """For one host. Not thread-safe: belongs to one event loop."""
+    """For one host. Belongs to one event loop."""
 
     def __init__(self, clock: Clock, policy: CircuitPolicy | None = None) -> None:
         self._clock = clock
@@ -82,15 +82,17 @@ class Circuit:
         self._open(error, self._policy.cooldown_s)
 
     def state(self) -> CircuitState:
+        """May be asked from any thread."""
+        probe_at, cause = self._probe_at, self._cause
         status: Literal["closed", "open", "half-open"] = "closed"
         wait: float | None = None
-        if self._probe_at is not None:
-            wait = max(0.0, self._probe_at - self._clock.now())
+        if probe_at is not None:
+            wait = max(0.0, probe_at - self._clock.now())
             status = "open" if wait > 0 else "half-open"
         return CircuitState(
             status=status,
             failures=self._failures,
-            reason=self._cause.message if self._cause else None,
+            reason=cause.message if cause else None,
             next_probe_in_s=wait,
         )
 

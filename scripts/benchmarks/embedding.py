@@ -167,8 +167,8 @@ async def time_searches(workspace: Path, table: Table) -> None:
             down = [
                 await _search_ms(client, f"{QUERY} still {n}", "keyword") for n in range(SEARCHES)
             ]
-    row = (percentile(well, 0.5), percentile(well, 0.95), max(hanging))
-    row = (*row, percentile(down, 0.5), percentile(down, 0.95))
+    row = [percentile(well, 0.5), percentile(well, 0.95), max(hanging)]
+    row += [percentile(down, 0.5), percentile(down, 0.95)]
     table.add_row(workspace.name, *(f"{one:.1f} ms" for one in row))
 
 
