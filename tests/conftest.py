@@ -1,9 +1,16 @@
 """Fixtures and rules that every floor of the tests shares."""
 
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
+
+
+def pytest_configure() -> None:
+    """A shell's background job ignores SIGINT, and so would every process that a test starts."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
