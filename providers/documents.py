@@ -105,7 +105,7 @@ class DocumentRun:
                 raise
             self._job.shrink(positions)
         else:
-            self._learned.accepted(self._job.size(positions))
+            self._learned.accepted(self._job.size(positions), counted=batch.tokens)
             if self._learned.settled:
                 self.proven.set()
             await self._deliver(positions, batch.items)

@@ -85,7 +85,7 @@ class Embeddings:
         """Of all providers that may be in use, now or after a failure."""
         return tuple(service.fingerprint for service in self._services())
 
-    def learned(self) -> dict[bytes, dict[str, dict[str, int]]]:
+    def learned(self) -> dict[bytes, dict[str, dict[str, float]]]:
         """What hosts taught about request sizes, to be given to `open_embeddings` next time."""
         return {
             service.fingerprint.digest(): service.learned.to_dict() for service in self._services()

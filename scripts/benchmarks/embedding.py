@@ -41,9 +41,12 @@ class Limits(NamedTuple):
 
     items: int | None = None
     tokens: int | None = None
+    named: bool = True
+    """Whether a refusal says what would be accepted."""
 
     def __str__(self) -> str:
-        return f"{self.items} items" if self.items else f"{self.tokens} tokens"
+        size = f"{self.items} items" if self.items else f"{self.tokens} tokens"
+        return size if self.named else f"{size}, unnamed"
 
     def fewest(self, texts: list[str]) -> int:
         """Requests that no client could do with fewer of."""
@@ -52,7 +55,15 @@ class Limits(NamedTuple):
         return max(by_items, math.ceil(tokens / self.tokens) if self.tokens else 1)
 
 
-HOSTS = (Limits(items=512), Limits(items=64), Limits(tokens=20_000), Limits(tokens=8_000))
+HOSTS = (
+    Limits(items=512),
+    Limits(items=64),
+    Limits(items=64, named=False),
+    Limits(items=10),
+    Limits(items=1),
+    Limits(tokens=20_000),
+    Limits(tokens=8_000),
+)
 
 
 class Bench:
@@ -82,9 +93,25 @@ class Bench:
 
 @contextmanager
 def bench(workspace: Path, limits: Limits, delay_s: float = 0.0) -> Iterator[Bench]:
-    host = FakeVendor("openai", max_items=limits.items, max_tokens=limits.tokens, delay_s=delay_s)
+    host = FakeVendor(
+        "openai",
+        max_items=limits.items,
+        max_tokens=limits.tokens,
+        names_limit=limits.named,
+        delay_s=delay_s,
+    )
     with tempfile.TemporaryDirectory() as root, host:
         yield Bench(Path(root), workspace, host)
+
+
+@contextmanager
+def together(workspaces: list[Path]) -> Iterator[Path]:
+    """One workspace with the notes of all."""
+    with tempfile.TemporaryDirectory() as root:
+        everything = Path(root) / "together"
+        for workspace in workspaces:
+            shutil.copytree(workspace, everything / "memory" / workspace.name)
+        yield everything
 
 
 async def embedded(client: SpawnedGateway) -> None:
@@ -209,9 +236,11 @@ async def measure(workspaces: list[Path], console: Console) -> None:
         "memory_search with vectors, with a hanging host, and while the circuit is open",
         "workspace", "well p50", "well p95", "hanging max", "open p50", "open p95",
     )  # fmt: skip
+    with together(workspaces) as everything:
+        for workspace in (*workspaces, everything):
+            for limits in HOSTS:
+                await count_requests(workspace, limits, requests)
     for workspace in workspaces:
-        for limits in HOSTS:
-            await count_requests(workspace, limits, requests)
         await count_changes(workspace, changes)
         await count_after_kill(workspace, killed)
         await time_searches(workspace, searches)
