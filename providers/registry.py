@@ -84,7 +84,7 @@ class _Remote:
 
     def _spec(self, request: ProviderRequest) -> RemoteSpec:
         spec = resolve_spec(request.settings, self._vendor, request.role)
-        missing = next((name for name in self._vendor.modules if not _installed(name)), None)
+        missing = _missing(self._vendor)
         if missing is not None:
             raise library_missing(self._vendor.label, self._vendor.name, missing)
         return spec
@@ -105,6 +105,15 @@ class _LocalMissing:
 
 def unusable(name: ProviderName, error: ProviderError) -> Candidate:
     return Candidate(provider=name, usable=False, reason=error.message, remedy=error.remedy)
+
+
+def provider_is_installed(vendor: Vendor) -> bool:
+    """Whether the library of a remote vendor could be imported."""
+    return _missing(vendor) is None
+
+
+def _missing(vendor: Vendor) -> str | None:
+    return next((name for name in vendor.modules if not _installed(name)), None)
 
 
 def _installed(module: str) -> bool:

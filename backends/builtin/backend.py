@@ -17,10 +17,11 @@ from backends.builtin.database import READERS, Database
 from backends.builtin.failures import IndexDamagedError
 from backends.builtin.freshness import Freshness
 from backends.builtin.indexing import Indexer
+from backends.builtin.meaning import Meaning
 from backends.builtin.preparing import Preparer
 from backends.builtin.reporting import report_status
 from backends.builtin.searching import Found, Searcher
-from backends.builtin.semantics import Meaning, Semantics
+from backends.builtin.semantics import Semantics
 from backends.chunking import ChunkLimits
 from backends.files.get import read_lines
 from backends.files.roots import MemoryRoots
@@ -68,20 +69,28 @@ class BuiltinBackend:
         prepared = time.perf_counter()
         found = await run_sync(self._find, request, meaning.vector, limiter=self._readers)
         done = time.perf_counter()
+        made_by = meaning.vector.fingerprint if meaning.vector else self._semantics.fingerprint
         return SearchAnswer(
             hits=found.hits,
             outcome="ok" if found.hits else "empty",
             mode=found.mode,
-            provider=self._semantics.provider,
-            model=self._semantics.model,
+            provider=made_by.provider if made_by else None,
+            model=made_by.model if made_by else None,
             fallback=self._semantics.fallback,
             stale=stale,
-            warning=meaning.warning,
+            warning=meaning.warning or self._unread(meaning, found),
             timings_ms={
                 "prepare": round((prepared - started) * 1000, 2),
                 "search": round((done - prepared) * 1000, 2),
             },
         )
+
+    def _unread(self, meaning: Meaning, found: Found) -> str | None:
+        """Why a query with a vector was answered by keywords, if it was."""
+        if meaning.vector is None or found.mode != "keyword":
+            return None
+        model = meaning.vector.fingerprint.model
+        return f"Answered by keywords: {model} has not embedded any note yet."
 
     async def _prepare(self, query: str) -> tuple[Stale | None, Meaning]:
         """Brings the index level with the disk while the provider reads the query."""

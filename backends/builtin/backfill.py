@@ -3,7 +3,7 @@
 Owns the one task that finds texts without a vector of the provider in use, has them embedded in requests
 that many files share, and stores each answer as it arrives, so that nothing is ever paid twice. A
 provider that fails is waited for; searches go on by keywords meanwhile. After a change of provider or
-model searches use what the new one has embedded so far; the old vectors go once it has embedded all.
+model the old vectors stay until the new one has embedded all.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from backends.errors import IndexUnavailableError
 from config.settings import CacheSettings
 from providers.documents import Delivery
 from providers.errors import ProviderError
-from providers.failover import Change, Embeddings
+from providers.failover import Change, Embeddings, QueryVector
 from providers.fingerprint import Fingerprint
 from providers.interface import ItemError, Vector
 from providers.service import ServiceState
@@ -82,15 +82,20 @@ class Backfill:
         self._dimensions: int | None = None
         self._retry_in_s: float | None = None
         self.running = False
+        self.has_caught_up = False
+        """Whether every text has been embedded once by the provider in use."""
         self.last_error: str | None = None
 
     def wake(self) -> None:
         self._wake.set()
 
-    def heed_dimensions(self, dimensions: int) -> None:
-        """Of a query's vector: a host may have changed its model under the same name."""
-        if dimensions != self._dimensions:
-            self._dimensions = dimensions
+    def heed(self, query: QueryVector) -> None:
+        """A host may have changed its model under the same name: other dimensions tell."""
+        if (
+            query.fingerprint == self._embeddings.fingerprint
+            and query.vector.size != self._dimensions
+        ):
+            self._dimensions = query.vector.size
             self.wake()
 
     async def run(self) -> None:
@@ -122,6 +127,7 @@ class Backfill:
             _log.exception("embedding paused")
         else:
             self.last_error = None
+            self.has_caught_up = True
             return True
         finally:
             self.running = False

@@ -39,11 +39,12 @@ def report_status(
     unreadable = tuple(one for one in freshness.unreadable if one.path in differing)
     pending = len(differing) - len(unreadable)
     lost = len(unreadable) + len(scan.failed_dirs)
+    mark = semantics.fingerprint
     weaknesses = [f"{lost} files or directories cannot be read: see skipped."] if lost else []
     return BackendStatus(
         backend="builtin",
-        provider=semantics.provider,
-        model=semantics.model,
+        provider=mark.provider if mark else None,
+        model=mark.model if mark else None,
         workspace=str(settings.workspace),
         database_path=str(database.path),
         database_bytes=database.size_bytes(),

@@ -1,13 +1,14 @@
 """The meaning of texts and queries: which provider gives vectors, and what to do without one.
 
-Owns the choice of the provider for one index, its background work, and the query's vector. Choosing
-reads files and environment, so it happens beside the first requests; a search waits for it no
-longer than for a vector. Whatever fails here leaves searches with their keywords.
+Owns the choice of the provider for one index and the life of its background work. Choosing reads
+files and environment, so it happens beside the first requests; a search waits for it no longer than
+for a vector. Whatever fails here leaves searches with their keywords.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import apsw
@@ -16,6 +17,7 @@ import structlog
 from anyio.to_thread import run_sync
 
 from backends.builtin.database import Database
+from backends.builtin.meaning import Meaning
 from backends.errors import IndexUnavailableError
 from backends.interface import Fallback
 from config.errors import MemoryGatewayError
@@ -23,17 +25,13 @@ from config.settings import Settings
 
 if TYPE_CHECKING:
     from backends.builtin.backfill import Backfill
+    from backends.builtin.query_reader import QueryReader
     from providers.choosing import Choice
-    from providers.failover import Embeddings, QueryVector
+    from providers.failover import Embeddings
+    from providers.fingerprint import Fingerprint
+    from providers.service import EmbeddingService
 
 _log = structlog.get_logger(__name__)
-
-
-class Meaning(NamedTuple):
-    """The vector of a query, or why there is none when there should be one."""
-
-    vector: QueryVector | None = None
-    warning: str | None = None
 
 
 class Semantics:
@@ -47,6 +45,7 @@ class Semantics:
         self._choice: Choice | None = None
         self._embeddings: Embeddings | None = None
         self._backfill: Backfill | None = None
+        self._reader: QueryReader | None = None
         self._failure: str | None = None
         """Why no provider could be opened."""
 
@@ -73,6 +72,8 @@ class Semantics:
         finally:
             with anyio.CancelScope(shield=True), anyio.move_on_after(1.0):
                 await self._embeddings.aclose()
+                if self._reader is not None:
+                    await self._reader.aclose()
 
     async def _open(self) -> None:
         try:
@@ -100,55 +101,63 @@ class Semantics:
             await self._chosen.wait()
         if not self._chosen.is_set():
             return Meaning(warning="Answered by keywords: the provider is still being chosen.")
-        if self._embeddings is None:
+        if self._reader is None:
             return Meaning()
-        return await self._vector(self._embeddings, query, ends - anyio.current_time())
-
-    async def _vector(self, embeddings: Embeddings, query: str, deadline_s: float) -> Meaning:
-        from providers.errors import ProviderError  # noqa: PLC0415 - not needed without a provider
-
-        try:
-            # Its own deadline, none around it: a host's silence must be counted against the host.
-            found = await embeddings.embed_query(query, deadline_s=deadline_s)
-        except ProviderError as error:
-            return Meaning(warning=f"Answered by keywords, without the query's vector: {error}")
-        except Exception as fault:  # noqa: BLE001 - ours; keywords answer all the same
-            _log.exception("query not embedded")
-            name = type(fault).__name__
-            return Meaning(warning=f"Answered by keywords: internal fault ({name}); see the log")
-        if self._backfill is not None:
-            self._backfill.heed_dimensions(found.vector.size)
-        return Meaning(found)
+        meaning = await self._reader.read(query, ends - anyio.current_time())
+        if self._backfill is not None and meaning.vector is not None:
+            self._backfill.heed(meaning.vector)
+        return meaning
 
     def _choose(self) -> None:
         from backends.builtin.backfill import Backfill  # noqa: PLC0415 - not part of the start
-        from backends.builtin.vectors import store  # noqa: PLC0415
+        from backends.builtin.query_reader import QueryReader  # noqa: PLC0415
         from providers.choosing import choose, open_embeddings  # noqa: PLC0415
 
         self._choice = choose(self._settings)
-        try:
-            with self._database.reading() as connection:
-                learned = store.load_learned(connection)
-        except IndexUnavailableError:
-            learned = {}
-        self._embeddings = open_embeddings(self._settings, self._choice, learned=learned)
+        self._embeddings = open_embeddings(self._settings, self._choice, learned=self._learned())
         _log.info("embeddings", chosen=self._choice.reason)
-        if self._embeddings is not None and self._wants_backfill:
+        if self._embeddings is None:
+            return
+        predecessor = self._predecessor(self._embeddings)
+        if self._wants_backfill:
             self._backfill = Backfill(
                 self._database,
                 self._embeddings,
                 self._settings.search.cache,
                 drops_superseded=self._choice.fell_back is None,
             )
+        self._reader = QueryReader(self._embeddings, predecessor, is_superseded=self._has_caught_up)
+
+    def _learned(self) -> dict[bytes, Mapping[str, Any]]:
+        from backends.builtin.vectors import store  # noqa: PLC0415 - needs numpy
+
+        try:
+            with self._database.reading() as connection:
+                return store.load_learned(connection)
+        except IndexUnavailableError:
+            return {}
+
+    def _predecessor(self, embeddings: Embeddings) -> EmbeddingService | None:
+        """The model whose vectors still cover more notes than those of the provider in use."""
+        from backends.builtin.vectors import store  # noqa: PLC0415 - needs numpy
+        from providers.predecessor import open_predecessor  # noqa: PLC0415
+
+        try:
+            with self._database.reading() as connection:
+                before = store.superseded(connection, embeddings.fingerprint)
+        except IndexUnavailableError:
+            return None
+        if before is None or before in embeddings.fingerprints():
+            return None
+        return open_predecessor(self._settings, before)
+
+    def _has_caught_up(self) -> bool:
+        return self._backfill is not None and self._backfill.has_caught_up
 
     @property
-    def provider(self) -> str | None:
-        """In use at this moment; None: keywords only."""
-        return self._embeddings.fingerprint.provider if self._embeddings else None
-
-    @property
-    def model(self) -> str | None:
-        return self._embeddings.fingerprint.model if self._embeddings else None
+    def fingerprint(self) -> Fingerprint | None:
+        """Of the provider in use at this moment; None: keywords only."""
+        return self._embeddings.fingerprint if self._embeddings else None
 
     @property
     def fallback(self) -> Fallback | None:
@@ -169,9 +178,13 @@ class Semantics:
         state = self._embeddings.state()
         found = []
         if fallback := self.fallback:
-            found.append(f"{fallback.origin} is replaced by {self.provider}: {fallback.reason}")
+            found.append(
+                f"{fallback.origin} is replaced by {state.active.provider}: {fallback.reason}"
+            )
         if state.active.status == "open":
-            found.append(f"{self.provider} gives no vectors at present: {state.active.reason}")
+            found.append(
+                f"{state.active.provider} gives no vectors at present: {state.active.reason}"
+            )
         return tuple(found)
 
     def _reason(self) -> str:
@@ -191,6 +204,8 @@ class Semantics:
         }
         if self._embeddings is not None:
             report["provider"] = msgspec.to_builtins(self._embeddings.state(), enc_hook=repr)
+        if self._reader is not None and (before := self._reader.predecessor) is not None:
+            report["answeredBy"] = {"provider": before.provider, "model": before.model}
         if self._backfill is not None:
             report["backfill"] = msgspec.to_builtins(self._backfill.report(connection))
         return report

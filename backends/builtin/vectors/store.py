@@ -122,6 +122,31 @@ def is_complete(connection: apsw.Connection, fingerprint_id: int, dimensions: in
     return bool(complete)
 
 
+def superseded(connection: apsw.Connection, current: Fingerprint) -> Fingerprint | None:
+    """The fingerprint whose vectors cover more of the stored texts than those of `current` do.
+
+    None when there is none: then `current` has read as much as any other.
+    """
+    best, most = None, _texts_read(connection, current.digest())
+    others: list[Any] = connection.execute(
+        "SELECT digest, description FROM fingerprints WHERE digest != ?", (current.digest(),)
+    ).fetchall()
+    for digest, description in others:
+        read = _texts_read(connection, digest)
+        if read > most:
+            best, most = msgspec.json.decode(description, type=Fingerprint), read
+    return best
+
+
+def _texts_read(connection: apsw.Connection, digest: bytes) -> int:
+    read: int = connection.execute(
+        "SELECT count(*) FROM embeddings AS e JOIN fingerprints AS f ON f.id = e.fingerprint_id"
+        " WHERE f.digest = ? AND e.text_hash IN (SELECT text_hash FROM chunks)",
+        (digest,),
+    ).get
+    return read
+
+
 class Coverage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Counts of different texts."""
 

@@ -1,0 +1,46 @@
+"""The model that was in use before: it goes on reading queries until the new one has read all notes.
+
+Owns making an embedder for the fingerprint of stored vectors, when today's configuration still has
+the endpoint and a key for it. Sends queries only; no note is embedded with a model of the past.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from config.settings import Settings
+from providers.errors import ProviderError
+from providers.fingerprint import Fingerprint
+from providers.registry import provider_is_installed
+from providers.remote import RemoteEmbedder
+from providers.service import EmbeddingService
+from providers.spec import RemoteSpec, Role, resolve_spec
+from providers.vendors import VENDORS, Vendor
+
+
+def open_predecessor(settings: Settings, fingerprint: Fingerprint) -> EmbeddingService | None:
+    """Reads queries as the notes of this fingerprint were read; None if that is impossible now.
+
+    Blocking: reads the auth profiles. The keys of `memorySearch.remote` are offered only to the
+    provider they are configured for, any other uses its own.
+    """
+    vendor = next((one for one in VENDORS.values() if one.name == fingerprint.provider), None)
+    if vendor is None or not provider_is_installed(vendor):
+        return None
+    role: Role = "primary" if settings.search.provider in {vendor.name, "auto"} else "fallback"
+
+    def spec() -> RemoteSpec:
+        return _as_before(settings, vendor, role, fingerprint)
+
+    try:
+        embedder = RemoteEmbedder(spec(), spec)
+    except ProviderError:
+        return None
+    return EmbeddingService(embedder) if embedder.fingerprint == fingerprint else None
+
+
+def _as_before(
+    settings: Settings, vendor: Vendor, role: Role, fingerprint: Fingerprint
+) -> RemoteSpec:
+    today = resolve_spec(settings, vendor, role)
+    return dataclasses.replace(today, model=fingerprint.model, dimensions=fingerprint.dimensions)

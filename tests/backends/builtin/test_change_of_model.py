@@ -1,0 +1,122 @@
+"""After a change of model the one before answers until the new one has read every note."""
+
+from __future__ import annotations
+
+import pytest
+
+from backends.interface import SearchRequest, SyncRequest
+from fakes.settings import remote
+
+pytestmark = pytest.mark.anyio
+
+OLD, NEW = "text-embedding-3-small", "text-embedding-3-large"
+NOTES = 40
+
+
+@pytest.fixture
+async def read_by_old_model(home, vendor, embedded):
+    """An index whose notes the old model has read; the host serves one text a request by now."""
+    home.embed_with(vendor, model=OLD)
+    for number in range(NOTES):
+        home.write(f"memory/{number:02}.md", f"The boiler number {number}.\n")
+    async with home.open() as backend:
+        await backend.sync(SyncRequest())
+        await embedded(backend)
+    vendor.max_items, vendor.delay_s = 1, 0.2
+    return home
+
+
+@pytest.fixture
+def chosen(until):
+    """Waits until the provider is in use; returns its report."""
+
+    async def wait(backend):
+        async def report():
+            return (await backend.status()).details["vector"]
+
+        while "backfill" not in (found := await report()):
+            pass
+        return found
+
+    return wait
+
+
+async def ask(backend, query="the boiler number 7"):
+    return await backend.search(SearchRequest(query=query))
+
+
+async def test_the_old_model_answers_until_the_new_one_has_read_all(
+    read_by_old_model, vendor, embedded, chosen, vectors_in
+):
+    home = read_by_old_model
+    home.embed_with(vendor, model=NEW)
+    async with home.open() as backend:
+        report = await chosen(backend)
+        assert report["answeredBy"] == {"provider": "openai", "model": OLD}
+        answer = await ask(backend)
+        assert (answer.mode, answer.model, answer.warning) == ("hybrid", OLD, None)
+        assert answer.hits[0].vector_score is not None
+        vendor.max_items, vendor.delay_s = None, 0.0
+        await embedded(backend)
+        answer = await ask(backend)
+        assert (answer.mode, answer.model) == ("hybrid", NEW)
+        assert "answeredBy" not in (await backend.status()).details["vector"]
+    assert vectors_in(home.index) == {NEW: NOTES}
+
+
+async def test_other_dimensions_of_the_same_model_are_another_model(
+    read_by_old_model, vendor, chosen
+):
+    home = read_by_old_model
+    home.embed_with(vendor, model=OLD, output_dimensionality=32)
+    async with home.open() as backend:
+        await chosen(backend)
+        answer = await ask(backend)
+        assert answer.mode == "hybrid"
+        assert vendor.requests[-1].body.get("dimensions") is None
+
+
+async def test_an_old_model_that_the_host_no_longer_serves_is_given_up_for_the_new_one(
+    read_by_old_model, vendor, chosen, until
+):
+    home = read_by_old_model
+    home.embed_with(vendor, model=NEW)
+    vendor.models = (NEW,)
+    async with home.open() as backend:
+        await chosen(backend)
+        answer = await ask(backend)
+        assert answer.model == NEW
+        assert answer.hits
+        sent = [one.body["model"] for one in vendor.requests].count(OLD)
+        await ask(backend, "the boiler number 8")
+        assert [one.body["model"] for one in vendor.requests].count(OLD) == sent
+        assert "answeredBy" not in (await backend.status()).details["vector"]
+
+
+async def test_a_key_configured_for_one_provider_is_not_sent_to_the_one_before(
+    read_by_old_model, vendor, chosen
+):
+    home = read_by_old_model
+    before = len(vendor.requests)
+    home.configure(provider="gemini", remote=remote("http://127.0.0.1:9", "another-key-of-gemini"))
+    async with home.open() as backend:
+        report = await chosen(backend)
+        assert "answeredBy" not in report
+        answer = await ask(backend)
+        assert answer.mode == "keyword"
+        assert answer.hits
+    assert len(vendor.requests) == before
+
+
+async def test_without_any_old_vectors_the_answer_says_that_nothing_was_read_yet(
+    home, vendor, chosen
+):
+    home.embed_with(vendor, model=NEW)
+    home.write("memory/a.md", "The boiler.\n")
+    async with home.open() as backend:
+        await chosen(backend)
+        vendor.rejects = lambda text: "boiler" in text
+        await backend.sync(SyncRequest())
+        answer = await ask(backend, "the heating")
+        assert answer.mode == "keyword"
+        assert "has not embedded any note yet" in answer.warning
