@@ -191,7 +191,7 @@ async def test_while_a_new_model_embeds_the_old_vectors_stay_and_then_go(
         answer = await backend.search(SearchRequest(query="boiler", max_results=20))
         assert vectors_in(notes.index)["text-embedding-3-large"] < 12
         assert vectors_in(notes.index)["text-embedding-3-small"] == 12
-        assert (answer.model, answer.mode) == ("text-embedding-3-large", "hybrid")
+        assert (answer.model, answer.mode) == ("text-embedding-3-small", "hybrid")
         assert len(answer.hits) == 12
         gate.set()
         await until(lambda: vectors_in(notes.index) == {"text-embedding-3-large": 12})
