@@ -186,4 +186,10 @@ class MemoryBackend(Protocol):
 
     async def status(self) -> BackendStatus: ...
 
-    async def aclose(self) -> None: ...
+    async def weaknesses(self) -> tuple[str, ...]:
+        """Why answers are weaker than the configuration asks for, as far as that is known.
+
+        For probes: cheap, without network and without listing the disk. Raises as the others when
+        the index cannot answer.
+        """
+        ...

@@ -1,72 +1,86 @@
 """One agent's memory as the methods see it: settings, backend and background work together.
 
-Owns switching off, the session key that holds for a request, and turning backend failures into
-answers that say so. Knows no wire.
+Owns switching off, the session key that holds for a request, other settings while it runs, and turning
+backend failures into answers that say so. Knows no wire.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
+from typing import TYPE_CHECKING
 
 import anyio
 import structlog
 
-from backends.builtin.backend import open_builtin
+from backends.builtin.backend import open_builtin, open_database
 from backends.errors import FileUnreadableError, IndexUnavailableError, PathNotAllowedError
 from backends.interface import MemoryBackend, ProgressCallback, SyncReport, SyncRequest
-from config.settings import Settings
-from gateway.scheduling import SyncScheduler
+from config.groups import ungrouped
+from config.settings import CitationsMode, Settings
+from gateway.engine import Engine, run_engine
 from gateway.scope import judge_scope
+from gateway.switched_off import is_disabled, why_disabled
 from gateway.tools import get, search
 from gateway.tools.health import Health, judge_health
 from gateway.tools.status import StatusResult, write_status
 
+if TYPE_CHECKING:
+    from backends.builtin.database import Database
+
 _log = structlog.get_logger(__name__)
+
+StartEngine = Callable[[Settings, str], Awaitable[Engine]]
+"""Takes the reason for the first sync. Raises IndexUnavailableError."""
 
 
 class Memory:
     """The memory of one agent, open. Make it with `open_memory`."""
 
-    def __init__(
-        self, settings: Settings, backend: MemoryBackend | None, scheduler: SyncScheduler | None
-    ) -> None:
+    def __init__(self, settings: Settings, engine: Engine | None, start: StartEngine) -> None:
         self.settings = settings
-        self._backend = backend
-        self._scheduler = scheduler
-        self._policy = settings.qmd.scope if settings.backend == "qmd" else settings.scope
+        self.config_error: str | None = None
+        """Why the newest configuration is not the one in force."""
+        self._engine = engine
+        self._start = start
 
     async def search(
         self, params: search.SearchParams, session_key: str | None, *, operator: bool = False
     ) -> search.SearchResult:
         """Answers also when memory is off or its index unusable: the result then says so.
 
-        The `operator`, who sits at the machine, may always search; others as the scope says.
+        The `operator`, who sits at the machine, may always search, and needs no citations; others
+        as the scope says.
         """
         request = search.read_request(params)
-        if self._backend is None:
-            return search.disabled_result(_why_disabled(self.settings))
+        if self._engine is None:
+            return search.disabled_result(why_disabled(self.settings))
+        settings, engine = self.settings, self._engine
         key = params.session_key or session_key
-        if self._policy is not None and not operator:
-            verdict = judge_scope(self._policy, key)
+        policy = settings.qmd.scope if settings.backend == "qmd" else settings.scope
+        if policy is not None and not operator:
+            verdict = judge_scope(policy, key)
             if not verdict.allowed:
                 _log.info("search denied", reason=verdict.reason)
                 return search.denied_result(verdict.reason)
         try:
-            answer = await self._backend.search(request)
+            with engine.used() as backend:
+                answer = await backend.search(request)
         except IndexUnavailableError as error:
             return search.disabled_result(str(error))
-        if answer.stale is not None and self._scheduler is not None:
-            self._scheduler.request("search")
-        return search.write_result(answer, self.settings.citations, key)
+        if answer.stale is not None:
+            engine.sync_later("search")
+        citations: CitationsMode = "off" if operator else settings.citations
+        return search.write_result(answer, citations, key)
 
     async def get(self, params: get.GetParams) -> get.GetResult:
         request = get.read_request(params)
-        if self._backend is None:
-            return get.failed_result(params.path, _why_disabled(self.settings), disabled=True)
+        if self._engine is None:
+            return get.failed_result(params.path, why_disabled(self.settings), disabled=True)
         try:
-            return get.write_result(await self._backend.read(request))
+            with self._engine.used() as backend:
+                return get.write_result(await backend.read(request))
         except (PathNotAllowedError, FileUnreadableError) as error:
             return get.failed_result(params.path, str(error), kind=error.kind)
 
@@ -74,39 +88,75 @@ class Memory:
         self, request: SyncRequest, progress: ProgressCallback | None = None
     ) -> SyncReport | None:
         """Brings the index up to date and waits for it; None while memory is off."""
-        if self._backend is None:
+        if self._engine is None:
             return None
-        return await self._backend.sync(request, progress=progress)
+        with self._engine.used() as backend:
+            return await backend.sync(request, progress=progress)
 
     def sync_later(self, reason: str) -> None:
-        if self._scheduler is not None:
-            self._scheduler.request(reason)
+        if self._engine is not None:
+            self._engine.sync_later(reason)
 
     async def status(self) -> StatusResult:
-        if self._backend is None:
-            return write_status(self.settings, None, disabled=_why_disabled(self.settings))
-        return write_status(
-            self.settings, await self._backend.status(), sync_error=self._sync_error
-        )
+        if self._engine is None:
+            return write_status(
+                self.settings,
+                None,
+                disabled=why_disabled(self.settings),
+                config_error=self.config_error,
+            )
+        with self._engine.used() as backend:
+            return write_status(
+                self.settings,
+                await backend.status(),
+                sync_error=self._sync_error,
+                config_error=self.config_error,
+            )
 
     async def health(self) -> Health:
-        if self._backend is None:
-            return judge_health(disabled=_why_disabled(self.settings))
+        """Cheap: it asks nobody outside of this process and lists no directory."""
+        if self._engine is None:
+            return judge_health(
+                disabled=why_disabled(self.settings), config_error=self.config_error
+            )
         try:
-            with anyio.fail_after(_HEALTH_PATIENCE_S):
-                return judge_health(await self._backend.status(), sync_error=self._sync_error)
+            weaknesses = await self.weaknesses()
         except IndexUnavailableError as error:
             return judge_health(failure=str(error))
         except TimeoutError:
             return judge_health(failure=f"The index did not answer within {_HEALTH_PATIENCE_S} s.")
+        return judge_health(weaknesses, sync_error=self._sync_error, config_error=self.config_error)
+
+    async def weaknesses(self) -> tuple[str, ...]:
+        """Raises IndexUnavailableError, TimeoutError."""
+        if self._engine is None:
+            return ()
+        with self._engine.used() as backend, anyio.fail_after(_HEALTH_PATIENCE_S):
+            return await backend.weaknesses()
+
+    async def adopt(self, settings: Settings, *, reopen: bool) -> None:
+        """Answers by other settings from now on; open requests end by those they began with.
+
+        Without `reopen` the backend, which does not care for what differs, stays as it is. Raises
+        IndexUnavailableError, and then all is as before.
+        """
+        old = self._engine
+        if is_disabled(settings):
+            self._engine = None
+        elif old is None or reopen:
+            self._engine = await self._start(settings, "reload")
+        self.settings = settings
+        if old is not None and old is not self._engine:
+            old.retire()
 
     @property
     def _sync_error(self) -> str | None:
-        return self._scheduler.last_error if self._scheduler else None
+        scheduler = self._engine.scheduler if self._engine else None
+        return scheduler.last_error if scheduler else None
 
 
-_HEALTH_PATIENCE_S = 0.8
-"""A probe gives up after a second."""
+_HEALTH_PATIENCE_S = 0.6
+"""A probe gives up after a second, and has to start an interpreter first."""
 
 
 @asynccontextmanager
@@ -117,40 +167,37 @@ async def open_memory(settings: Settings, *, background: bool = True) -> AsyncIt
     IndexUnavailableError.
     """
     if is_disabled(settings):
-        yield Memory(settings, None, None)
+        yield Memory(settings, None, _cannot_start)
         return
-    async with (
-        _open_backend(settings, background=background) as backend,
-        anyio.create_task_group() as tasks,
-    ):
-        scheduler = None
-        if background:
-            interval = settings.search.sync.interval_minutes
-            scheduler = SyncScheduler(backend, interval_minutes=interval)
-            scheduler.request("boot")
-            tasks.start_soon(scheduler.run)
-        try:
-            yield Memory(settings, backend, scheduler)
-        finally:
-            tasks.cancel_scope.cancel()
+    with ungrouped():
+        async with open_database(settings) as database, anyio.create_task_group() as tasks:
+            open_backend = partial(_open_backend, database, background=background)
+
+            async def start(settings: Settings, reason: str) -> Engine:
+                boot_reason = reason if background else None
+                run = partial(run_engine, settings, open_backend, boot_reason=boot_reason)
+                engine: Engine = await tasks.start(run)
+                return engine
+
+            try:
+                yield Memory(settings, await start(settings, "boot"), start)
+            finally:
+                tasks.cancel_scope.cancel()
+
+
+async def _cannot_start(_settings: Settings, _reason: str) -> Engine:
+    raise IndexUnavailableError(
+        "Memory was switched off when this gateway started, so it holds no index.",
+        remedy="Start it again to switch memory on.",
+    )
 
 
 def _open_backend(
-    settings: Settings, *, background: bool
+    database: Database, settings: Settings, *, background: bool
 ) -> AbstractAsyncContextManager[MemoryBackend]:
-    open_index = partial(open_builtin, background=background)
+    open_index = partial(open_builtin, background=background, database=database)
     if settings.backend == "builtin":
         return open_index(settings)
     from backends.fallback import open_with_fallback  # noqa: PLC0415 - most start without it
 
     return open_with_fallback(settings, open_index)
-
-
-def is_disabled(settings: Settings) -> bool:
-    return not settings.search.enabled or settings.memory_slot == "none"
-
-
-def _why_disabled(settings: Settings) -> str:
-    if settings.memory_slot == "none":
-        return 'Memory is switched off by plugins.slots.memory = "none"; remove it to switch it on.'
-    return "Memory is switched off by memorySearch.enabled = false; set it to true to switch it on."

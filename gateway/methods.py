@@ -6,15 +6,16 @@ Owns the method table: names, parameter types, handlers. Each handler is a few l
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
-import anyio
 import msgspec
 
 from backends.interface import SyncProgress, SyncRequest
 from gateway.memory import Memory
-from gateway.rpc.context import RequestContext
-from gateway.rpc.methods import Method, MethodRegistry, NoParams
+from gateway.reloading import ReloadResult
+from gateway.rpc.context import RequestContext, Session
+from gateway.rpc.methods import Handler, Method, MethodRegistry, NoParams
 from gateway.tools.get import GetParams, GetResult
 from gateway.tools.health import Health
 from gateway.tools.search import SearchParams, SearchResult
@@ -26,6 +27,8 @@ class InitializeParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     client: str | dict[str, Any] | None = None
     session_key: str | None = None
     protocol_version: str | None = None
+    operator: bool = False
+    """Somebody who sits at the machine, and whom `scope` does not mean."""
 
 
 class SyncParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -38,14 +41,15 @@ class StatusParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     deep: bool = False
 
 
-def build_registry(memory: Memory, shutdown: anyio.Event) -> MethodRegistry:
-    """The methods of one process. `shutdown` is set by the method of that name."""
+def build_registry(
+    memory: Memory,
+    end: Callable[[], None],
+    reload_settings: Callable[[], Awaitable[ReloadResult]],
+) -> MethodRegistry:
+    """The methods of one process. `end` makes it end; `reload_settings` is `Reloader.reload`."""
 
     async def initialize(params: InitializeParams, context: RequestContext) -> dict[str, Any]:
-        session = context.session
-        session.session_key = params.session_key or session.session_key
-        session.client = _client_name(params.client) or session.client
-        session.protocol = params.protocol_version
+        _introduce(context.session, params)
         return {
             "name": "memory-gateway",
             "version": VERSION,
@@ -60,11 +64,40 @@ def build_registry(memory: Memory, shutdown: anyio.Event) -> MethodRegistry:
         }
 
     async def memory_search(params: SearchParams, context: RequestContext) -> SearchResult:
-        return await memory.search(params, context.session.session_key)
+        session = context.session
+        return await memory.search(params, session.session_key, operator=session.operator)
 
     async def memory_get(params: GetParams, _context: RequestContext) -> GetResult:
         return await memory.get(params)
 
+    async def status(_params: StatusParams, _context: RequestContext) -> StatusResult:
+        return await memory.status()
+
+    async def health(_params: NoParams, _context: RequestContext) -> Health:
+        return await memory.health()
+
+    async def reload(_params: NoParams, _context: RequestContext) -> ReloadResult:
+        return await reload_settings()
+
+    async def stop(_params: NoParams, context: RequestContext) -> dict[str, bool]:
+        """Ends the process for the client that it was started for, for others their connection."""
+        (context.session.leave or end)()
+        return {"stopping": True}
+
+    methods: list[Method[Any]] = [
+        Method("initialize", InitializeParams, initialize),
+        Method("memory_search", SearchParams, memory_search),
+        Method("memory_get", GetParams, memory_get),
+        Method("sync", SyncParams, _sync_handler(memory), accepts_notification=True),
+        Method("status", StatusParams, status),
+        Method("health", NoParams, health),
+        Method("reload", NoParams, reload),
+        Method("shutdown", NoParams, stop, accepts_notification=True),
+    ]
+    return MethodRegistry(methods)
+
+
+def _sync_handler(memory: Memory) -> Handler[SyncParams]:
     async def sync(params: SyncParams, context: RequestContext) -> object:
         if not params.wait:
             memory.sync_later(params.reason)
@@ -81,26 +114,14 @@ def build_registry(memory: Memory, shutdown: anyio.Event) -> MethodRegistry:
         )
         return report if report is not None else {"disabled": True}
 
-    async def status(_params: StatusParams, _context: RequestContext) -> StatusResult:
-        return await memory.status()
+    return sync
 
-    async def health(_params: NoParams, _context: RequestContext) -> Health:
-        return await memory.health()
 
-    async def stop(_params: NoParams, _context: RequestContext) -> dict[str, bool]:
-        shutdown.set()
-        return {"stopping": True}
-
-    methods: list[Method[Any]] = [
-        Method("initialize", InitializeParams, initialize),
-        Method("memory_search", SearchParams, memory_search),
-        Method("memory_get", GetParams, memory_get),
-        Method("sync", SyncParams, sync, accepts_notification=True),
-        Method("status", StatusParams, status),
-        Method("health", NoParams, health),
-        Method("shutdown", NoParams, stop, accepts_notification=True),
-    ]
-    return MethodRegistry(methods)
+def _introduce(session: Session, params: InitializeParams) -> None:
+    session.session_key = params.session_key or session.session_key
+    session.client = _client_name(params.client) or session.client
+    session.protocol = params.protocol_version
+    session.operator = params.operator
 
 
 def _client_name(client: str | dict[str, Any] | None) -> str | None:

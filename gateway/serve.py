@@ -1,12 +1,15 @@
-"""The long-running process: one agent's memory behind the stdio pipe.
+"""The long-running process: one agent's memory behind the stdio pipe and a socket.
 
-Owns the order of starting and ending: the pipe is claimed first, signals and end of input end it, the
-index is closed last. Exit code 0 for every orderly end.
+Owns what ends or stirs it from outside: the pipe is claimed first, signals, end of input and the end of
+the parent end it. Exit code 0 for every orderly end. What it serves belongs to `ownership.host`.
 """
 
 from __future__ import annotations
 
+import os
 import signal
+import socket
+from collections.abc import Callable, Sequence
 
 import anyio
 import structlog
@@ -14,54 +17,65 @@ import structlog
 from config.groups import ungrouped
 from config.settings import Settings
 from gateway.logs import configure_logs
-from gateway.memory import open_memory
-from gateway.methods import build_registry
-from gateway.rpc.connection import serve_connection
-from gateway.rpc.descriptors import ProtocolDescriptors, claim_stdio
+from gateway.ownership.conversation import Pipe
+from gateway.ownership.host import Host
+from gateway.parent import end_with_parent
+from gateway.rpc.descriptors import claim_stdio
 from gateway.rpc.streams import DescriptorReader, DescriptorWriter
-from gateway.version import VERSION
 
 _log = structlog.get_logger(__name__)
 
 
-def serve(settings: Settings, *, log_level: str = "info") -> int:
-    """Serves until the input ends or a signal comes; returns the exit code.
+def serve(
+    settings: Settings,
+    *,
+    read_settings: Callable[[], Settings],
+    log_level: str = "info",
+    socket_only: bool = False,
+    sockets: Sequence[socket.socket] = (),
+) -> int:
+    """Serves until the input ends, the parent is gone or a signal comes; returns the exit code.
 
-    Raises IndexUnavailableError when the index cannot be opened at all.
+    `read_settings` gives the settings of the same agent again, for a reload. With `socket_only` it is
+    a service: nobody is at its pipe, and its parent is no concern. `sockets` are listening ones that
+    were handed in, beside the one that the owner of an index makes for itself. Raises
+    IndexUnavailableError when the index cannot be opened at all.
     """
-    pipe = claim_stdio()
+    parent = os.getppid()
+    claimed = claim_stdio()
     configure_logs(log_level)
     for warning in settings.warnings:
         _log.warning("configuration", path=warning.path, line=warning.line, message=warning.message)
+
+    async def run() -> None:
+        pipe = Pipe(DescriptorReader(claimed.input), DescriptorWriter(claimed.output))
+        shutdown = anyio.Event()
+        host = Host(
+            settings,
+            read_settings=read_settings,
+            pipe=None if socket_only else pipe,
+            sockets=sockets,
+            shutdown=shutdown,
+        )
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_heed_signals, shutdown, host)
+            if not socket_only:
+                tasks.start_soon(end_with_parent, parent, shutdown)
+            await host.run()
+            tasks.cancel_scope.cancel()
+
     with ungrouped():
-        anyio.run(_serve, settings, pipe)
+        anyio.run(run)
+    _log.info("ended", agent=settings.agent_id)
     return 0
 
 
-async def _serve(settings: Settings, pipe: ProtocolDescriptors) -> None:
-    shutdown = anyio.Event()
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_watch_signals, shutdown)
-        async with open_memory(settings) as memory:
-            _log.info(
-                "serving",
-                agent=settings.agent_id,
-                version=VERSION,
-                workspace=str(settings.workspace),
-            )
-            await serve_connection(
-                DescriptorReader(pipe.input),
-                DescriptorWriter(pipe.output),
-                build_registry(memory, shutdown),
-                shutdown=shutdown,
-            )
-        tasks.cancel_scope.cancel()
-    _log.info("ended", agent=settings.agent_id)
-
-
-async def _watch_signals(shutdown: anyio.Event) -> None:
-    """SIGTERM and SIGINT end the process in order; a second one changes nothing."""
-    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+async def _heed_signals(shutdown: anyio.Event, host: Host) -> None:
+    """SIGTERM and SIGINT end the process in order, a second one changes nothing; SIGHUP reloads."""
+    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
         async for number in signals:
-            _log.info("stopping", signal=signal.Signals(number).name)
-            shutdown.set()
+            if number == signal.SIGHUP:
+                await host.reload()
+            else:
+                _log.info("stopping", signal=signal.Signals(number).name)
+                shutdown.set()

@@ -9,9 +9,9 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Literal
 
+from config.paths import auth_profile_paths
 from config.settings import ModelProviderSettings, Settings
 from providers import headers as header_rules
 from providers import marks, profiles
@@ -103,7 +103,7 @@ def resolve_spec(settings: Settings, vendor: Vendor, role: Role) -> RemoteSpec:
         remote_key=search.remote.api_key if primary else None,
         remote_problem=search.remote.api_key_problem if primary else None,
         provider=provider,
-        profiles=profiles.load(profile_paths(settings)),
+        profiles=profiles.load(auth_profile_paths(settings.state_dir, settings.agent_dir)),
         auth=settings.auth,
         variables=settings.environment_keys,
         now_ms=time.time() * 1000,
@@ -120,12 +120,6 @@ def resolve_spec(settings: Settings, vendor: Vendor, role: Role) -> RemoteSpec:
         query_type=search.query_input_type if primary else None,
         document_type=search.document_input_type if primary else None,
     )
-
-
-def profile_paths(settings: Settings) -> tuple[Path, ...]:
-    """The main agent's file, then this agent's own, which wins."""
-    main = settings.state_dir / "agents" / "main" / "agent"
-    return tuple(folder / "auth-profiles.json" for folder in (main, settings.agent_dir))
 
 
 def _provider_headers(sources: KeySources) -> Mapping[str, str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from anyio import CancelScope, CapacityLimiter, create_task_group
@@ -19,7 +20,7 @@ from backends.builtin.freshness import Freshness
 from backends.builtin.indexing import Indexer
 from backends.builtin.meaning import Meaning
 from backends.builtin.preparing import Preparer
-from backends.builtin.reporting import report_status
+from backends.builtin.reporting import probe_weaknesses, report_status
 from backends.builtin.searching import Found, Searcher
 from backends.builtin.semantics import Semantics
 from backends.chunking import ChunkLimits
@@ -120,9 +121,10 @@ class BuiltinBackend:
         parts = (self._settings, self._database, self._indexer, self._freshness, self._semantics)
         return await self._mended(lambda: run_sync(report_status, *parts, abandon_on_cancel=True))
 
-    async def aclose(self) -> None:
-        with CancelScope(shield=True):  # an open log would cost the next start time
-            await run_sync(self._database.close)
+    async def weaknesses(self) -> tuple[str, ...]:
+        parts = (self._database, self._freshness, self._semantics)
+        probe = partial(probe_weaknesses, *parts)
+        return await self._mended(lambda: run_sync(probe, abandon_on_cancel=True))
 
     async def _mended(self, work: Callable[[], Awaitable[T]]) -> T:
         """Does the work again when it came upon damage: the index is a new one by then."""
@@ -143,23 +145,37 @@ class BuiltinBackend:
 
 
 @asynccontextmanager
+async def open_database(settings: Settings) -> AsyncIterator[Database]:
+    """The index file, for backends that follow one another on it. Raises IndexUnavailableError."""
+    database = await run_sync(Database, settings.search.store.path)
+    try:
+        yield database
+    finally:
+        with CancelScope(shield=True):  # an open log would cost the next start time
+            await run_sync(database.close)
+
+
+@asynccontextmanager
 async def open_builtin(
-    settings: Settings, *, background: bool = True
+    settings: Settings, *, background: bool = True, database: Database | None = None
 ) -> AsyncIterator[BuiltinBackend]:
     """Opens or makes the index of the agent; with `background` texts get their vectors meanwhile.
 
-    Raises IndexUnavailableError.
+    An open `database` stays open: a process must not open its index file twice. Raises
+    IndexUnavailableError.
     """
-    database = await run_sync(Database, settings.search.store.path)
+    if database is None:
+        async with (
+            open_database(settings) as own,
+            open_builtin(settings, background=background, database=own) as backend,
+        ):
+            yield backend
+        return
     semantics = Semantics(settings, database, backfill=background)
-    backend = BuiltinBackend(settings, database, semantics)
-    try:
-        with ungrouped():
-            async with create_task_group() as tasks:
-                tasks.start_soon(semantics.run)
-                try:
-                    yield backend
-                finally:
-                    tasks.cancel_scope.cancel()
-    finally:
-        await backend.aclose()
+    with ungrouped():
+        async with create_task_group() as tasks:
+            tasks.start_soon(semantics.run)
+            try:
+                yield BuiltinBackend(settings, database, semantics)
+            finally:
+                tasks.cancel_scope.cancel()

@@ -51,6 +51,8 @@ class Freshness:
         self.recent: deque[SyncReport] = deque(maxlen=_REMEMBERED_SYNCS)
         self.unreadable: tuple[SkippedFile, ...] = ()
         """Files that the last whole sync could not index, with reasons."""
+        self.unlisted = 0
+        """Directories that the last whole sync could not list."""
 
     async def sync(self, request: SyncRequest, progress: ProgressCallback | None) -> SyncReport:
         """Indexes everything that differs. One runs at a time; a second waits and then runs.
@@ -74,6 +76,7 @@ class Freshness:
                 report = tally.report(request, time.perf_counter() - started, error)
                 self.recent.appendleft(report)
             self.unreadable = tuple(tally.unreadable)
+            self.unlisted = tally.unlisted
             self._level_generation = generation
             return report
 

@@ -38,9 +38,8 @@ def report_status(
     differing = {found.path for found in plan.to_read} - plan.doubtful
     unreadable = tuple(one for one in freshness.unreadable if one.path in differing)
     pending = len(differing) - len(unreadable)
-    lost = len(unreadable) + len(scan.failed_dirs)
+    lost = _lost(len(unreadable) + len(scan.failed_dirs))
     mark = semantics.fingerprint
-    weaknesses = [f"{lost} files or directories cannot be read: see skipped."] if lost else []
     return BackendStatus(
         backend="builtin",
         provider=mark.provider if mark else None,
@@ -63,10 +62,24 @@ def report_status(
         syncing=freshness.running,
         recent_syncs=tuple(freshness.recent),
         issues=(*database.notes, *(f"{path} does not exist (yet)." for path in scan.missing)),
-        weaknesses=(*weaknesses, *semantics.weaknesses()),
+        weaknesses=(*lost, *semantics.weaknesses()),
         details={
             "keyword": {"engine": "fts5", "available": True, "languages": languages},
             "vector": vector,
             "journal": journal,
         },
     )
+
+
+def probe_weaknesses(
+    database: Database, freshness: Freshness, semantics: Semantics
+) -> tuple[str, ...]:
+    """As in a status, from what the last whole sync saw. Raises IndexUnavailableError."""
+    with database.reading() as connection:
+        connection.execute("SELECT id FROM chunks LIMIT 1").fetchall()
+    lost = _lost(len(freshness.unreadable) + freshness.unlisted)
+    return (*lost, *semantics.weaknesses())
+
+
+def _lost(count: int) -> tuple[str, ...]:
+    return (f"{count} files or directories cannot be read: see skipped.",) if count else ()

@@ -27,6 +27,8 @@ class Tally:
         """Files that changed while they were looked at."""
         self.unreadable: list[SkippedFile] = []
         """Files that are memory and could not be indexed."""
+        self.unlisted = 0
+        """Directories that could not be listed."""
         self._added = self._changed = self._removed = self._unchanged = 0
         self._done = self._chunks = self._bytes_read = self._bytes_total = self._scanned = 0
         self._skipped: tuple[SkippedFile, ...] = ()
@@ -40,6 +42,7 @@ class Tally:
         self._bytes_total = sum(found.size for found in plan.to_read)
         self._scanned = len(survey.scan.files)
         self._skipped = skipped_by(survey.scan)
+        self.unlisted = len(survey.scan.failed_dirs)
         self._unchanged = plan.unchanged
         self._new = plan.added
 

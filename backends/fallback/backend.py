@@ -18,7 +18,7 @@ import structlog
 
 from backends.errors import IndexUnavailableError
 from backends.fallback.recovery import Recovery
-from backends.fallback.report import combine
+from backends.fallback.report import combine, replaced
 from backends.interface import (
     BackendStatus,
     Fallback,
@@ -90,8 +90,14 @@ class FallbackBackend:
             await self._qmd.status(), await self._builtin.status(), self._recovery.reason
         )
 
-    async def aclose(self) -> None:
-        """Closes nothing: both backends are closed by who opened them."""
+    async def weaknesses(self) -> tuple[str, ...]:
+        """QMD's own when it answers, else why it does not, and those of the builtin index."""
+        behind = await self._builtin.weaknesses()
+        reason = self._recovery.reason
+        weak = await self._qmd.weaknesses()
+        if reason is None and not weak:
+            return ()
+        return (replaced(reason or weak[0]), *behind)
 
     async def _ask_qmd(self, request: SearchRequest) -> SearchAnswer:
         self._recovery.check()

@@ -17,7 +17,7 @@ def combine(qmd: BackendStatus, builtin: BackendStatus, reason: str | None) -> B
     weaknesses = answering.weaknesses
     if reason is not None:
         details["fallback"] = {"from": "qmd", "reason": reason}
-        weaknesses = (f"The builtin index answers in place of QMD: {reason}", *weaknesses)
+        weaknesses = (replaced(reason), *weaknesses)
     return msgspec.structs.replace(
         answering,
         issues=tuple(dict.fromkeys((*answering.issues, *other.issues))),
@@ -26,3 +26,7 @@ def combine(qmd: BackendStatus, builtin: BackendStatus, reason: str | None) -> B
         weaknesses=weaknesses,
         details=details,
     )
+
+
+def replaced(reason: str) -> str:
+    return f"The builtin index answers in place of QMD: {reason}"

@@ -166,8 +166,9 @@ class QmdBackend:
     async def status(self) -> BackendStatus:
         return await run_sync(report_status, self._settings, self)
 
-    async def aclose(self) -> None:
-        """Nothing of its own to close: what runs ends with the task that runs it."""
+    async def weaknesses(self) -> tuple[str, ...]:
+        """Why QMD does not answer at present, if so."""
+        return (str(self.failure),) if self.engine is None else ()
 
     def _adopt(self, engine: Engine) -> None:
         self.engine = engine

@@ -26,9 +26,9 @@ def run(arguments: Sequence[str]) -> int:
             stream.reconfigure(errors="backslashreplace")
     options = read_plain_serve(arguments)
     if options is not None:
-        from gateway.cli.commands.serving import serve
+        from gateway.cli.running import run_gateway
 
-        return guarded(lambda: serve(options), options)
+        return guarded(lambda: run_gateway(options), options)
     from gateway.cli.app import run_app
 
     return guarded(lambda: run_app(arguments), _glance(arguments))

@@ -2,18 +2,22 @@
 
 Owns the phases: reading while there is input, then letting open requests finish, then flushing answers,
 then closing; and the ways in which a client can leave. All of it lives in one task group, so nothing
-outlives the connection. What a line means belongs to the dispatcher.
+outlives the connection. What a line means belongs to its handler: the dispatcher, or a bridge.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Protocol, TypeAlias
+
 import anyio
 import anyio.lowlevel
 import structlog
+from anyio.abc import TaskGroup
 
 from gateway.rpc.context import Session
 from gateway.rpc.dispatcher import Dispatcher
-from gateway.rpc.errors import RequestCancelledError, ShuttingDownError
+from gateway.rpc.errors import RequestCancelledError, RpcError, ShuttingDownError
 from gateway.rpc.framing import LineSplitter
 from gateway.rpc.limits import ConnectionLimits
 from gateway.rpc.methods import MethodRegistry
@@ -22,6 +26,26 @@ from gateway.rpc.streams import ByteReader, ByteWriter
 from gateway.rpc.wakeup import Wakeup
 
 _log = structlog.get_logger(__name__)
+
+
+class LineHandler(Protocol):
+    """What becomes of the lines of one connection."""
+
+    async def accept(self, line: bytes | RpcError) -> None:
+        """Start what a line asks for; an error stands for a line that could not be read."""
+        ...
+
+    def close(self) -> None:
+        """Refuse what comes from now on."""
+        ...
+
+    async def drain(self, cause: RpcError) -> None:
+        """Let open requests finish for a while, then answer the rest with `cause`."""
+        ...
+
+
+MakeHandler: TypeAlias = Callable[[Outbox, TaskGroup], LineHandler]
+"""Gets where the answers go, and a task group that lives as long as the connection."""
 
 
 async def serve_connection(
@@ -43,15 +67,25 @@ async def serve_connection(
     Cancelling this call ends it at once, without answers. A handler that shields itself from
     cancellation delays the return, not the answers.
     """
-    connection = _Connection(
-        reader,
-        writer,
-        registry,
-        shutdown=shutdown,
-        limits=limits or ConnectionLimits(),
-        session=session or Session(),
-    )
-    await connection.serve()
+    bounds = limits or ConnectionLimits()
+
+    def dispatch(outbox: Outbox, tasks: TaskGroup) -> Dispatcher:
+        return Dispatcher(registry, outbox, session or Session(), bounds, tasks)
+
+    await serve_lines(reader, writer, dispatch, shutdown=shutdown, limits=bounds)
+
+
+async def serve_lines(
+    reader: ByteReader,
+    writer: ByteWriter,
+    make_handler: MakeHandler,
+    *,
+    shutdown: anyio.Event,
+    limits: ConnectionLimits | None = None,
+) -> None:
+    """As `serve_connection`, with any handler of lines."""
+    bounds = limits or ConnectionLimits()
+    await _Connection(reader, writer, make_handler, shutdown=shutdown, limits=bounds).serve()
 
 
 class _Connection:
@@ -59,11 +93,10 @@ class _Connection:
         self,
         reader: ByteReader,
         writer: ByteWriter,
-        registry: MethodRegistry,
+        make_handler: MakeHandler,
         *,
         shutdown: anyio.Event,
         limits: ConnectionLimits,
-        session: Session,
     ) -> None:
         self._reader = reader
         self._writer = writer
@@ -71,7 +104,7 @@ class _Connection:
         self._limits = limits
         self._outbox = Outbox(limits.outbox_bytes)
         self._tasks = anyio.create_task_group()
-        self._dispatcher = Dispatcher(registry, self._outbox, session, limits, self._tasks)
+        self._make_handler = make_handler
         self._input_ended = anyio.Event()
         self._finishing = anyio.CancelScope()
         self._between_reads = Wakeup()
@@ -80,6 +113,7 @@ class _Connection:
     async def serve(self) -> None:
         try:
             async with self._tasks:
+                self._handler = self._make_handler(self._outbox, self._tasks)
                 self._tasks.start_soon(self._write)
                 self._tasks.start_soon(self._read)
                 self._tasks.start_soon(self._await_shutdown)
@@ -97,12 +131,12 @@ class _Connection:
         while data := await self._reader.receive():
             self._reading = True
             for line in splitter.feed(data):
-                await self._dispatcher.accept(line)
+                await self._handler.accept(line)
                 await anyio.lowlevel.checkpoint()  # a burst of lines must not starve the others
             self._reading = False
             self._between_reads.fire()
         for line in splitter.finish():
-            await self._dispatcher.accept(line)
+            await self._handler.accept(line)
         self._input_ended.set()
 
     async def _write(self) -> None:
@@ -114,7 +148,7 @@ class _Connection:
 
     async def _await_shutdown(self) -> None:
         await self._shutdown.wait()
-        self._dispatcher.close()
+        self._handler.close()
         self._finishing.deadline = anyio.current_time() + self._limits.shutdown_s
         self._input_ended.set()
 
@@ -122,7 +156,7 @@ class _Connection:
         with anyio.move_on_after(self._limits.grace_s):
             while self._reading:  # lines that were read together with a `shutdown` get an answer
                 await self._between_reads.wait()
-        await self._dispatcher.drain(
+        await self._handler.drain(
             ShuttingDownError()
             if self._shutdown.is_set()
             else RequestCancelledError("The client closed its input before this was done.")

@@ -26,6 +26,10 @@ class Session:
     session_key: str | None = None
     """Holds for requests that do not bring their own."""
     protocol: str | None = None
+    operator: bool = False
+    """Somebody who sits at the machine: scope, which guards conversations, does not hold."""
+    leave: Callable[[], None] | None = None
+    """Ends this connection alone; None where it is the only one, and the process ends with it."""
 
 
 def _ignore(_method: str, _params: object) -> None:

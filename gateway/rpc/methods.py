@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import msgspec
 
@@ -17,6 +17,8 @@ from gateway.rpc.context import RequestContext
 from gateway.rpc.errors import MethodNotFoundError
 
 P = TypeVar("P", bound=msgspec.Struct)
+
+Handler: TypeAlias = Callable[[P, RequestContext], Awaitable[object]]
 
 
 class NoParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -34,7 +36,7 @@ class Method(Generic[P]):
 
     name: str
     params: type[P]
-    handler: Callable[[P, RequestContext], Awaitable[object]]
+    handler: Handler[P]
     timeout_s: float | None = None
     accepts_notification: bool = False
 

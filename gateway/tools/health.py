@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
-
-from backends.interface import BackendStatus
 
 HealthState = Literal["ok", "degraded", "failing"]
 
@@ -19,19 +18,20 @@ class Health(msgspec.Struct, frozen=True):
 
 
 def judge_health(
-    status: BackendStatus | None = None,
+    weaknesses: Sequence[str] = (),
     *,
     disabled: str | None = None,
     failure: str | None = None,
     sync_error: str | None = None,
+    config_error: str | None = None,
 ) -> Health:
     """A memory that is switched off on purpose is healthy."""
     if failure is not None:
         return Health("failing", (failure,))
-    if status is None:
-        return Health("ok", (disabled,) if disabled else ())
     reasons = []
+    if config_error is not None:
+        reasons.append(f"The configuration in force is an older one: {config_error}")
     if sync_error is not None:
         reasons.append(f"The last background sync failed: {sync_error}")
-    reasons += status.weaknesses
-    return Health("degraded" if reasons else "ok", tuple(reasons))
+    reasons += weaknesses
+    return Health("degraded" if reasons else "ok", (*reasons, *([disabled] if disabled else ())))

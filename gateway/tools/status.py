@@ -40,6 +40,8 @@ class StatusResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     syncing: SyncProgress | None = None
     recent_syncs: tuple[SyncReport, ...] = ()
     last_sync_error: str | None = None
+    config_error: str | None = None
+    """Why the newest configuration is not the one in force."""
     database_path: str | None = None
     database_bytes: int = 0
     issues: tuple[str, ...] = ()
@@ -54,6 +56,7 @@ def write_status(
     *,
     disabled: str | None = None,
     sync_error: str | None = None,
+    config_error: str | None = None,
 ) -> StatusResult:
     off = StatusResult(
         agent_id=settings.agent_id,
@@ -63,6 +66,7 @@ def write_status(
         workspace=str(settings.workspace),
         config_path=str(settings.config_path) if settings.config_path else None,
         disabled=disabled,
+        config_error=config_error,
         warnings=tuple(f"{one.path}: {one.message}" for one in settings.warnings),
     )
     if backend is None:

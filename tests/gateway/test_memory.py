@@ -17,8 +17,9 @@ from backends.interface import SyncRequest
 from config.errors import ErrorKind
 from config.settings import Settings, StoreSettings, SyncSettings
 from fakes.settings import make_settings
-from gateway.memory import is_disabled, open_memory
+from gateway.memory import open_memory
 from gateway.rpc.errors import InvalidParamsError
+from gateway.switched_off import is_disabled
 from gateway.tools.get import GetParams
 from gateway.tools.search import SearchParams
 

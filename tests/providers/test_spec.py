@@ -4,10 +4,11 @@ import json
 
 import pytest
 
+from config.paths import auth_profile_paths
 from config.settings import ModelProviderSettings, Secret
 from fakes.settings import make_settings, remote
 from providers.errors import ProviderAuthError, ProviderUnavailableError
-from providers.spec import profile_paths, resolve_spec
+from providers.spec import resolve_spec
 from providers.vendors import VENDORS
 
 
@@ -152,7 +153,7 @@ def test_a_fallback_without_a_key_of_its_own_has_none(resolve):
 
 def test_profiles_come_from_the_main_agent_and_the_agents_own_file(tmp_path):
     settings = make_settings(tmp_path, agent="writer")
-    main, own = profile_paths(settings)
+    main, own = auth_profile_paths(settings.state_dir, settings.agent_dir)
     for path, key in ((main, "sk-main"), (own, "sk-own")):
         path.parent.mkdir(parents=True)
         profile = {"type": "api_key", "provider": "openai", "key": key}

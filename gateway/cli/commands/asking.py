@@ -60,7 +60,7 @@ def search(
     import anyio
 
     from gateway.cli.loading import load
-    from gateway.memory import is_disabled
+    from gateway.switched_off import is_disabled
     from gateway.tools.search import SearchParams
 
     settings = load(options)

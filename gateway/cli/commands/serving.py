@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import typer
+
 from gateway.cli.options import Options
 
 
-def serve(options: Options) -> int:
+def serve(
+    options: Options,
+    socket_only: Annotated[
+        bool,
+        typer.Option("--socket-only", help="Answer on the socket alone, as a service of its own."),
+    ] = False,
+) -> int:
     """Answer JSON-RPC on standard input and output until the input ends."""
-    from gateway.cli.loading import load
-    from gateway.serve import serve as run
+    from gateway.cli.running import run_gateway
 
-    return run(load(options), log_level=options.log_level or "info")
+    return run_gateway(options, socket_only=socket_only)

@@ -1,0 +1,162 @@
+"""Carries the lines of one client to the owner of the index, and its answers back.
+
+Owns what the client never notices: that an owner died, or ended, and another one took over. Open
+requests are then put to the next owner; when there is none, they are answered with an error. The
+phases of the connection belong to `rpc.connection`, taking over to `standby`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import anyio
+import msgspec
+import structlog
+from anyio.abc import SocketStream, TaskGroup
+
+from backends.errors import IndexUnavailableError
+from config.errors import MemoryGatewayError
+from gateway.ownership.forwarding import Forwarded, OpenLines, read_reply
+from gateway.rpc.encoding import encode_batch, encode_error
+from gateway.rpc.errors import RpcError, ShuttingDownError, to_wire
+from gateway.rpc.framing import LineSplitter
+from gateway.rpc.limits import ConnectionLimits
+from gateway.rpc.messages import ClientReply, Malformed, decode_line
+from gateway.rpc.outbox import Outbox
+from gateway.rpc.sockets import SocketChannel
+from gateway.rpc.wakeup import Wakeup
+
+_log = structlog.get_logger(__name__)
+
+PATIENCE_S: Final = 10.0
+"""How long open requests wait for an owner; opening an index takes far less."""
+_LONGEST_FRAME_BYTES: Final = 256 * 1024 * 1024
+_PAUSE_S: Final = 0.01
+
+
+class Bridge:
+    """The handler of one client's lines; give it to `serve_lines`."""
+
+    def __init__(
+        self,
+        reach: Callable[[], Awaitable[SocketStream]],
+        outbox: Outbox,
+        tasks: TaskGroup,
+        *,
+        limits: ConnectionLimits,
+        end: Callable[[], None],
+        patience_s: float = PATIENCE_S,
+    ) -> None:
+        """`reach` waits for an owner; `end` is called when the client asks for the end."""
+        self._reach = reach
+        self._outbox = outbox
+        self._limits = limits
+        self._end = end
+        self._patience_s = patience_s
+        self._lines = OpenLines()
+        self._channel: SocketChannel | None = None
+        self._refusal: MemoryGatewayError | None = None
+        """Why lines are answered here instead of being forwarded; None: they are forwarded."""
+        self._moved = Wakeup()
+        tasks.start_soon(self._follow)
+
+    async def accept(self, line: bytes | RpcError) -> None:
+        if isinstance(line, RpcError):
+            await self._outbox.put(encode_error(None, to_wire(line)))
+            return
+        message = decode_line(line, batch_members=self._limits.batch_members)
+        match message:
+            case ClientReply():
+                _log.debug("a reply to no request of ours was ignored")
+            case Malformed():
+                await self._outbox.put(encode_error(message.id, to_wire(message.error)))
+            case _:
+                while self._channel is None and self._refusal is None:
+                    await self._moved.wait()
+                await self._forward(self._lines.add(line, message))
+
+    def close(self) -> None:
+        self._refusal = ShuttingDownError()
+        self._moved.fire()
+
+    async def drain(self, cause: RpcError) -> None:
+        with anyio.move_on_after(self._limits.grace_s):
+            while len(self._lines):
+                await self._moved.wait()
+        self._answer_all(cause)
+
+    async def _forward(self, forwarded: Forwarded) -> None:
+        channel = self._channel
+        if channel is None or isinstance(self._refusal, ShuttingDownError):
+            assert self._refusal is not None
+            self._answer_all(self._refusal, only=forwarded)
+            return
+        try:
+            await channel.send(forwarded.line + b"\n")
+        except anyio.BrokenResourceError:
+            _log.debug("the owner is gone; the line waits for the next one")
+        if forwarded.ends_process and not forwarded.ids:
+            self._end()
+
+    async def _follow(self) -> None:
+        """Finds an owner, and the next one whenever it is gone."""
+        while True:
+            channel = await self._next_owner()
+            try:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(self._pump, channel, tasks)
+                    for line in self._lines.replay():
+                        await channel.send(line + b"\n")
+                    self._channel, self._refusal = channel, self._lasting_refusal()
+                    self._moved.fire()
+            except* (anyio.BrokenResourceError, msgspec.DecodeError) as errors:
+                _log.debug("the owner is lost", error=str(errors.exceptions[0]))
+            finally:
+                self._channel = None
+                with anyio.CancelScope(shield=True):
+                    await channel.aclose()
+            await anyio.sleep(_PAUSE_S)
+
+    async def _next_owner(self) -> SocketChannel:
+        while True:
+            with anyio.move_on_after(self._patience_s):
+                return SocketChannel(await self._reach())
+            error = IndexUnavailableError(
+                "The gateway that owns the index cannot be reached.",
+                remedy="See the logs of the gateways of this agent; it is tried again.",
+            )
+            self._refusal = self._refusal or error
+            self._answer_all(error)
+            self._moved.fire()
+
+    async def _pump(self, channel: SocketChannel, tasks: TaskGroup) -> None:
+        """Answers of one owner, until it is gone."""
+        splitter = LineSplitter(_LONGEST_FRAME_BYTES)
+        while data := await channel.receive():
+            for frame in splitter.feed(data):
+                if isinstance(frame, RpcError):
+                    raise anyio.BrokenResourceError from frame
+                await self._take(frame)
+        tasks.cancel_scope.cancel()
+
+    async def _take(self, frame: bytes) -> None:
+        reply = read_reply(frame)
+        if reply.is_handshake or (reply.is_refusal and self._lasting_refusal() is None):
+            return  # a refused line stays open, for the next owner
+        answered = self._lines.settle(reply)
+        await self._outbox.put(frame)
+        self._moved.fire()
+        if answered is not None and answered.ends_process:
+            self._end()
+
+    def _lasting_refusal(self) -> MemoryGatewayError | None:
+        """The refusal that no new owner lifts."""
+        return self._refusal if isinstance(self._refusal, ShuttingDownError) else None
+
+    def _answer_all(self, error: MemoryGatewayError, only: Forwarded | None = None) -> None:
+        for forwarded in self._lines:
+            if only is None or forwarded is only:
+                frames = [encode_error(one, to_wire(error)) for one in forwarded.ids]
+                self._outbox.put_now(encode_batch(frames) if forwarded.is_batch else frames[0])
+                self._lines.drop(forwarded)

@@ -1,0 +1,166 @@
+"""What a bridge remembers of the lines it forwards, so that nothing is lost when an owner dies. Pure.
+
+Owns the table of forwarded lines without an answer, and the handshake that a next owner has to hear
+first. Lines are kept as they came: whoever answers them in the end gets the client's own words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from config.errors import ErrorKind
+from gateway.rpc.cancellation import cancelled_id
+from gateway.rpc.errors import InvalidParamsError, InvalidRequestError
+from gateway.rpc.messages import Batch, Call, Message, RequestId
+
+_HANDSHAKE_ID: Final = b'"memory-gateway/bridge/handshake"'
+_ENDING: Final = "shutdown"
+_HANDSHAKE: Final = "initialize"
+_HANDSHAKE_DONE: Final = "notifications/initialized"
+_FORGET: Final = "notifications/cancelled"
+"""MCP's cancellation: no answer is expected any more. The other kind is still answered."""
+
+
+class Forwarded(msgspec.Struct, frozen=True, eq=False):
+    """One line on its way. `ids` are those of its requests; none: it has no answer."""
+
+    line: bytes
+    ids: tuple[RequestId, ...]
+    is_batch: bool
+    methods: frozenset[str]
+
+    @property
+    def ends_process(self) -> bool:
+        """Whether the client asks the gateway, as which it knows the bridge, to end."""
+        return _ENDING in self.methods
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """What matters of one line of an owner. Without ids it is a notification."""
+
+    keys: tuple[str | bytes, ...]
+    is_handshake: bool
+    is_refusal: bool
+    """The owner is about to end and did not do it."""
+
+
+class OpenLines:
+    """The lines that were forwarded and are not answered, oldest first."""
+
+    def __init__(self) -> None:
+        self._open: dict[Forwarded, None] = {}
+        self._handshake: dict[str, bytes] = {}
+
+    def __iter__(self) -> Iterator[Forwarded]:
+        return iter(tuple(self._open))
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def add(self, line: bytes, message: Message | Batch) -> Forwarded:
+        calls = [one for one in _members(message) if isinstance(one, Call)]
+        ids = tuple(call.id for call in calls if call.id is not None)
+        methods = frozenset(call.method for call in calls)
+        forwarded = Forwarded(line, ids, isinstance(message, Batch), methods)
+        if ids:
+            self._open[forwarded] = None
+        for call in calls:
+            self._note(call, line)
+        return forwarded
+
+    def settle(self, reply: Reply) -> Forwarded | None:
+        """Closes the line that this answers. Of two with the same id the later one was refused."""
+        for forwarded in reversed(self._open):
+            if any(one.key in reply.keys for one in forwarded.ids):
+                del self._open[forwarded]
+                return forwarded
+        return None
+
+    def drop(self, forwarded: Forwarded) -> None:
+        self._open.pop(forwarded, None)
+
+    def replay(self) -> Iterator[bytes]:
+        """What a new owner has to be told: who the client is, then all that is not answered."""
+        pending = self._open
+        if not any(_HANDSHAKE in one.methods for one in pending):
+            yield from self._handshake.values()
+        for forwarded in tuple(pending):
+            yield forwarded.line
+
+    def _note(self, call: Call, line: bytes) -> None:
+        if call.method == _HANDSHAKE:
+            self._handshake = {_HANDSHAKE: _as_handshake(call)}
+        elif call.method == _HANDSHAKE_DONE:
+            self._handshake[_HANDSHAKE_DONE] = line
+        elif call.method == _FORGET:
+            self._forget(call)
+
+    def _forget(self, call: Call) -> None:
+        try:
+            key = cancelled_id(call.params).key
+        except InvalidParamsError:
+            return
+        for forwarded in tuple(self._open):
+            if not forwarded.is_batch and forwarded.ids[0].key == key:
+                del self._open[forwarded]
+
+
+class _Envelope(msgspec.Struct):
+    id: Raw | UnsetType = UNSET
+    method: Raw | UnsetType = UNSET
+    error: Raw | UnsetType = UNSET
+
+
+class _ErrorData(msgspec.Struct, frozen=True):
+    kind: str = ""
+
+
+class _Error(msgspec.Struct, frozen=True):
+    data: _ErrorData = _ErrorData()
+
+
+_decoder: msgspec.json.Decoder[_Envelope | list[_Envelope]] = msgspec.json.Decoder(
+    _Envelope | list[_Envelope]
+)
+
+
+def read_reply(frame: bytes) -> Reply:
+    """Raises msgspec.DecodeError for what no owner sends."""
+    read = _decoder.decode(frame)
+    envelopes = [one for one in (read if isinstance(read, list) else [read]) if one.id is not UNSET]
+    return Reply(
+        keys=tuple(key for one in envelopes if (key := _key(one)) is not None),
+        is_handshake=any(one.id == Raw(_HANDSHAKE_ID) for one in envelopes),
+        is_refusal=any(_is_refusal(one) for one in envelopes),
+    )
+
+
+def _key(envelope: _Envelope) -> str | bytes | None:
+    assert isinstance(envelope.id, Raw)
+    try:
+        return RequestId.parse(envelope.id).key
+    except InvalidRequestError:  # null: the answer to what had no readable id
+        return None
+
+
+def _is_refusal(envelope: _Envelope) -> bool:
+    if not isinstance(envelope.error, Raw):
+        return False
+    try:
+        error = msgspec.json.decode(envelope.error, type=_Error)
+    except msgspec.ValidationError:
+        return False
+    return error.data.kind == ErrorKind.SHUTTING_DOWN
+
+
+def _members(message: Message | Batch) -> tuple[Message, ...]:
+    return message.members if isinstance(message, Batch) else (message,)
+
+
+def _as_handshake(call: Call) -> bytes:
+    params = call.params or b"{}"
+    return b'{"jsonrpc":"2.0","id":%b,"method":"initialize","params":%b}' % (_HANDSHAKE_ID, params)

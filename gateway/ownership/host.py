@@ -1,0 +1,194 @@
+"""One process among those that serve an index: its owner, or a guest of the owner.
+
+Owns which of the two it is and the way from guest to owner. Both serve their client on the pipe and
+those of sockets that were handed in; the owner answers them, a guest carries their lines to the owner.
+Signals and the parent are the business of `serve`.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+import structlog
+from anyio.abc import TaskGroup
+
+from backends.errors import IndexUnavailableError
+from config.errors import MemoryGatewayError
+from config.settings import Settings
+from gateway.ownership.bridge import Bridge
+from gateway.ownership.conversation import Conversation, Pipe, Serve, serve_pipe, serve_socket
+from gateway.ownership.listening import ServeClient, serving
+from gateway.ownership.lock import OwnerLock, OwnerRecord, read_owner
+from gateway.ownership.places import Place, place_of
+from gateway.ownership.sockets import listen_somewhere, reach_owner
+from gateway.ownership.standby import stand_by
+from gateway.rpc.connection import serve_connection, serve_lines
+from gateway.rpc.limits import ConnectionLimits
+from gateway.rpc.outbox import Outbox
+from gateway.switched_off import is_disabled
+from gateway.version import VERSION
+
+if TYPE_CHECKING:
+    from gateway.reloading import Reloader
+    from gateway.rpc.methods import MethodRegistry
+
+_log = structlog.get_logger(__name__)
+
+
+class Host:
+    """Serves until `shutdown` is set or the client on the pipe has left."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        read_settings: Callable[[], Settings],
+        pipe: Pipe | None,
+        sockets: Sequence[socket.socket] = (),
+        shutdown: anyio.Event,
+    ) -> None:
+        """Without a `pipe` only sockets are served: the owner's own, and those handed in."""
+        self._settings = settings
+        self._read_settings = read_settings
+        self._pipe = pipe
+        self._handed_in = tuple(sockets)
+        self._shutdown = shutdown
+        self._closing = anyio.Event()
+        """Set as soon as the end begins: clients of sockets may then go to the next owner."""
+        self._limits = ConnectionLimits()
+        self._reloader: Reloader | None = None
+
+    async def run(self) -> None:
+        """Raises IndexUnavailableError when the index can be neither owned nor visited."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._close_at_shutdown)
+            if is_disabled(self._settings):
+                async with self._answering(self._handed_in) as serve:
+                    await self._serve_pipe(serve)
+            else:
+                await self._run(place_of(self._settings))
+            tasks.cancel_scope.cancel()
+
+    async def reload(self) -> None:
+        """Reads the configuration again, if this process is the one that answers by it."""
+        if self._reloader is None:
+            _log.info("nothing to reload: another process owns the index")
+            return
+        with suppress(MemoryGatewayError):  # it is in the log, and in `health`
+            await self._reloader.reload()
+
+    async def _run(self, place: Place) -> None:
+        lock = OwnerLock.acquire(place.lock)
+        if lock is None:
+            await self._visit(place)
+            return
+        async with self._owning(place, lock, self._handed_in) as serve:
+            await self._serve_pipe(serve)
+
+    async def _visit(self, place: Place) -> None:
+        """Serves as a guest, and takes over when the owner is gone."""
+        self._refuse_other_workspace(place.lock)
+        _log.info("another process owns the index", lock=str(place.lock))
+        carry = partial(self._carry, place.lock)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(stand_by, place.lock, partial(self._take_over, place), self._closing)
+            async with serving(self._handed_in, self._on_socket(carry), self._closing):
+                await self._serve_pipe(carry)
+
+    async def _take_over(self, place: Place, lock: OwnerLock) -> None:
+        async with self._owning(place, lock, ()):
+            await self.reload()  # the former owner may have had a newer configuration
+            await self._closing.wait()
+
+    @asynccontextmanager
+    async def _owning(
+        self, place: Place, lock: OwnerLock, handed_in: Sequence[socket.socket]
+    ) -> AsyncIterator[Serve]:
+        own = listen_somewhere(place.sockets)
+        record = OwnerRecord(
+            pid=os.getpid(),
+            workspace=str(self._settings.workspace),
+            socket=str(own.path) if own else None,
+        )
+        try:
+            async with self._answering((*handed_in, *([own.socket] if own else []))) as serve:
+                lock.announce(record)
+                yield serve
+        finally:
+            if own is not None:
+                own.path.unlink(missing_ok=True)
+            lock.release()
+            self._reloader = None
+
+    @asynccontextmanager
+    async def _answering(self, sockets: Sequence[socket.socket]) -> AsyncIterator[Serve]:
+        """Opens the memory and answers the clients of these sockets; yields how to answer others."""
+        from gateway.memory import open_memory  # noqa: PLC0415 - a guest needs none of it
+        from gateway.methods import build_registry  # noqa: PLC0415
+        from gateway.reloading import Reloader  # noqa: PLC0415
+
+        settings = self._settings
+        async with open_memory(settings) as memory:
+            self._reloader = Reloader(memory, self._read_settings)
+            registry = build_registry(memory, self._shutdown.set, self._reloader.reload)
+            answer = partial(self._answer, registry)
+            async with serving(sockets, self._on_socket(answer), self._closing):
+                _log.info(
+                    "serving",
+                    agent=settings.agent_id,
+                    version=VERSION,
+                    workspace=str(settings.workspace),
+                )
+                yield answer
+
+    def _refuse_other_workspace(self, lock: Path) -> None:
+        owner = read_owner(lock)
+        if owner is not None and owner.workspace != str(self._settings.workspace):
+            raise IndexUnavailableError(
+                f"Process {owner.pid} owns this index, for the workspace {owner.workspace}.",
+                remedy="End that process, or choose another --state-dir, --agent or "
+                "memorySearch.store.path for this workspace.",
+            )
+
+    async def _answer(self, registry: MethodRegistry, client: Conversation) -> None:
+        await serve_connection(
+            client.reader,
+            client.writer,
+            registry,
+            shutdown=client.shutdown,
+            limits=self._limits,
+            session=client.session,
+        )
+
+    async def _carry(self, lock: Path, client: Conversation) -> None:
+        def make_bridge(outbox: Outbox, tasks: TaskGroup) -> Bridge:
+            end = client.session.leave or self._shutdown.set
+            return Bridge(partial(reach_owner, lock), outbox, tasks, limits=self._limits, end=end)
+
+        await serve_lines(
+            client.reader,
+            client.writer,
+            make_bridge,
+            shutdown=client.shutdown,
+            limits=self._limits,
+        )
+
+    async def _serve_pipe(self, serve: Serve) -> None:
+        if self._pipe is None:
+            await self._shutdown.wait()
+        else:
+            await serve_pipe(serve, self._pipe, self._shutdown, on_end=self._closing.set)
+
+    def _on_socket(self, serve: Serve) -> ServeClient:
+        return partial(serve_socket, serve, self._closing)
+
+    async def _close_at_shutdown(self) -> None:
+        await self._shutdown.wait()
+        self._closing.set()

@@ -1,0 +1,100 @@
+"""The lock on one index: whoever holds it owns the index.
+
+Owns the lock file and the record of its holder in it. The kernel takes the lock from a process that
+ends, however it ends, so a lock is never stale; a record may be, and is then only a hint that leads
+nowhere. The file itself stays: deleting it would let two processes lock two files.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from backends.errors import IndexUnavailableError
+
+_FLAGS: Final = os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
+_MAX_RECORD_BYTES: Final = 65_536
+
+
+class OwnerRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """Who owns the index, for those who come later."""
+
+    pid: int
+    workspace: str
+    socket: str | None = None
+    """None: the owner could not make one, and only its own client reaches it."""
+
+
+class OwnerLock:
+    """Held from `acquire` to `release`, or to the end of the process."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    @classmethod
+    def acquire(cls, path: Path) -> OwnerLock | None:
+        """The lock, or None when somebody else holds it; never waits.
+
+        On a file system without locks everybody gets it, as with the index itself. Raises
+        IndexUnavailableError when there cannot be a lock file.
+        """
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            while True:
+                descriptor = os.open(path, _FLAGS, 0o600)
+                if not _try_lock(descriptor):
+                    os.close(descriptor)
+                    return None
+                if _is_at(path, descriptor):
+                    return cls(descriptor)
+                os.close(descriptor)
+        except OSError as error:
+            raise IndexUnavailableError(
+                f"The index cannot be locked: {path}: {error.strerror}.",
+                remedy="See the permissions of its directory, or set memorySearch.store.path.",
+            ) from error
+
+    def announce(self, record: OwnerRecord) -> None:
+        """Tells others how to reach the owner. Raises OSError."""
+        self._write(msgspec.json.encode(record))
+
+    def release(self) -> None:
+        try:
+            self._write(b"")
+        finally:
+            os.close(self._descriptor)
+
+    def _write(self, content: bytes) -> None:
+        os.ftruncate(self._descriptor, 0)
+        os.pwrite(self._descriptor, content, 0)
+
+
+def read_owner(path: Path) -> OwnerRecord | None:
+    """What the lock file says; None when it says nothing (yet). The holder may be dead."""
+    try:
+        with path.open("rb") as file:
+            return msgspec.json.decode(file.read(_MAX_RECORD_BYTES), type=OwnerRecord)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _is_at(path: Path, descriptor: int) -> bool:
+    """Whether the file that was locked is still the one that others will find."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False

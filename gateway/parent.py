@@ -1,0 +1,56 @@
+"""Ends with the process that started us, also when our input stays open.
+
+Owns noticing that the parent is gone. A chat gateway that is killed leaves its end of the pipe to
+whoever else holds it, so end of input is not enough.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from typing import Final
+
+import anyio
+import structlog
+
+_log = structlog.get_logger(__name__)
+
+_POLL_S: Final = 0.5
+_OUTSIDE: Final = 0
+"""The parent as seen from a process namespace that it is not in."""
+
+
+async def end_with_parent(parent: int, shutdown: anyio.Event) -> None:
+    """Sets `shutdown` once `parent`, as `os.getppid()` gave it first, is gone."""
+    if parent == _OUTSIDE:
+        return
+    if not is_orphan(parent):
+        await _outlive(parent)
+    _log.info("stopping", cause="the process that started this one is gone")
+    shutdown.set()
+
+
+def is_orphan(parent: int) -> bool:
+    """Whether the present parent cannot be the one that started us.
+
+    A child is in the session of its parent unless it leads one itself; who is neither was handed
+    over to a stranger before it could look.
+    """
+    try:
+        session = os.getsid(0)
+        return session not in (os.getpid(), os.getsid(parent)) or os.getppid() != parent
+    except ProcessLookupError:
+        return True
+
+
+async def _outlive(parent: int) -> None:
+    with suppress(OSError, AttributeError):  # an older kernel, another system
+        descriptor = os.pidfd_open(parent)
+        try:
+            if os.getppid() == parent:
+                await anyio.wait_readable(descriptor)
+        finally:
+            os.close(descriptor)
+        return
+    while os.getppid() == parent:  # noqa: ASYNC110 - another process sets no event
+        await anyio.sleep(_POLL_S)
