@@ -19,13 +19,12 @@ import anyio
 import structlog
 from anyio.abc import TaskGroup
 
-from backends.errors import IndexUnavailableError
 from config.errors import MemoryGatewayError
 from config.settings import Settings
 from gateway.ownership.bridge import Bridge
 from gateway.ownership.conversation import Conversation, Pipe, Serve, serve_pipe, serve_socket
 from gateway.ownership.listening import ServeClient, serving
-from gateway.ownership.lock import OwnerLock, OwnerRecord, read_owner
+from gateway.ownership.lock import OwnerLock, OwnerRecord, check_workspace
 from gateway.ownership.places import Place, place_of
 from gateway.ownership.sockets import listen_somewhere, reach_owner
 from gateway.ownership.standby import stand_by
@@ -94,7 +93,7 @@ class Host:
 
     async def _visit(self, place: Place) -> None:
         """Serves as a guest, and takes over when the owner is gone."""
-        self._refuse_other_workspace(place.lock)
+        check_workspace(place.lock, self._settings.workspace)
         _log.info("another process owns the index", lock=str(place.lock))
         carry = partial(self._carry, place.lock)
         async with anyio.create_task_group() as tasks:
@@ -147,15 +146,6 @@ class Host:
                     workspace=str(settings.workspace),
                 )
                 yield answer
-
-    def _refuse_other_workspace(self, lock: Path) -> None:
-        owner = read_owner(lock)
-        if owner is not None and owner.workspace != str(self._settings.workspace):
-            raise IndexUnavailableError(
-                f"Process {owner.pid} owns this index, for the workspace {owner.workspace}.",
-                remedy="End that process, or choose another --state-dir, --agent or "
-                "memorySearch.store.path for this workspace.",
-            )
 
     async def _answer(self, registry: MethodRegistry, client: Conversation) -> None:
         await serve_connection(

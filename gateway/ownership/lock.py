@@ -82,6 +82,17 @@ def read_owner(path: Path) -> OwnerRecord | None:
         return None
 
 
+def check_workspace(path: Path, workspace: Path) -> None:
+    """Raises IndexUnavailableError when the owner serves another workspace from this index."""
+    owner = read_owner(path)
+    if owner is not None and owner.workspace != str(workspace):
+        raise IndexUnavailableError(
+            f"Process {owner.pid} owns this index, for the workspace {owner.workspace}.",
+            remedy="End that process, or choose another --state-dir, --agent or "
+            "memorySearch.store.path for this workspace.",
+        )
+
+
 def _try_lock(descriptor: int) -> bool:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -86,14 +86,11 @@ def search(
 
 
 async def _search(settings: Settings, params: SearchParams) -> tuple[SearchResult, int]:
-    """The result, without citations as they repeat the place; how many files, when nothing is found."""
-    import msgspec
+    """The result, and how many files there are when nothing is found."""
+    from gateway.access import reach_memory
 
-    from gateway.memory import open_memory
-
-    bare = msgspec.structs.replace(settings, citations="off")
-    async with open_memory(bare, background=False) as memory:
-        result = await memory.search(params, None, operator=True)
+    async with reach_memory(settings) as memory:
+        result = await memory.search(params)
         nothing = not result.results and not result.disabled
         return result, (await memory.status()).files if nothing else 0
 
@@ -145,9 +142,9 @@ def get(
 
 
 async def _get(settings: Settings, params: GetParams) -> GetResult:
-    from gateway.memory import open_memory
+    from gateway.access import reach_memory
 
-    async with open_memory(settings, background=False) as memory:
+    async with reach_memory(settings) as memory:
         return await memory.get(params)
 
 

@@ -45,10 +45,10 @@ def index(
 
 async def _index(settings: Settings, force: bool) -> tuple[SyncReport | None, str]:
     from backends.interface import SyncRequest
+    from gateway.access import reach_memory
     from gateway.cli.progress import sync_progress
-    from gateway.memory import open_memory
 
-    async with open_memory(settings, background=False) as memory:
+    async with reach_memory(settings) as memory:
         with sync_progress() as progress:
             report = await memory.sync(SyncRequest(reason="cli", force=force), progress=progress)
         disabled = "" if report else (await memory.status()).disabled or ""

@@ -43,10 +43,10 @@ def status(
 
 async def _status(settings: Settings, index: bool) -> StatusResult:
     from backends.interface import SyncRequest
+    from gateway.access import reach_memory
     from gateway.cli.progress import sync_progress
-    from gateway.memory import open_memory
 
-    async with open_memory(settings, background=False) as memory:
+    async with reach_memory(settings) as memory:
         if index:
             with sync_progress() as progress:
                 await memory.sync(SyncRequest(reason="cli"), progress=progress)
@@ -82,9 +82,9 @@ def _ask_health(options: Options) -> Health:
 
 
 async def _health(settings: Settings) -> Health:
-    from gateway.memory import open_memory
+    from gateway.access import reach_memory
 
-    async with open_memory(settings, background=False) as memory:
+    async with reach_memory(settings) as memory:
         return await memory.health()
 
 

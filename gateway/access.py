@@ -1,0 +1,124 @@
+"""One agent's memory for a command: through the gateway that owns its index, or opened by ourselves.
+
+Owns the choice, and that a command cannot tell the difference. Whoever runs a command sits at the
+machine: scope, which guards conversations, does not hold for it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Final, Protocol, TypeVar
+
+import msgspec
+
+from backends.interface import ProgressCallback, SyncProgress, SyncReport, SyncRequest
+from config.settings import Settings
+from gateway.client import Client, connect
+from gateway.memory import Memory, open_memory
+from gateway.ownership.lock import check_workspace
+from gateway.ownership.places import place_of
+from gateway.ownership.sockets import connect_owner
+from gateway.rpc.errors import DeadlineExceededError
+from gateway.switched_off import is_disabled
+from gateway.tools.get import GetParams, GetResult
+from gateway.tools.health import Health, judge_health
+from gateway.tools.search import SearchParams, SearchResult
+from gateway.tools.status import StatusResult
+
+_HEALTH_TIMEOUT_S: Final = 0.6
+"""A probe has a second, and the interpreter takes its part of it."""
+
+T = TypeVar("T")
+
+
+class Access(Protocol):
+    """What commands ask. Raises what the same methods of `Memory` raise, and RemoteError."""
+
+    async def search(self, params: SearchParams) -> SearchResult: ...
+
+    async def get(self, params: GetParams) -> GetResult: ...
+
+    async def sync(
+        self, request: SyncRequest, progress: ProgressCallback | None = None
+    ) -> SyncReport | None: ...
+
+    async def status(self) -> StatusResult: ...
+
+    async def health(self) -> Health: ...
+
+
+@asynccontextmanager
+async def reach_memory(settings: Settings) -> AsyncIterator[Access]:
+    """The owner's memory when there is an owner, else our own, without background work.
+
+    Raises IndexUnavailableError, also when the owner serves another workspace.
+    """
+    lock = place_of(settings).lock
+    stream = None if is_disabled(settings) else await connect_owner(lock)
+    if stream is None:
+        async with open_memory(settings, background=False) as memory:
+            yield _Opened(memory)
+        return
+    async with stream:
+        check_workspace(lock, settings.workspace)
+        listener = _Listener()
+        async with connect(stream, stream, notified=listener) as client:
+            yield _Asked(client, listener)
+
+
+class _Opened:
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self.get, self.sync = memory.get, memory.sync
+        self.status, self.health = memory.status, memory.health
+
+    async def search(self, params: SearchParams) -> SearchResult:
+        return await self._memory.search(params, None, operator=True)
+
+
+class _Listener:
+    """Hands progress on to whoever waits for it."""
+
+    def __init__(self) -> None:
+        self.progress: ProgressCallback | None = None
+
+    def __call__(self, method: str, params: Any) -> None:
+        if self.progress is not None and method == "notifications/progress":
+            self.progress(msgspec.convert(params, SyncProgress))
+
+
+class _Asked:
+    def __init__(self, client: Client, listener: _Listener) -> None:
+        self._client = client
+        self._listener = listener
+
+    async def search(self, params: SearchParams) -> SearchResult:
+        who = {"client": "command line", "operator": True}
+        await self._client.call("initialize", who)
+        return await self._call("memory_search", params, SearchResult)
+
+    async def get(self, params: GetParams) -> GetResult:
+        return await self._call("memory_get", params, GetResult)
+
+    async def sync(
+        self, request: SyncRequest, progress: ProgressCallback | None = None
+    ) -> SyncReport | None:
+        self._listener.progress = progress
+        report = await self._client.call("sync", msgspec.to_builtins(request), timeout_s=math.inf)
+        return None if "disabled" in report else msgspec.convert(report, SyncReport)
+
+    async def status(self) -> StatusResult:
+        return await self._call("status", None, StatusResult)
+
+    async def health(self) -> Health:
+        try:
+            result = await self._client.call("health", timeout_s=_HEALTH_TIMEOUT_S)
+        except DeadlineExceededError:
+            reason = f"The gateway that owns the index is silent for {_HEALTH_TIMEOUT_S} s."
+            return judge_health(failure=reason)
+        return msgspec.convert(result, Health)
+
+    async def _call(self, method: str, params: Any, kind: type[T]) -> T:
+        return msgspec.convert(await self._client.call(method, msgspec.to_builtins(params)), kind)

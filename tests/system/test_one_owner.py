@@ -1,0 +1,243 @@
+"""Several real gateways on one index: one owner, bridges to it, and what happens when it dies."""
+
+from __future__ import annotations
+
+import json
+import signal
+import stat
+import subprocess
+import sys
+from contextlib import AsyncExitStack
+
+import anyio
+import pytest
+
+from config.errors import ErrorKind
+from gateway.client import GatewayGoneError, RemoteError
+from gateway.ownership.lock import read_owner
+
+pytestmark = pytest.mark.anyio
+
+WAIT_S = 20
+
+
+async def pid_behind(client):
+    """The process that answers."""
+    return (await client.call("status", timeout_s=WAIT_S))["pid"]
+
+
+async def found(client, query="boiler"):
+    result = await client.call("memory_search", {"query": query}, timeout_s=WAIT_S)
+    return [hit["path"] for hit in result["results"]]
+
+
+def lock_of(home):
+    return home.state / "memory/main.sqlite.lock"
+
+
+async def test_a_second_gateway_bridges_to_the_first(home):
+    async with home.gateway() as owner:
+        assert await pid_behind(owner) == owner.process.pid
+        async with home.gateway() as guest:
+            assert await pid_behind(guest) == owner.process.pid
+            assert await found(guest) == await found(owner) == ["MEMORY.md"]
+
+
+async def test_lock_and_socket_are_for_this_user_only(home):
+    async with home.gateway() as owner:
+        await owner.call("health")
+        record = read_owner(lock_of(home))
+        assert record.pid == owner.process.pid
+        path = anyio.Path(record.socket)
+        assert stat.S_IMODE((await path.stat()).st_mode) == 0o600
+        assert stat.S_IMODE((await path.parent.stat()).st_mode) == 0o700
+        assert stat.S_IMODE(lock_of(home).stat().st_mode) == 0o600
+    assert not await path.exists()
+    assert read_owner(lock_of(home)) is None
+
+
+async def test_twenty_cold_starts_at_once_make_one_owner_and_nineteen_bridges(home):
+    answers = []
+    everybody_answered = anyio.Event()
+
+    async def start():
+        async with home.gateway() as client:
+            answers.append((await pid_behind(client), await found(client)))
+            if len(answers) == 20:
+                everybody_answered.set()
+            await everybody_answered.wait()
+
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as tasks:
+            for _ in range(20):
+                tasks.start_soon(start)
+    assert len({pid for pid, _ in answers}) == 1
+    assert [paths for _, paths in answers] == [["MEMORY.md"]] * 20
+
+
+@pytest.mark.parametrize("end", ["SIGKILL", "SIGTERM", "eof"])
+async def test_when_the_owner_ends_a_bridge_takes_over_and_the_others_follow(home, end):
+    async with AsyncExitStack() as stack:
+        owner = await stack.enter_async_context(home.gateway())
+        await owner.call("health")
+        guests = [await stack.enter_async_context(home.gateway()) for _ in range(3)]
+        for guest in guests:
+            assert await pid_behind(guest) == owner.process.pid
+        if end == "eof":
+            await owner.process.stdin.aclose()
+        else:
+            owner.process.send_signal(getattr(signal, end))
+        with anyio.fail_after(WAIT_S):
+            await owner.process.wait()
+            heirs = {await pid_behind(guest) for guest in guests}
+        assert len(heirs) == 1
+        assert heirs <= {guest.process.pid for guest in guests}
+        for guest in guests:
+            assert await found(guest) == ["MEMORY.md"]
+
+
+async def test_requests_that_are_open_when_the_owner_is_killed_are_answered_by_the_next(home):
+    for number in range(300):
+        home.write(f"memory/big/{number}.md", f"# Note {number}\n\n" + "word " * 800)
+    async with home.gateway() as owner:
+        await owner.call("sync", timeout_s=60)
+        async with home.gateway() as guest:
+            await guest.call("initialize", {"sessionKey": "agent:main:x:group:1"})
+            answers = []
+
+            async def sync():
+                answers.append(await guest.call("sync", {"force": True}, timeout_s=60))
+
+            async def search():
+                answers.append(await guest.call("memory_search", {"query": "boiler"}, timeout_s=60))
+
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(sync)
+                while not (await guest.call("status"))["syncing"]:
+                    pass
+                owner.process.kill()
+                for _ in range(10):
+                    tasks.start_soon(search)
+            assert sum("scanned" in one for one in answers) == 1
+            results = [one["results"] for one in answers if "results" in one]
+            assert [hits[0]["path"] for hits in results] == ["MEMORY.md"] * 10
+            # The session that was introduced to the first owner: citations stay off in a group.
+            assert all("citation" not in hits[0] for hits in results)
+
+
+async def test_what_a_dead_owner_left_behind_keeps_nobody_from_owning(home):
+    async with home.gateway() as owner:
+        await owner.call("health")
+        owner.process.kill()
+        with pytest.raises(GatewayGoneError):
+            await owner.call("health")
+    record = read_owner(lock_of(home))
+    assert record is not None, "the record outlives its owner"
+    async with home.gateway() as heir:
+        assert await found(heir) == ["MEMORY.md"]
+        assert await pid_behind(heir) == heir.process.pid
+        assert read_owner(lock_of(home)).socket == record.socket
+
+
+async def test_the_end_that_a_bridged_client_asks_for_is_that_of_its_own_gateway(home):
+    async with home.gateway() as owner:
+        await owner.call("health")
+        async with home.gateway() as guest:
+            assert await guest.call("shutdown") == {"stopping": True}
+            with anyio.fail_after(2):
+                assert await guest.process.wait() == 0
+        assert await found(owner) == ["MEMORY.md"]
+
+
+@pytest.mark.parametrize("stop", ["eof", "SIGTERM", "SIGINT"])
+async def test_a_bridge_ends_in_order_and_leaves_the_owner_alone(home, stop):
+    async with home.gateway() as owner:
+        await owner.call("health")
+        async with home.gateway() as guest:
+            await guest.call("health")
+            if stop == "eof":
+                await guest.process.stdin.aclose()
+            else:
+                guest.process.send_signal(getattr(signal, stop))
+            with anyio.fail_after(2):
+                assert await guest.process.wait() == 0
+        assert await found(owner) == ["MEMORY.md"]
+
+
+async def test_bridged_lines_are_answered_like_any_others(home):
+    lines = [
+        b'{"jsonrpc":"2.0","id":1,"method":"health"}',
+        b"{broken",
+        b"\xff\xfe",
+        b'[{"jsonrpc":"2.0","id":"a","method":"health"},{"jsonrpc":"2.0","id":"b","method":"none"},7]',
+        b'{"jsonrpc":"2.0","id":null,"method":"health"}',
+        b'{"jsonrpc":"2.0","id":1.50,"method":"memory_get","params":{"path":"MEMORY.md"}}',
+        b'{"jsonrpc":"2.0","method":"sync"}',
+        b"[]",
+    ]
+    async with home.gateway() as owner:
+        await owner.call("health")
+        done = await anyio.run_process(
+            [sys.executable, "-m", "gateway", "serve", *home.arguments],
+            input=b"\n".join(lines),
+            env=home.environment,
+            stderr=subprocess.DEVNULL,
+        )
+    replies = [json.loads(line) for line in done.stdout.splitlines()]
+    alone = {str(one["id"]): one for one in replies if isinstance(one, dict) and one["id"]}
+    assert alone["1"]["result"]["status"] == "ok"
+    assert alone["1.5"]["result"]["text"].startswith("# Memory")
+    (batch,) = (one for one in replies if isinstance(one, list))
+    assert [one["id"] for one in batch] == ["a", "b", None]
+    nameless = [one for one in replies if isinstance(one, dict) and one["id"] is None]
+    kinds = sorted(one["error"]["data"]["kind"] for one in nameless)
+    assert kinds == ["invalid_request", "invalid_request", "parse_error", "parse_error"]
+
+
+async def test_progress_and_cancellation_cross_the_bridge(home):
+    for number in range(300):
+        home.write(f"memory/big/{number}.md", f"# Note {number}\n\n" + "word " * 800)
+    async with home.gateway() as owner:
+        await owner.call("health")
+        async with home.gateway() as guest:
+            seen = anyio.Event()
+            guest._notified = lambda _method, _params: seen.set()
+            with anyio.move_on_after(WAIT_S), anyio.CancelScope() as scope:
+
+                async def cancel():
+                    await seen.wait()
+                    scope.cancel()
+
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(cancel)
+                    await guest.call("sync", {"force": True}, timeout_s=60)
+            assert seen.is_set()
+            with anyio.fail_after(WAIT_S):
+                while (await guest.call("status"))["syncing"]:
+                    pass
+            assert not (await guest.call("status"))["recentSyncs"][0]["complete"]
+
+
+async def test_a_gateway_for_another_workspace_does_not_visit_this_owner(home, tmp_path):
+    (tmp_path / "other").mkdir()
+    async with home.gateway() as owner:
+        await owner.call("health")
+        done = await anyio.run_process(
+            [
+                sys.executable, "-m", "gateway", "serve", *home.arguments,
+                "--workspace", str(tmp_path / "other"),
+            ],
+            env=home.environment, check=False,
+        )  # fmt: skip
+        assert done.returncode == 69
+        assert str(home.workspace) in done.stderr.decode()
+        assert await found(owner) == ["MEMORY.md"]
+
+
+async def test_errors_of_the_owner_reach_the_bridged_client(home):
+    async with home.gateway() as owner:
+        await owner.call("health")
+        async with home.gateway() as guest:
+            with pytest.raises(RemoteError) as caught:
+                await guest.call("memory_search", {"qery": "x"})
+            assert caught.value.kind is ErrorKind.INVALID_PARAMS
