@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 
 import anyio
 import structlog
+from anyio.abc import TaskGroup
 
 from config.groups import ungrouped
 from config.settings import Settings
@@ -58,7 +59,7 @@ def serve(
             shutdown=shutdown,
         )
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_heed_signals, shutdown, host)
+            tasks.start_soon(_heed_signals, shutdown, host, tasks)
             if not socket_only:
                 tasks.start_soon(end_with_parent, parent, shutdown)
             await host.run()
@@ -70,12 +71,12 @@ def serve(
     return 0
 
 
-async def _heed_signals(shutdown: anyio.Event, host: Host) -> None:
+async def _heed_signals(shutdown: anyio.Event, host: Host, tasks: TaskGroup) -> None:
     """SIGTERM and SIGINT end the process in order, a second one changes nothing; SIGHUP reloads."""
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
         async for number in signals:
             if number == signal.SIGHUP:
-                await host.reload()
+                tasks.start_soon(host.reload)
             else:
                 _log.info("stopping", signal=signal.Signals(number).name)
                 shutdown.set()

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gateway.client import SpawnedGateway, spawn_gateway
+
+PATIENCE_S = 20
 
 NOTES = {
     "MEMORY.md": "# Memory\n\n- The boiler is serviced by Hartmann, every October.\n",
@@ -59,6 +66,29 @@ class Home:
     def gateway(self, *arguments: str) -> AbstractAsyncContextManager[SpawnedGateway]:
         """The daemon on this home: `async with home.gateway() as client`."""
         return spawn_gateway([*self.arguments, *arguments], environment=self.environment)
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """A command of the command line on this home, to its end."""
+        return subprocess.run(
+            [sys.executable, "-m", "gateway", arguments[0], *self.arguments, *arguments[1:]],
+            env=self.environment, capture_output=True, encoding="utf-8", timeout=60, check=False,
+        )  # fmt: skip
+
+    def command(self, *arguments: str, until: Callable[[Any], bool] = bool) -> Any:
+        """The JSON that a command prints, once it is as expected; it is repeated for some seconds."""
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            done = self.run(*arguments)
+            found = json.loads(done.stdout)
+            if until(found) or time.monotonic() > deadline:
+                assert until(found), done
+                return found
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while not condition():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
 
 
 @pytest.fixture

@@ -1,0 +1,78 @@
+"""Commands beside a running gateway: it answers them; without one they help themselves."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+
+import pytest
+from anyio.to_thread import run_sync
+
+pytestmark = pytest.mark.anyio
+
+
+async def run(home, *arguments):
+    return await run_sync(home.run, *arguments)
+
+
+async def test_status_search_get_and_index_are_answered_by_the_owner(home):
+    async with home.gateway() as owner:
+        await owner.call("sync")
+        status = json.loads((await run(home, "status", "--json")).stdout)
+        assert status["pid"] == owner.process.pid
+        found = json.loads((await run(home, "search", "boiler", "--json")).stdout)
+        assert found["results"][0]["path"] == "MEMORY.md"
+        assert "citation" not in found["results"][0]
+        text = json.loads((await run(home, "get", "MEMORY.md", "--from", "3", "--json")).stdout)
+        assert text["text"].startswith("- The boiler")
+        report = json.loads((await run(home, "index", "--force", "--json")).stdout)
+        assert (report["scanned"], report["reason"], report["complete"]) == (4, "cli", True)
+        reasons = [one["reason"] for one in (await owner.call("status"))["recentSyncs"]]
+        assert "cli" in reasons
+
+
+async def test_without_an_owner_commands_open_the_index_themselves(home):
+    found = json.loads((await run(home, "search", "boiler", "--json")).stdout)
+    assert found["results"][0]["path"] == "MEMORY.md"
+    assert json.loads((await run(home, "health", "--json")).stdout)["status"] == "ok"
+
+
+async def test_the_person_at_the_machine_may_search_where_scope_denies(home):
+    home.configure({"memory": {"scope": {"default": "deny"}}})
+    async with home.gateway() as owner:
+        denied = await owner.call("memory_search", {"query": "boiler"})
+        assert denied["outcome"] == "denied"
+        found = json.loads((await run(home, "search", "boiler", "--json")).stdout)
+        assert found["outcome"] == "ok"
+
+
+async def test_a_mistake_is_told_as_without_an_owner(home):
+    async with home.gateway() as owner:
+        await owner.call("health")
+        with_owner = await run(home, "search", " ")
+    without = await run(home, "search", " ")
+    assert (with_owner.returncode, with_owner.stderr) == (without.returncode, without.stderr)
+    assert with_owner.returncode == os.EX_USAGE
+
+
+async def test_an_owner_that_hangs_is_failing_and_health_says_so_in_time(home):
+    async with home.gateway() as owner:
+        await owner.call("health")
+        owner.process.send_signal(signal.SIGSTOP)
+        try:
+            done = await run(home, "health", "--json")
+        finally:
+            owner.process.send_signal(signal.SIGCONT)
+    assert done.returncode == 2
+    health = json.loads(done.stdout)
+    assert health["status"] == "failing"
+    assert "silent" in health["reasons"][0]
+
+
+async def test_a_command_for_another_workspace_is_refused_and_names_the_owner_s(home, tmp_path):
+    async with home.gateway() as owner:
+        await owner.call("health")
+        done = await run(home, "search", "boiler", "--workspace", str(tmp_path))
+    assert done.returncode == os.EX_UNAVAILABLE
+    assert f"for the workspace {home.workspace}" in done.stderr

@@ -1,0 +1,61 @@
+"""The real process ends with the one that started it, also when its input stays open."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from benchmarks.endings import endings, processes
+from gateway.parent import is_orphan
+
+
+def test_a_gateway_outlives_its_killed_parent_by_less_than_two_seconds(home):
+    done = endings(6, home.arguments, home.environment, str(home.root))
+    assert [one.seconds for one in done if one.seconds is None] == []
+    assert processes(str(home.root)) == []
+
+
+def test_a_child_in_its_parent_s_session_is_no_orphan():
+    assert not is_orphan(os.getppid())
+
+
+@pytest.mark.parametrize("leads", [True, False])
+def test_who_was_handed_over_to_a_stranger_is_an_orphan_unless_it_leads_a_session(leads):
+    script = (
+        "import os, sys; from gateway.parent import is_orphan; sys.stdin.read();"
+        "print(is_orphan(os.getppid()))"
+    )
+    launch = (
+        "import subprocess, sys; subprocess.Popen([sys.executable, '-c', sys.argv[1]],"
+        f" start_new_session={leads})"
+    )
+    done = subprocess.Popen(
+        [sys.executable, "-c", launch, script],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
+        encoding="utf-8",
+    )  # fmt: skip
+    assert done.wait(timeout=20) == 0
+    out, _ = done.communicate(timeout=20)
+    assert out.strip() == str(not leads)
+
+
+def test_a_service_has_no_parent_to_end_with_and_ends_by_signal(home):
+    launch = (
+        "import subprocess, sys; subprocess.Popen([sys.executable, '-m', 'gateway', *sys.argv[1:]],"
+        " stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)"
+    )
+    arguments = ["serve", "--socket-only", *home.arguments]
+    subprocess.run(
+        [sys.executable, "-c", launch, *arguments], env=home.environment, check=True, timeout=20
+    )
+    (pid,) = processes(str(home.root))
+    try:
+        status = home.command("status", "--json", until=lambda found: found["pid"] == pid)
+        assert status["files"] == 4
+    finally:
+        os.kill(pid, signal.SIGTERM)
+    home.until(lambda: not processes(str(home.root)))
