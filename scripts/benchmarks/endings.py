@@ -7,7 +7,6 @@ to end. Half of the parents die at a random moment of the start, the others afte
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import random
 import subprocess
@@ -20,6 +19,8 @@ from typing import NamedTuple
 
 from rich.console import Console
 from rich.table import Table
+
+from benchmarks.ownership import make_home
 
 LIMIT_S = 2.0
 LATEST_KILL_S = 0.4
@@ -104,15 +105,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=200)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="memory-gateway-endings-") as root:
-        workspace, config = Path(root) / "workspace", Path(root) / "openclaw.json"
-        workspace.mkdir()
-        (workspace / "MEMORY.md").write_text("- The boiler.\n", encoding="utf-8")
-        search = {"provider": "none"}
-        config.write_text(
-            json.dumps({"agents": {"defaults": {"memorySearch": search}}}), encoding="utf-8"
-        )
-        arguments = ["--workspace", str(workspace), "--state-dir", root, "--config", str(config)]
-        done = endings(options.rounds, arguments, os.environ, root)
+        done = endings(options.rounds, make_home(Path(root)), os.environ, root)
     table = Table(title=f"The parent is killed with -9, {options.rounds} times")
     for column in ("parent killed", "starts", f"left after {LIMIT_S:g} s", "median", "slowest"):
         table.add_column(column, justify="right")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import signal
+import socket
 import stat
 import subprocess
 import sys
 from contextlib import AsyncExitStack
+from pathlib import Path
 
 import anyio
 import pytest
@@ -241,3 +245,51 @@ async def test_errors_of_the_owner_reach_the_bridged_client(home):
             with pytest.raises(RemoteError) as caught:
                 await guest.call("memory_search", {"qery": "x"})
             assert caught.value.kind is ErrorKind.INVALID_PARAMS
+
+
+@pytest.mark.parametrize("way", ["socket", "bridge"])
+async def test_a_client_that_never_reads_costs_little_and_delays_nobody(home, way):
+    home.write("memory/long.md", "".join(f"- Line {n} of a long note.\n" for n in range(2000)))
+    request = {"jsonrpc": "2.0", "id": 1, "method": "memory_get"}
+    line = json.dumps({**request, "params": {"path": "memory/long.md"}}).encode() + b"\n"
+    async with home.gateway() as owner, AsyncExitStack() as stack:
+        await owner.call("sync")
+        before = resident_bytes(owner.process.pid)
+        if way == "socket":
+            mute = stack.enter_context(socket.socket(socket.AF_UNIX))
+            mute.connect(read_owner(lock_of(home)).socket)
+            descriptor = mute.fileno()
+        else:
+            command = [sys.executable, "-m", "gateway", "serve", *home.arguments]
+            guest = stack.enter_context(
+                subprocess.Popen(
+                    command, env=home.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                )
+            )  # fmt: skip
+            stack.callback(guest.kill)
+            descriptor = guest.stdin.fileno()
+        os.set_blocking(descriptor, False)
+        await flood(descriptor, line * 50)
+        with anyio.fail_after(5):
+            assert await found(owner) == ["MEMORY.md"]
+            async with home.gateway() as other:
+                assert await found(other) == ["MEMORY.md"]
+        assert resident_bytes(owner.process.pid) - before < 20_000_000
+
+
+async def flood(descriptor, data):
+    """Writes until nothing has been taken for a while."""
+    with anyio.move_on_after(WAIT_S):
+        while True:
+            with anyio.move_on_after(1.5) as patience:
+                await anyio.wait_writable(descriptor)
+            if patience.cancelled_caught:
+                return
+            with contextlib.suppress(BlockingIOError):
+                os.write(descriptor, data)
+
+
+def resident_bytes(pid):
+    pages = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
