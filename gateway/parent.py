@@ -13,34 +13,21 @@ from typing import Final
 import anyio
 import structlog
 
+from gateway.orphans import OUTSIDE, is_orphan
+
 _log = structlog.get_logger(__name__)
 
 _POLL_S: Final = 0.5
-_OUTSIDE: Final = 0
-"""The parent as seen from a process namespace that it is not in."""
 
 
 async def end_with_parent(parent: int, shutdown: anyio.Event) -> None:
     """Sets `shutdown` once `parent`, as `os.getppid()` gave it first, is gone."""
-    if parent == _OUTSIDE:
+    if parent == OUTSIDE:
         return
     if not is_orphan(parent):
         await _outlive(parent)
     _log.info("stopping", cause="the process that started this one is gone")
     shutdown.set()
-
-
-def is_orphan(parent: int) -> bool:
-    """Whether the present parent cannot be the one that started us.
-
-    A child is in the session of its parent unless it leads one itself; who is neither was handed
-    over to a stranger before it could look.
-    """
-    try:
-        session = os.getsid(0)
-        return session not in (os.getpid(), os.getsid(parent)) or os.getppid() != parent
-    except ProcessLookupError:
-        return True
 
 
 async def _outlive(parent: int) -> None:

@@ -8,6 +8,7 @@ typer's business.
 from __future__ import annotations
 
 import io
+import os
 import sys
 from collections.abc import Sequence
 
@@ -15,6 +16,7 @@ import msgspec
 
 from gateway.cli.guard import guarded
 from gateway.cli.options import LOG_LEVELS, SERVE_OPTIONS, Options
+from gateway.orphans import is_orphan
 
 _FIELDS = {option.flag: option.field for option in SERVE_OPTIONS}
 
@@ -26,6 +28,8 @@ def run(arguments: Sequence[str]) -> int:
             stream.reconfigure(errors="backslashreplace")
     options = read_plain_serve(arguments)
     if options is not None:
+        if is_orphan(os.getppid()):
+            return os.EX_OK  # whoever wanted it is gone; there is nobody to tell
         from gateway.cli.running import run_gateway
 
         return guarded(lambda: run_gateway(options), options)

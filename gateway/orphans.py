@@ -1,0 +1,26 @@
+"""Whether the process that started this one is gone already.
+
+Owns that one question. It is asked before anything is imported that takes time, so it imports nothing.
+"""
+
+from __future__ import annotations
+
+import os
+
+OUTSIDE = 0
+"""The parent as seen from a process namespace that it is not in: nothing is known of it."""
+
+
+def is_orphan(parent: int) -> bool:
+    """Whether `parent`, as `os.getppid()` gave it, cannot be or no longer is the one that started us.
+
+    A child is in the session of its parent unless it leads one itself; who is neither was handed
+    over to a stranger before it could look.
+    """
+    if parent == OUTSIDE:
+        return False
+    try:
+        session = os.getsid(0)
+        return session not in (os.getpid(), os.getsid(parent)) or os.getppid() != parent
+    except ProcessLookupError:
+        return True
