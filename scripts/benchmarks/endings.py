@@ -40,6 +40,7 @@ def one_ending(
     mark: str,
     *,
     kill_after_s: float | None,
+    limit_s: float,
 ) -> Ending:
     """Kills one parent: so many seconds after its start, or after the gateway's first answer.
 
@@ -61,7 +62,7 @@ def one_ending(
     parent.kill()
     parent.wait()
     killed_at = time.monotonic()
-    while (left := processes(mark)) and time.monotonic() < killed_at + LIMIT_S:
+    while (left := processes(mark)) and time.monotonic() < killed_at + limit_s:
         time.sleep(0.01)
     seconds = None if left else time.monotonic() - killed_at
     for pid in left:
@@ -86,7 +87,12 @@ def processes(mark: str) -> list[int]:
 
 
 def endings(
-    rounds: int, arguments: Sequence[str], environment: Mapping[str, str], mark: str
+    rounds: int,
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    mark: str,
+    *,
+    limit_s: float = LIMIT_S,
 ) -> list[Ending]:
     draw = random.Random(7)
     return [
@@ -95,6 +101,7 @@ def endings(
             environment,
             mark,
             kill_after_s=draw.uniform(0, LATEST_KILL_S) if number % 2 else None,
+            limit_s=limit_s,
         )
         for number in range(rounds)
     ]
