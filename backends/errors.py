@@ -31,3 +31,9 @@ class FileUnreadableError(MemoryGatewayError):
     """A permitted file exists and cannot be read."""
 
     kind = ErrorKind.FILE_UNREADABLE
+
+
+class FileUnwritableError(MemoryGatewayError):
+    """A file that was to be written cannot be; it is as it was."""
+
+    kind = ErrorKind.FILE_UNWRITABLE

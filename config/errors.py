@@ -28,6 +28,7 @@ class ErrorKind(StrEnum):
     OVERLOADED = "overloaded"
     PATH_NOT_ALLOWED = "path_not_allowed"
     FILE_UNREADABLE = "file_unreadable"
+    FILE_UNWRITABLE = "file_unwritable"
     CONFIG_INVALID = "config_invalid"
     CONFIG_NOT_FOUND = "config_not_found"
     INDEX_UNAVAILABLE = "index_unavailable"

@@ -71,11 +71,18 @@ async def reach_memory(settings: Settings) -> AsyncIterator[Access]:
 class _Opened:
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
-        self.get, self.sync = memory.get, memory.sync
-        self.status, self.health = memory.status, memory.health
+        self.sync, self.status, self.health = memory.sync, memory.status, memory.health
 
     async def search(self, params: SearchParams) -> SearchResult:
+        """Nothing else brings this index up to date, so what is behind is waited for."""
+        result = await self._memory.search(params, None, operator=True)
+        if result.stale is None:
+            return result
+        await self._memory.sync(SyncRequest(reason="search"))
         return await self._memory.search(params, None, operator=True)
+
+    async def get(self, params: GetParams) -> GetResult:
+        return await self._memory.get(params, operator=True)
 
 
 class _Listener:
@@ -95,12 +102,15 @@ class _Asked:
         self._listener = listener
 
     async def search(self, params: SearchParams) -> SearchResult:
-        who = {"client": "command line", "operator": True}
-        await self._client.call("initialize", who)
+        await self._introduce()
         return await self._call("memory_search", params, SearchResult)
 
     async def get(self, params: GetParams) -> GetResult:
+        await self._introduce()
         return await self._call("memory_get", params, GetResult)
+
+    async def _introduce(self) -> None:
+        await self._client.call("initialize", {"client": "command line", "operator": True})
 
     async def sync(
         self, request: SyncRequest, progress: ProgressCallback | None = None

@@ -16,11 +16,18 @@ import structlog
 
 from backends.builtin.backend import open_builtin, open_database
 from backends.errors import FileUnreadableError, IndexUnavailableError, PathNotAllowedError
-from backends.interface import MemoryBackend, ProgressCallback, SyncReport, SyncRequest
+from backends.interface import (
+    MemoryBackend,
+    ProgressCallback,
+    ReadAnswer,
+    ReadRequest,
+    SyncReport,
+    SyncRequest,
+)
 from config.groups import ungrouped
 from config.settings import CitationsMode, Settings
 from gateway.engine import Engine, run_engine
-from gateway.scope import judge_scope
+from gateway.scope import judge_session
 from gateway.switched_off import is_disabled, why_disabled
 from gateway.tools import get, search
 from gateway.tools.health import Health, judge_health
@@ -45,6 +52,17 @@ class Memory:
         self._engine = engine
         self._start = start
 
+    @property
+    def why_off(self) -> str | None:
+        """Which key switched memory off; None while it is on."""
+        return why_disabled(self.settings) if self._engine is None else None
+
+    async def read(self, request: ReadRequest) -> ReadAnswer:
+        """Only while memory is on. Raises PathNotAllowedError, FileUnreadableError."""
+        assert self._engine is not None
+        with self._engine.used() as backend:
+            return await backend.read(request)
+
     async def search(
         self, params: search.SearchParams, session_key: str | None, *, operator: bool = False
     ) -> search.SearchResult:
@@ -59,8 +77,8 @@ class Memory:
         settings, engine = self.settings, self._engine
         key = params.session_key or session_key
         policy = settings.qmd.scope if settings.backend == "qmd" else settings.scope
-        if policy is not None and not operator:
-            verdict = judge_scope(policy, key)
+        if not operator:
+            verdict = judge_session(settings, policy, key)
             if not verdict.allowed:
                 _log.info("search denied", reason=verdict.reason)
                 return search.denied_result(verdict.reason)
@@ -74,10 +92,18 @@ class Memory:
         citations: CitationsMode = "off" if operator else settings.citations
         return search.write_result(answer, citations, key)
 
-    async def get(self, params: get.GetParams) -> get.GetResult:
+    async def get(
+        self, params: get.GetParams, session_key: str | None = None, *, operator: bool = False
+    ) -> get.GetResult:
+        """`memory.scope` guards reading too; that of QMD, as documented, only what QMD answers."""
         request = get.read_request(params)
         if self._engine is None:
             return get.failed_result(params.path, why_disabled(self.settings), disabled=True)
+        key = params.session_key or session_key
+        if not operator:
+            verdict = judge_session(self.settings, self.settings.scope, key)
+            if not verdict.allowed:
+                return get.denied_result(params.path, verdict.reason)
         try:
             with self._engine.used() as backend:
                 return get.write_result(await backend.read(request))

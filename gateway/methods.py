@@ -12,10 +12,12 @@ from typing import Any
 import msgspec
 
 from backends.interface import SyncProgress, SyncRequest
+from gateway.instructions import recall_instructions
 from gateway.memory import Memory
 from gateway.reloading import ReloadResult
 from gateway.rpc.context import RequestContext, Session
 from gateway.rpc.methods import Handler, Method, MethodRegistry, NoParams
+from gateway.session_methods import session_methods
 from gateway.tools.get import GetParams, GetResult
 from gateway.tools.health import Health
 from gateway.tools.search import SearchParams, SearchResult
@@ -55,6 +57,7 @@ def build_registry(
             "version": VERSION,
             "protocol": PROTOCOL,
             "agentId": memory.settings.agent_id,
+            "instructions": recall_instructions(memory.settings.citations),
             "capabilities": {
                 "methods": [method.name for method in methods],
                 "batch": True,
@@ -67,8 +70,9 @@ def build_registry(
         session = context.session
         return await memory.search(params, session.session_key, operator=session.operator)
 
-    async def memory_get(params: GetParams, _context: RequestContext) -> GetResult:
-        return await memory.get(params)
+    async def memory_get(params: GetParams, context: RequestContext) -> GetResult:
+        session = context.session
+        return await memory.get(params, session.session_key, operator=session.operator)
 
     async def status(_params: StatusParams, _context: RequestContext) -> StatusResult:
         return await memory.status()
@@ -92,6 +96,7 @@ def build_registry(
         Method("status", StatusParams, status),
         Method("health", NoParams, health),
         Method("reload", NoParams, reload),
+        *session_methods(memory),
         Method("shutdown", NoParams, stop, accepts_notification=True),
     ]
     return MethodRegistry(methods)

@@ -1,6 +1,6 @@
 """Who may search: the rules of a scope policy against a session key. Pure.
 
-Owns the evaluation. The first matching rule decides, else the policy's default. Values are compared
+Owns the evaluation, and that a session of another agent is never served. The first matching rule decides, else the policy's default. Values are compared
 without case and surrounding space, and `dm` means `direct`, in rules and keys alike.
 """
 
@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from config.settings import ScopeMatch, ScopePolicy
-from gateway.sessions import chat_type_of, is_known_conversation, parse_session_key
+from config.settings import ScopeMatch, ScopePolicy, Settings
+from gateway.sessions import agent_of, chat_type_of, is_known_conversation, parse_session_key
 
 
 class Verdict(NamedTuple):
@@ -28,6 +28,21 @@ def judge_scope(policy: ScopePolicy, session_key: str | None) -> Verdict:
     return Verdict(
         policy.default == "allow", f"no rule matches and the default is {policy.default}"
     )
+
+
+def judge_session(
+    settings: Settings, policy: ScopePolicy | None, session_key: str | None
+) -> Verdict:
+    """Whether this session may use the agent's memory: never one of another agent.
+
+    Without a policy every session of the agent may.
+    """
+    agent = agent_of(session_key) if session_key else None
+    if agent is not None and agent != settings.agent_id:
+        return Verdict(
+            False, f"the session belongs to agent {agent}, this memory to agent {settings.agent_id}"
+        )
+    return judge_scope(policy, session_key) if policy else Verdict(True, "no scope is configured")
 
 
 def _matches(match: ScopeMatch, session_key: str | None) -> bool:

@@ -8,8 +8,12 @@ from __future__ import annotations
 import re
 from typing import Literal, NamedTuple
 
+from config.agents import normalize_agent_id
+
 ChatKind = Literal["direct", "group", "channel"]
 
+_NO_PERSON = frozenset({"subagent", "cron", "hook", "heartbeat"})
+"""Sessions that an agent or a timer has with itself."""
 _AGENT_KEY = re.compile(r"agent:(?P<agent>[^:]*):(?P<rest>.+)", re.IGNORECASE | re.DOTALL)
 
 
@@ -27,6 +31,22 @@ def parse_session_key(key: str) -> SessionKey:
     if match is None:
         return SessionKey(None, tuple(key.lower().split(":")))
     return SessionKey(match["agent"].lower(), tuple(match["rest"].lower().split(":")))
+
+
+def agent_of(key: str) -> str | None:
+    """The agent that a key belongs to, as an id; None when the key does not say."""
+    agent = parse_session_key(key).agent
+    return normalize_agent_id(agent) if agent else None
+
+
+def is_main_session(key: str) -> bool:
+    """Whether this is the person's own conversation with the agent, or a thread of it."""
+    tokens = parse_session_key(key).rest
+    return tokens[0] == "main" and chat_type_of(key) == "direct" and not {*tokens} & _NO_PERSON
+
+
+def is_heartbeat(key: str) -> bool:
+    return "heartbeat" in parse_session_key(key).rest
 
 
 def is_known_conversation(key: str) -> bool:

@@ -31,6 +31,7 @@ CODES: Mapping[ErrorKind, int] = {
     ErrorKind.OVERLOADED: 1004,
     ErrorKind.PATH_NOT_ALLOWED: 1101,
     ErrorKind.FILE_UNREADABLE: 1102,
+    ErrorKind.FILE_UNWRITABLE: 1103,
     ErrorKind.CONFIG_INVALID: 1201,
     ErrorKind.CONFIG_NOT_FOUND: 1202,
     ErrorKind.INDEX_UNAVAILABLE: 1301,

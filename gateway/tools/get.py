@@ -28,6 +28,7 @@ class GetResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     lines: int
     truncated: bool = False
     next_from: int | None = msgspec.field(default=None, name="nextFrom")
+    denied: bool = False
     disabled: bool = False
     error: str | None = None
     kind: ErrorKind | None = None
@@ -54,6 +55,14 @@ def write_result(answer: ReadAnswer) -> GetResult:
         lines=answer.line_count,
         truncated=answer.truncated,
         next_from=answer.next_line,
+    )
+
+
+def denied_result(path: str, reason: str) -> GetResult:
+    """What a conversation that may not read is told; nothing was looked at for it."""
+    error = f"This conversation may not read memory: {reason}."
+    return GetResult(
+        text="", path=path, status="error", first_line=0, lines=0, denied=True, error=error
     )
 
 

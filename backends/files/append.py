@@ -1,0 +1,152 @@
+"""Appending an entry to a note: the only way in which this project writes to a user's Markdown.
+
+Owns the order of things that makes it safe: the file is opened without following links, locked against
+other writers, only ever appended to, in one write, and on disk before anybody is told.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from backends.errors import FileUnwritableError, PathNotAllowedError
+from backends.files.roots import Location
+from backends.files.safe_open import fault_of, walked
+
+_APPEND: Final = (
+    os.O_RDWR
+    | os.O_APPEND
+    | os.O_CREAT
+    | os.O_NOFOLLOW
+    | os.O_NONBLOCK
+    | os.O_NOCTTY
+    | os.O_CLOEXEC
+)
+_BLOCK_BYTES: Final = 256 * 1024
+_LOCK_TIMEOUT_S: Final = 5.0
+_LOCK_POLL_S: Final = 0.01
+
+
+class Appended(NamedTuple):
+    """The lines of the entry, counted from 1."""
+
+    path: str
+    first_line: int
+    last_line: int
+    created: bool
+
+
+def append_entry(location: Location, entry: str, *, heading: str = "") -> Appended:
+    """Appends `entry` as lines of its own; a new file begins with `heading` and an empty line.
+
+    A missing directory is made. Blocking. Raises `PathNotAllowedError` where the way leads over a link
+    or to something that is no regular file, and `FileUnwritableError` when the file cannot be written.
+    """
+    try:
+        with _opened(location) as descriptor:
+            return _append(location.path, descriptor, entry, heading)
+    except OSError as error:
+        if fault_of(error) == "refused":
+            raise PathNotAllowedError(location.path) from None
+        raise FileUnwritableError(
+            f"{location.path!r} cannot be written: {error.strerror}.",
+            remedy="Check the permissions of the workspace and the space on the disk.",
+        ) from None
+
+
+@contextmanager
+def _opened(location: Location) -> Iterator[int]:
+    *directories, name = location.names
+    _make_directories(location.anchor, directories)
+    with walked(location.anchor, directories) as parent:
+        is_new = not _exists(name, parent)
+        descriptor = os.open(name, _APPEND, 0o644, dir_fd=parent)
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise PathNotAllowedError(location.path)
+            _lock(descriptor)
+            yield descriptor
+        finally:
+            os.close(descriptor)
+    if is_new:
+        _sync_directory(location.anchor, directories)
+
+
+def _append(path: str, descriptor: int, entry: str, heading: str) -> Appended:
+    lines, ends_in_newline = _count_lines(descriptor)
+    created = lines == 0
+    before = f"{heading}\n\n" if created and heading else "" if ends_in_newline else "\n"
+    body = entry.rstrip("\n")
+    _write(descriptor, f"{before}{body}\n".encode())
+    os.fsync(descriptor)
+    first = lines + 1 + (before.count("\n") if created else 0)
+    return Appended(path, first, first + body.count("\n"), created)
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    """All of it or, on a full disk, nothing: half an entry is no entry."""
+    size, written = os.fstat(descriptor).st_size, 0
+    try:
+        while written < len(data):
+            written += os.write(descriptor, data[written:])
+    except OSError:
+        # Only if nobody who does not know our lock has written meanwhile.
+        if os.fstat(descriptor).st_size == size + written:
+            os.ftruncate(descriptor, size)
+        raise
+
+
+def _count_lines(descriptor: int) -> tuple[int, bool]:
+    """Lines of the file, an unended last one included, and whether the last one is ended."""
+    count, last = 0, b"\n"
+    position = 0
+    while block := os.pread(descriptor, _BLOCK_BYTES, position):
+        count, last, position = count + block.count(b"\n"), block[-1:], position + len(block)
+    return count + (last != b"\n"), last == b"\n"
+
+
+def _lock(descriptor: int) -> None:
+    """Waits for other writers, but not for ever."""
+    ends = time.monotonic() + _LOCK_TIMEOUT_S
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= ends:
+                raise
+            time.sleep(_LOCK_POLL_S)
+        else:
+            return
+
+
+def _make_directories(anchor: str, names: list[str]) -> None:
+    for depth, name in enumerate(names):
+        with walked(anchor, names[:depth]) as parent:
+            try:
+                os.mkdir(name, dir_fd=parent)
+            except FileExistsError:
+                continue
+        _sync_directory(anchor, names[:depth])
+
+
+def _exists(name: str, parent: int) -> bool:
+    try:
+        os.stat(name, dir_fd=parent, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _sync_directory(anchor: str, names: list[str]) -> None:
+    """Makes a new name durable."""
+    descriptor = os.open(Path(anchor, *names), os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,34 @@
+"""`session_start`: parameters and result."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import msgspec
+
+from gateway.session_start.loading import LoadedFile
+from gateway.sessions import ChatKind
+
+
+class SessionStartParams(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"
+):
+    session_key: str
+    chat_type: ChatKind | None = None
+    """What the chat gateway knows; a group's key stays a group's whatever this says."""
+
+
+class SessionStartResult(
+    msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True
+):
+    files: tuple[LoadedFile, ...]
+    today: date | None = None
+    """In the agent's time zone."""
+    time_zone: str | None = None
+    instructions: str | None = None
+    """For the system prompt of the session."""
+    sync_started: bool = False
+    denied: bool = False
+    disabled: bool = False
+    error: str | None = None
+    """Why nothing was loaded."""

@@ -1,0 +1,123 @@
+"""Appending to a note."""
+
+from __future__ import annotations
+
+import resource
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from backends.errors import FileUnwritableError, PathNotAllowedError
+from backends.files.append import Appended, append_entry
+from backends.files.roots import MemoryRoots
+
+
+@pytest.fixture
+def append(tmp_path):
+    def append(entry, path="memory/2026-02-08.md", **options):
+        (location,) = MemoryRoots(tmp_path).locate(path)
+        return append_entry(location, entry, **options)
+
+    return append
+
+
+@pytest.fixture
+def log(tmp_path):
+    return tmp_path / "memory/2026-02-08.md"
+
+
+def test_the_first_entry_makes_the_directory_and_the_file(append, log):
+    assert append("- one\n- two", heading="# 2026-02-08") == Appended(
+        "memory/2026-02-08.md", 3, 4, created=True
+    )
+    assert log.read_text(encoding="utf-8") == "# 2026-02-08\n\n- one\n- two\n"
+
+
+def test_later_entries_follow_as_lines_of_their_own(append, log):
+    append("- one")
+    assert append("- two\n\n", heading="# 2026-02-08") == Appended(
+        "memory/2026-02-08.md", 2, 2, created=False
+    )
+    assert log.read_text(encoding="utf-8") == "- one\n- two\n"
+
+
+def test_an_unended_last_line_is_ended_first(append, log):
+    log.parent.mkdir()
+    log.write_text("- one", encoding="utf-8")
+    assert append("- two").first_line == 2
+    assert log.read_text(encoding="utf-8") == "- one\n- two\n"
+
+
+def test_lines_of_a_large_file_are_counted(append, log):
+    log.parent.mkdir()
+    log.write_text("x" * 99 + "\n" + "- line\n" * 200_000, encoding="utf-8")
+    assert append("- last").first_line == 200_002
+
+
+@pytest.mark.parametrize("place", ["memory", "memory/2026-02-08.md"])
+def test_links_are_never_followed(append, tmp_path, place):
+    outside = tmp_path / "outside.d"
+    outside.mkdir()
+    target = outside if place == "memory" else outside / "file.md"
+    link = tmp_path / place
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(target)
+    with pytest.raises(PathNotAllowedError):
+        append("- one")
+    assert list(outside.iterdir()) == []
+
+
+def test_what_is_no_file_is_refused(append, log):
+    log.mkdir(parents=True)
+    with pytest.raises((PathNotAllowedError, FileUnwritableError)):
+        append("- one")
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from backends.files.append import append_entry
+from backends.files.roots import MemoryRoots
+(location,) = MemoryRoots(Path(sys.argv[1])).locate("memory/2026-02-08.md")
+for number in range(200):
+    added = append_entry(location, f"- {sys.argv[2]} {number}\\n  more of it", heading="# day")
+    print(added.first_line)
+"""
+
+
+def test_writers_in_many_processes_lose_nothing_and_know_their_lines(tmp_path, log):
+    writers = [
+        subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(tmp_path), name], stdout=subprocess.PIPE, text=True
+        )
+        for name in "abc"
+    ]
+    said = {
+        name: one.communicate(timeout=60)[0].split()
+        for name, one in zip("abc", writers, strict=True)
+    }
+    lines = log.read_text(encoding="utf-8").split("\n")
+    assert lines[0] == "# day"
+    assert lines.count("# day") == 1
+    for name, first_lines in said.items():
+        for number, line in enumerate(map(int, first_lines)):
+            assert lines[line - 1] == f"- {name} {number}"
+            assert lines[line] == "  more of it"
+    assert len(lines) == 2 + 3 * 200 * 2 + 1
+
+
+def test_an_entry_that_does_not_fit_leaves_the_file_as_it_was(append, log):
+    append("- one")
+    before = log.read_bytes()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 10, limits[1]))
+    try:
+        with pytest.raises(FileUnwritableError, match="File too large"):
+            append("- a long entry that does not fit")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert log.read_bytes() == before

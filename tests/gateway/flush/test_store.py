@@ -1,0 +1,162 @@
+"""The flush's record beside what the chat gateway keeps in `sessions.json`."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from backends.errors import FileUnreadableError, FileUnwritableError
+from gateway.flush import store as store_module
+from gateway.flush.deciding import SessionState
+from gateway.flush.lockfile import lock_file
+from gateway.flush.store import SessionStore
+
+KEY = "agent:main:main"
+
+
+@pytest.fixture
+def sessions(tmp_path):
+    return tmp_path / "sessions"
+
+
+@pytest.fixture
+def file(sessions):
+    sessions.mkdir()
+    path = sessions / "sessions.json"
+    path.write_text(
+        json.dumps({
+            KEY: {
+                "sessionId": "one", "totalTokens": 5, "contextTokens": 9, "compactionCount": 2,
+                "memoryFlushCompactionCount": 1, "deep": {"é": ["\ud83d\ude00", None, 1.5]},
+            },
+            "agent:main:other": {"sessionId": "two"},
+        }),
+        encoding="utf-8",
+    )  # fmt: skip
+    return path
+
+
+def test_nothing_is_known_where_there_is_no_file(sessions):
+    assert SessionStore(sessions).state(KEY) == SessionState()
+
+
+def test_the_numbers_of_a_session_are_read(sessions, file):
+    assert SessionStore(sessions).state("  Agent:MAIN:main ") == SessionState(5, 9, 2, 1)
+    assert SessionStore(sessions).state("agent:main:unknown") == SessionState()
+
+
+def test_a_flush_is_recorded_and_everything_else_is_as_it_was(sessions, file):
+    before = json.loads(file.read_bytes())
+    file.chmod(0o640)
+    started = int(time.time() * 1000)
+    assert SessionStore(sessions).record_flush(KEY, None) == 2
+    after = json.loads(file.read_bytes())
+    assert started <= after[KEY].pop("memoryFlushAt") <= time.time() * 1000
+    assert after[KEY].pop("memoryFlushCompactionCount") == 2
+    del before[KEY]["memoryFlushCompactionCount"]
+    assert after == before
+    assert list(after) == list(before)
+    assert file.stat().st_mode & 0o777 == 0o640
+    assert [one.name for one in sessions.iterdir()] == ["sessions.json"]
+
+
+def test_the_callers_count_wins(sessions, file):
+    assert SessionStore(sessions).record_flush(KEY, 7) == 7
+    assert SessionStore(sessions).state(KEY).flushed_at_count == 7
+
+
+def test_a_session_that_the_chat_gateway_never_wrote_down_is_recorded_too(sessions):
+    assert SessionStore(sessions).record_flush("Agent:Main:Main", None) == 0
+    assert SessionStore(sessions).state(KEY).flushed_at_count == 0
+    assert (sessions / "sessions.json").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_link_to_the_file_stays_a_link(sessions, file, tmp_path):
+    real = tmp_path / "elsewhere.json"
+    file.rename(real)
+    file.symlink_to(real)
+    SessionStore(sessions).record_flush(KEY, 4)
+    assert file.is_symlink()
+    assert json.loads(real.read_bytes())[KEY]["memoryFlushCompactionCount"] == 4
+
+
+@pytest.mark.parametrize("content", [b"{", b"[]", b'{"a": 1}', b"\xff", b"[" * 100_000])
+def test_a_file_that_is_not_as_expected_is_never_overwritten(sessions, file, content):
+    file.write_bytes(content)
+    store = SessionStore(sessions)
+    with pytest.raises(FileUnreadableError, match=r"sessions\.json cannot be used"):
+        store.state(KEY)
+    with pytest.raises(FileUnreadableError):
+        store.record_flush(KEY, 1)
+    assert file.read_bytes() == content
+
+
+@pytest.mark.parametrize("value", [None, "5", True, -1, [], float("inf")])
+def test_what_is_no_count_is_not_known(sessions, file, value):
+    file.write_text(json.dumps({KEY: {"totalTokens": value}}), encoding="utf-8")
+    assert SessionStore(sessions).state(KEY).total_tokens is None
+
+
+def test_writers_that_keep_to_the_lock_lose_nothing(sessions, file):
+    """The other writer is a process of its own that adds sessions as a chat gateway does."""
+    script = """
+import json, os, sys, time
+path, lock = sys.argv[1], sys.argv[1] + ".lock"
+for number in range(60):
+    while True:
+        try:
+            os.close(os.open(lock, os.O_CREAT | os.O_EXCL)); break
+        except FileExistsError:
+            time.sleep(0.001)
+    entries = json.load(open(path, encoding="utf-8"))
+    entries[f"agent:main:new-{number}"] = {"sessionId": str(number)}
+    with open(path + ".new", "w", encoding="utf-8") as file: json.dump(entries, file)
+    os.replace(path + ".new", path); os.unlink(lock)
+"""
+    other = subprocess.Popen([sys.executable, "-c", script, str(file)])
+    store = SessionStore(sessions)
+    threads = [
+        threading.Thread(target=lambda n=n: [store.record_flush(f"mine-{n}", i) for i in range(15)])
+        for n in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert other.wait(30) == 0
+    entries = json.loads(file.read_bytes())
+    assert sum(name.startswith("agent:main:new-") for name in entries) == 60
+    assert [entries[f"mine-{n}"]["memoryFlushCompactionCount"] for n in range(3)] == [14] * 3
+
+
+def test_a_lock_that_its_owner_left_behind_is_removed(sessions, file):
+    lock = sessions / "sessions.json.lock"
+    lock.touch()
+    an_hour_ago = time.time() - 3600
+    os.utime(lock, (an_hour_ago, an_hour_ago))
+    assert SessionStore(sessions).record_flush(KEY, 3) == 3
+    assert not lock.exists()
+
+
+def test_a_lock_that_stays_held_is_an_error_that_changes_nothing(sessions, file, monkeypatch):
+    monkeypatch.setattr(store_module, "_LOCK_TIMEOUT_S", 0.1)
+    before = file.read_bytes()
+    with (
+        lock_file(sessions / "sessions.json.lock", timeout_s=1),
+        pytest.raises(FileUnwritableError, match="stayed locked"),
+    ):
+        SessionStore(sessions).record_flush(KEY, 3)
+    assert file.read_bytes() == before
+
+
+def test_a_place_that_cannot_be_written_to_is_an_error(tmp_path):
+    (tmp_path / "sessions").mkdir()
+    (tmp_path / "sessions/sessions.json").mkdir()
+    with pytest.raises(FileUnreadableError, match="Is a directory"):
+        SessionStore(tmp_path / "sessions").record_flush(KEY, 1)
