@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import date
-from typing import Any, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 import msgspec
 
@@ -100,10 +100,19 @@ class ReadAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """Where to go on reading when `truncated`."""
 
 
+BY_HAND: Final = frozenset({"manual", "cli"})
+"""Reasons of syncs that a person asked for."""
+
+
 class SyncRequest(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = "manual"
     force: bool = False
     """Index every file again, also those that seem unchanged."""
+
+    @property
+    def is_by_hand(self) -> bool:
+        """A person asked: nothing that changed may be left to a later sync."""
+        return self.force or self.reason in BY_HAND
 
 
 class SyncProgress(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -183,6 +192,13 @@ class MemoryBackend(Protocol):
     async def sync(
         self, request: SyncRequest, *, progress: ProgressCallback | None = None
     ) -> SyncReport: ...
+
+    async def transcript_grew(self, reference: str) -> bool:
+        """Whether a sync is due for this transcript (session id, file name or path) by now.
+
+        False for what is no transcript of this agent, and while transcripts are no source.
+        """
+        ...
 
     async def status(self) -> BackendStatus: ...
 

@@ -119,6 +119,20 @@ class Memory:
         with self._engine.used() as backend:
             return await backend.sync(request, progress=progress)
 
+    async def transcript_grew(self, reference: str) -> bool:
+        """Counts a transcript against its thresholds; asks for a sync once they are reached.
+
+        For clients that announce growth and for whoever watches the sessions directory: any
+        spelling of the file will do. Returns whether a sync was asked for.
+        """
+        if self._engine is None:
+            return False
+        with self._engine.used() as backend:
+            is_due = await backend.transcript_grew(reference)
+        if is_due:
+            self.sync_later("session-delta")
+        return is_due
+
     def sync_later(self, reason: str) -> None:
         if self._engine is not None:
             self._engine.sync_later(reason)

@@ -1,4 +1,4 @@
-"""The methods around a chat runtime's sessions: `session_start`, `memory_flush`, `memory_append`."""
+"""The methods around a chat runtime's sessions: starts, flushes, entries, growing transcripts."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from gateway.rpc.methods import Method
 from gateway.tools.append import AppendParams, AppendResult
 from gateway.tools.flush import FlushDoneParams, FlushDoneResult, FlushParams, FlushResult
 from gateway.tools.session_start import SessionStartParams, SessionStartResult
+from gateway.tools.session_updated import SessionUpdatedParams, read_reference
 
 
 def session_methods(memory: Memory) -> list[Method[Any]]:
@@ -28,9 +29,13 @@ def session_methods(memory: Memory) -> list[Method[Any]]:
     async def append(params: AppendParams, context: RequestContext) -> AppendResult:
         return await conversations.append(params, context.session.session_key)
 
+    async def updated(params: SessionUpdatedParams, _context: RequestContext) -> dict[str, bool]:
+        return {"scheduled": await memory.transcript_grew(read_reference(params))}
+
     return [
         Method("session_start", SessionStartParams, start),
         Method("memory_flush", FlushParams, flush),
         Method("memory_flush_done", FlushDoneParams, flush_done, accepts_notification=True),
         Method("memory_append", AppendParams, append),
+        Method("session_updated", SessionUpdatedParams, updated, accepts_notification=True),
     ]

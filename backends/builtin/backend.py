@@ -23,6 +23,7 @@ from backends.builtin.preparing import Preparer
 from backends.builtin.reporting import probe_weaknesses, report_status
 from backends.builtin.searching import Found, Searcher
 from backends.builtin.semantics import Semantics
+from backends.builtin.sessions.indexing import SessionIndexer
 from backends.chunking import ChunkLimits
 from backends.files.get import read_lines
 from backends.files.roots import MemoryRoots
@@ -55,7 +56,14 @@ class BuiltinBackend:
         self._database = database
         self._roots = MemoryRoots(settings.workspace, search.extra_paths)
         preparer = Preparer(ChunkLimits(search.chunking.tokens, search.chunking.overlap))
-        self._indexer = Indexer(database, self._roots, preparer)
+        self._sessions = SessionIndexer(
+            database,
+            settings.sessions_dir,
+            preparer,
+            search.sync.sessions,
+            enabled="sessions" in search.sources,
+        )
+        self._indexer = Indexer(database, self._roots, preparer, self._sessions)
         self._semantics = semantics
         self._freshness = Freshness(self._indexer, on_written=semantics.wake)
         self._searcher = Searcher(search)
@@ -116,6 +124,9 @@ class BuiltinBackend:
         self, request: SyncRequest, *, progress: ProgressCallback | None = None
     ) -> SyncReport:
         return await self._mended(lambda: self._freshness.sync(request, progress))
+
+    async def transcript_grew(self, reference: str) -> bool:
+        return await self._mended(lambda: run_sync(self._sessions.is_due, reference))
 
     async def status(self) -> BackendStatus:
         parts = (self._settings, self._database, self._indexer, self._freshness, self._semantics)

@@ -15,10 +15,11 @@ import anyio
 from anyio.to_thread import run_sync
 
 from backends.builtin.failures import IndexDamagedError
-from backends.builtin.indexing import FileOutcome, Indexer
+from backends.builtin.indexing import Indexer
+from backends.builtin.outcome import FileOutcome
+from backends.builtin.planning import ObsoleteFile
 from backends.builtin.tally import Tally, Task
 from backends.errors import IndexUnavailableError
-from backends.files.scan import FoundFile
 from backends.interface import (
     ProgressCallback,
     SkippedFile,
@@ -65,7 +66,11 @@ class Freshness:
             tally = Tally()
             error: str | None = "ended before every change was indexed"
             try:
-                tally.begin(await run_sync(lambda: self._indexer.survey(force=request.force)))
+                tally.begin(
+                    await run_sync(
+                        lambda: self._indexer.survey(force=request.force, eager=request.is_by_hand)
+                    )
+                )
                 await self._work_off(tally, force=request.force, progress=progress)
                 error = None
             except IndexUnavailableError as failure:
@@ -165,7 +170,7 @@ class Freshness:
 
 
 def _fits(task: Task, budget_s: float) -> bool:
-    return not isinstance(task, FoundFile) or task.size <= budget_s * _INDEXED_BYTES_PER_S
+    return isinstance(task, ObsoleteFile) or task.size <= budget_s * _INDEXED_BYTES_PER_S
 
 
 def _staleness(tally: Tally, *, syncing: bool) -> Stale | None:

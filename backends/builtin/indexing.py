@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import time
-from enum import Enum, auto
 from typing import NamedTuple
 
 import apsw
@@ -17,9 +16,12 @@ import msgspec
 import structlog
 
 from backends.builtin.database import Database
+from backends.builtin.outcome import Change, FileOutcome
 from backends.builtin.planning import IndexedFile, ObsoleteFile, SyncPlan, plan_sync
 from backends.builtin.preparing import Preparer
 from backends.builtin.publishing import ReadFile, publish_file, remove_file, touch_file
+from backends.builtin.sessions.indexing import SessionIndexer
+from backends.builtin.sessions.planning import SessionPlan, TranscriptPart
 from backends.errors import IndexUnavailableError
 from backends.files.reading import (
     FileChanging,
@@ -35,50 +37,41 @@ from backends.interface import SkippedFile
 _log = structlog.get_logger(__name__)
 
 
-class Change(Enum):
-    """What became of one file."""
-
-    WRITTEN = auto()
-    SAME = auto()
-    """Its content was indexed already; only the time stamp was new."""
-    GONE = auto()
-    LATER = auto()
-    """It was changing while we looked; the next sync looks again."""
-    SKIPPED = auto()
-
-
-class FileOutcome(NamedTuple):
-    change: Change
-    chunks: int = 0
-    bytes_read: int = 0
-    skipped: SkippedFile | None = None
-
-
 class Survey(NamedTuple):
     """One look at disk and index together."""
 
     scan: ScanResult
     plan: SyncPlan
+    sessions: SessionPlan = SessionPlan()
 
 
 class Indexer:
-    """Indexes the memory files of one agent into one database."""
+    """Indexes the memory files of one agent into one database, and has `sessions` do the same."""
 
-    def __init__(self, database: Database, roots: MemoryRoots, preparer: Preparer) -> None:
+    def __init__(
+        self,
+        database: Database,
+        roots: MemoryRoots,
+        preparer: Preparer,
+        sessions: SessionIndexer | None = None,
+    ) -> None:
         self._database = database
         self._roots = roots
         self._preparer = preparer
+        self.sessions = sessions
 
     @property
     def generation(self) -> int:
         """Another one than before: the index was replaced by an empty one."""
         return self._database.generation
 
-    def survey(self, *, force: bool = False) -> Survey:
-        """Lists the disk, compares, reads no file."""
+    def survey(self, *, force: bool = False, eager: bool = False) -> Survey:
+        """Lists the disk, compares, reads no file. `eager`: transcripts have no thresholds."""
         found = self.scan()
+        sessions = self.sessions.survey(eager=eager, force=force) if self.sessions else None
         with self._database.reading() as connection:
-            return Survey(found, self.compare(connection, found, force=force))
+            plan = self.compare(connection, found, force=force)
+        return Survey(found, plan, sessions or SessionPlan())
 
     def scan(self) -> ScanResult:
         return scan(self._roots)
@@ -98,7 +91,7 @@ class Indexer:
 
     def apply(
         self,
-        task: FoundFile | ObsoleteFile,
+        task: FoundFile | ObsoleteFile | TranscriptPart,
         *,
         force: bool = False,
         patience_s: float | None = None,
@@ -112,6 +105,9 @@ class Indexer:
         try:
             if isinstance(task, ObsoleteFile):
                 return self._remove(task, patience_s)
+            if isinstance(task, TranscriptPart):
+                assert self.sessions is not None
+                return self.sessions.apply(task, patience_s)
             return self._index(task, force=force, patience_s=patience_s)
         except IndexUnavailableError:
             raise
@@ -123,7 +119,7 @@ class Indexer:
     def _remove(self, obsolete: ObsoleteFile, patience_s: float | None) -> FileOutcome:
         with self._database.writing(patience_s) as connection:
             removed = remove_file(
-                connection, "memory", obsolete.path, read_at_ns=obsolete.read_at_ns
+                connection, obsolete.source, obsolete.path, read_at_ns=obsolete.read_at_ns
             )
         return FileOutcome(Change.GONE if removed else Change.LATER)
 

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from backends.files.scan import FoundFile, ScanResult
+from config.settings import Source
 
 RACY_NS: Final = 50_000_000
 """A file stamped this shortly before it was read may have been written once more with the same stamp
@@ -37,6 +38,7 @@ class ObsoleteFile(NamedTuple):
 
     path: str
     read_at_ns: int
+    source: Source = "memory"
 
 
 class SyncPlan(msgspec.Struct, frozen=True):

@@ -31,6 +31,13 @@ class ReadFile(NamedTuple):
         return found.size, found.mtime_ns, found.ctime_ns, found.inode, self.read_at_ns
 
 
+class Replaced(NamedTuple):
+    """How many chunks were new, and how many are gone."""
+
+    written: int
+    removed: int
+
+
 def publish_file(
     connection: apsw.Connection, read: ReadFile, pipeline: str, prepared: PreparedFile
 ) -> int:
@@ -53,10 +60,8 @@ def publish_file(
             len(prepared.chunks),
         ),
     ).get
-    connection.executemany(
-        "INSERT OR IGNORE INTO languages VALUES (?)", [(name,) for name in prepared.languages]
-    )
-    return _replace_chunks(connection, file_id, prepared.chunks)
+    remember_languages(connection, prepared)
+    return replace_chunks(connection, file_id, prepared.chunks).written
 
 
 def touch_file(connection: apsw.Connection, read: ReadFile) -> None:
@@ -88,12 +93,27 @@ def remove_file(
     return True
 
 
-def _replace_chunks(
-    connection: apsw.Connection, file_id: int, chunks: Iterable[PreparedChunk]
-) -> int:
+def remember_languages(connection: apsw.Connection, prepared: PreparedFile) -> None:
+    """Queries are stemmed in every language that any stored text was stemmed in."""
+    connection.executemany(
+        "INSERT OR IGNORE INTO languages VALUES (?)", [(name,) for name in prepared.languages]
+    )
+
+
+def replace_chunks(
+    connection: apsw.Connection,
+    file_id: int,
+    chunks: Iterable[PreparedChunk],
+    *,
+    first: int = 0,
+    before: int | None = None,
+) -> Replaced:
+    """Puts chunks in the place of all that begin in this range of the file's text (None: its end)."""
     kept: dict[bytes, list[int]] = defaultdict(list)
     for chunk_id, identity in connection.execute(
-        "SELECT id, identity FROM chunks WHERE file_id = ? ORDER BY start DESC", (file_id,)
+        "SELECT id, identity FROM chunks WHERE file_id = ? AND start >= ?"
+        " AND start < ifnull(?, 9e18) ORDER BY start DESC",
+        (file_id, first, before),
     ):
         kept[identity].append(chunk_id)
     moved, new = [], []
@@ -103,7 +123,8 @@ def _replace_chunks(
             moved.append((*place, kept[chunk.identity].pop(), *place))
         else:
             new.append(chunk)
-    _delete_chunks(connection, ((chunk_id,) for ids in kept.values() for chunk_id in ids))
+    obsolete = [(chunk_id,) for ids in kept.values() for chunk_id in ids]
+    _delete_chunks(connection, obsolete)
     connection.executemany(
         "UPDATE chunks SET start = ?, start_line = ?, end_line = ?"
         " WHERE id = ? AND (start, start_line, end_line) IS NOT (?, ?, ?)",
@@ -111,7 +132,7 @@ def _replace_chunks(
     )
     for chunk in new:
         _insert_chunk(connection, file_id, chunk)
-    return len(new)
+    return Replaced(len(new), len(obsolete))
 
 
 def _insert_chunk(connection: apsw.Connection, file_id: int, chunk: PreparedChunk) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from backends.builtin.sessions.reporting import report_sessions
 from backends.builtin.tally import skipped_by
 from backends.interface import BackendStatus, SourceCount
 
@@ -27,10 +28,12 @@ def report_status(
 ) -> BackendStatus:
     """Blocks: it lists the disk. Raises IndexUnavailableError when the index cannot be read."""
     scan = indexer.scan()
+    listing = indexer.sessions.listing() if indexer.sessions else None
     with database.reading() as connection:
         plan = indexer.compare(connection, scan)
+        sessions = report_sessions(connection, indexer.sessions, listing, freshness.unreadable)
         files, chunks = connection.execute(
-            "SELECT (SELECT count(*) FROM files), (SELECT count(*) FROM chunks)"
+            "SELECT count(*), ifnull(sum(chunk_count), 0) FROM files WHERE source = 'memory'"
         ).get
         vector = semantics.report(connection)
         languages = sorted(name for (name,) in connection.execute("SELECT * FROM languages"))
@@ -38,7 +41,7 @@ def report_status(
     differing = {found.path for found in plan.to_read} - plan.doubtful
     unreadable = tuple(one for one in freshness.unreadable if one.path in differing)
     pending = len(differing) - len(unreadable)
-    lost = _lost(len(unreadable) + len(scan.failed_dirs))
+    lost = _lost(len(unreadable) + len(scan.failed_dirs) + sessions.unreadable)
     mark = semantics.fingerprint
     return BackendStatus(
         backend="builtin",
@@ -56,9 +59,10 @@ def report_status(
                 skipped=scan.skipped_count + len(scan.failed_dirs) + len(unreadable),
                 chunks=chunks,
             ),
+            *sessions.counts,
         ),
-        skipped=(*skipped_by(scan), *unreadable),
-        dirty=bool(pending or plan.to_remove),
+        skipped=(*skipped_by(scan), *unreadable, *sessions.skipped),
+        dirty=bool(pending or plan.to_remove or sessions.is_dirty),
         syncing=freshness.running,
         recent_syncs=tuple(freshness.recent),
         issues=(*database.notes, *(f"{path} does not exist (yet)." for path in scan.missing)),
@@ -67,6 +71,7 @@ def report_status(
             "keyword": {"engine": "fts5", "available": True, "languages": languages},
             "vector": vector,
             "journal": journal,
+            "sessions": sessions.details,
         },
     )
 

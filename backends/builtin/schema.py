@@ -13,7 +13,7 @@ import apsw
 
 APPLICATION_ID: Final = 0x4D47_4958
 """`MGIX`, in the database header at offset 68: the file is ours."""
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 """`user_version`, in the header at offset 60."""
 
 _DDL: Final = """
@@ -47,6 +47,20 @@ CREATE TABLE chunks (
 ) STRICT;
 CREATE INDEX chunks_by_file ON chunks (file_id, start);
 CREATE INDEX chunks_by_text ON chunks (text_hash);
+
+CREATE TABLE transcript_parts (       -- what was taken in of each transcript, append by append
+    file_id INTEGER NOT NULL REFERENCES files (id) ON DELETE CASCADE,
+    end_byte INTEGER NOT NULL,       -- offset in the file behind the part's last line
+    end_line INTEGER NOT NULL,       -- lines of the file up to there
+    end_turn INTEGER NOT NULL,       -- turns up to there: lines of the text that is chunked
+    end_char INTEGER NOT NULL,       -- characters of that text up to there
+    first_turn INTEGER NOT NULL,     -- of this part, counted from 1 through the transcript
+    lines BLOB NOT NULL,             -- line in the file of each turn, 32-bit little-endian
+    digest BLOB NOT NULL,            -- of the part's bytes
+    tail BLOB NOT NULL,              -- of the last bytes before its end
+    superseded INTEGER NOT NULL,     -- 1: of an earlier pass; answers until it is replaced
+    PRIMARY KEY (file_id, end_byte)
+) STRICT;
 
 CREATE VIRTUAL TABLE chunk_terms USING fts5 (
     body, context,

@@ -14,6 +14,7 @@ import apsw
 from backends.builtin.filtering import allowed_files
 from backends.builtin.keyword import known_languages, query_weights
 from backends.builtin.lanes import Candidates, VectorLane
+from backends.builtin.sessions.state import file_lines
 from backends.interface import Hit, Mode, SearchRequest
 from backends.ranking.fusion import KEYWORDS_ONLY, Lanes, PassageRanker, RankedPassage
 from backends.ranking.query import Query, QueryAnalyser
@@ -103,10 +104,13 @@ def _hit(connection: apsw.Connection, ranked: RankedPassage, *, explain: bool) -
     path, source = connection.execute(
         "SELECT path, source FROM files WHERE id = ?", (passage.file_id,)
     ).get
+    start_line, end_line = passage.start_line, passage.end_line
+    if source == "sessions":
+        start_line, end_line = file_lines(connection, passage.file_id, start_line, end_line)
     return Hit(
         path=path,
-        start_line=passage.start_line,
-        end_line=passage.end_line,
+        start_line=start_line,
+        end_line=end_line,
         score=round(ranked.score, 4),
         snippet=passage.text,
         source=source,

@@ -7,12 +7,16 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from backends.builtin.indexing import Change, FileOutcome, Survey
+from backends.builtin.fairness import fair_order
+from backends.builtin.indexing import Survey
+from backends.builtin.outcome import Change, FileOutcome
 from backends.builtin.planning import ObsoleteFile
+from backends.builtin.sessions.planning import TranscriptPart
+from backends.builtin.sessions.reporting import skipped_transcripts
 from backends.files.scan import FoundFile, ScanResult
 from backends.interface import SkippedFile, SyncProgress, SyncReport, SyncRequest
 
-Task: TypeAlias = FoundFile | ObsoleteFile
+Task: TypeAlias = FoundFile | ObsoleteFile | TranscriptPart
 
 
 class Tally:
@@ -29,42 +33,50 @@ class Tally:
         """Files that are memory and could not be indexed."""
         self.unlisted = 0
         """Directories that could not be listed."""
-        self._added = self._changed = self._removed = self._unchanged = 0
+        self._written: set[str] = set()
+        self._removed = self._unchanged = 0
         self._done = self._chunks = self._bytes_read = self._bytes_total = self._scanned = 0
         self._skipped: tuple[SkippedFile, ...] = ()
         self._new: frozenset[str] = frozenset()
         self._path: str | None = None
 
     def begin(self, survey: Survey) -> None:
-        plan = survey.plan
-        self.tasks = (*plan.to_remove, *plan.to_read)
+        plan, sessions = survey.plan, survey.sessions
+        removals = (*plan.to_remove, *sessions.to_remove)
+        reading = fair_order(plan.to_read, sessions.parts)
+        self.tasks = (*removals, *reading)
         self.pending = {task.path for task in self.tasks} - plan.doubtful
-        self._bytes_total = sum(found.size for found in plan.to_read)
-        self._scanned = len(survey.scan.files)
-        self._skipped = skipped_by(survey.scan)
+        self._bytes_total = sum(task.size for task in reading)
+        self._scanned = len(survey.scan.files) + len(sessions.listing.files)
+        self._skipped = (*skipped_by(survey.scan), *skipped_transcripts(sessions))
+        self._unchanged = plan.unchanged + sessions.unchanged
+        self._new = plan.added | sessions.added
         self.unlisted = len(survey.scan.failed_dirs)
-        self._unchanged = plan.unchanged
-        self._new = plan.added
 
     def add(self, task: Task, outcome: FileOutcome) -> None:
         self._done += 1
         self._path = task.path
-        self.pending.discard(task.path)
+        if not isinstance(task, TranscriptPart) or self._is_complete(task, outcome):
+            self.pending.discard(task.path)
         self._chunks += outcome.chunks
         self._bytes_read += outcome.bytes_read
         is_new = task.path in self._new
         match outcome.change:
             case Change.WRITTEN:
-                self._added += is_new
-                self._changed += not is_new
+                self._written.add(task.path)
             case Change.SAME:
-                self._unchanged += 1
+                is_step = isinstance(task, TranscriptPart) and not task.is_last
+                self._unchanged += not is_step and task.path not in self._written
             case Change.GONE:
                 self._removed += not is_new
             case Change.LATER:
                 self.later += 1
             case Change.SKIPPED:
                 self.unreadable += [outcome.skipped] if outcome.skipped else []
+
+    @staticmethod
+    def _is_complete(part: TranscriptPart, outcome: FileOutcome) -> bool:
+        return part.is_last and outcome.change is not Change.LATER
 
     def progress(self) -> SyncProgress:
         return SyncProgress(
@@ -79,8 +91,8 @@ class Tally:
         return SyncReport(
             reason=request.reason,
             scanned=self._scanned,
-            added=self._added,
-            changed=self._changed,
+            added=len(self._written & self._new),
+            changed=len(self._written - self._new),
             removed=self._removed,
             unchanged=self._unchanged,
             skipped=(*self._skipped, *self.unreadable),

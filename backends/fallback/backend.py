@@ -85,6 +85,9 @@ class FallbackBackend:
             return msgspec.structs.replace(report, error=str(error))
         return report
 
+    async def transcript_grew(self, reference: str) -> bool:
+        return await self._builtin.transcript_grew(reference)
+
     async def status(self) -> BackendStatus:
         return combine(
             await self._qmd.status(), await self._builtin.status(), self._recovery.reason

@@ -1,0 +1,27 @@
+"""What became of one step of a sync: one file, or one stretch of a transcript."""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import NamedTuple
+
+from backends.interface import SkippedFile
+
+
+class Change(Enum):
+    """What became of one file."""
+
+    WRITTEN = auto()
+    SAME = auto()
+    """Its content was indexed already; only the time stamp was new."""
+    GONE = auto()
+    LATER = auto()
+    """It was changing while we looked; the next sync looks again."""
+    SKIPPED = auto()
+
+
+class FileOutcome(NamedTuple):
+    change: Change
+    chunks: int = 0
+    bytes_read: int = 0
+    skipped: SkippedFile | None = None

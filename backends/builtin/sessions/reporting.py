@@ -1,0 +1,66 @@
+"""What `status` says about transcripts, from the same snapshot as everything else in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from backends.interface import SkippedFile, SourceCount
+
+if TYPE_CHECKING:
+    import apsw
+
+    from backends.builtin.sessions.indexing import SessionIndexer
+    from backends.builtin.sessions.planning import SessionPlan
+    from backends.transcripts.listing import TranscriptListing
+
+
+class SessionReport(NamedTuple):
+    details: dict[str, Any]
+    counts: tuple[SourceCount, ...] = ()
+    """None while transcripts are no source."""
+    skipped: tuple[SkippedFile, ...] = ()
+    unreadable: int = 0
+    is_dirty: bool = False
+
+
+def report_sessions(
+    connection: apsw.Connection,
+    sessions: SessionIndexer | None,
+    listing: TranscriptListing | None,
+    unreadable: Iterable[SkippedFile],
+) -> SessionReport:
+    """`unreadable` are the files that the last sync could not read, transcripts or not."""
+    if sessions is None or listing is None or not sessions.enabled:
+        return SessionReport({"enabled": False})
+    plan = sessions.compare(connection, listing)
+    lost = tuple(one for one in unreadable if one.path in plan.due)
+    pending = len(plan.due) - len(lost)
+    skipped = (*skipped_transcripts(plan), *lost)
+    files, chunks = connection.execute(
+        "SELECT count(*), ifnull(sum(chunk_count), 0) FROM files"
+        " WHERE source = 'sessions' AND pipeline <> ''"  # blank: enrolled, not taken in yet
+    ).get
+    return SessionReport(
+        details={"enabled": True, "belowThresholds": plan.waiting},
+        counts=(
+            SourceCount(
+                source="sessions",
+                on_disk=len(listing.files),
+                indexed=files,
+                pending=pending,
+                skipped=len(skipped),
+                chunks=chunks,
+            ),
+        ),
+        skipped=skipped,
+        unreadable=len(lost) + (listing.failure is not None),
+        is_dirty=bool(pending or plan.to_remove),
+    )
+
+
+def skipped_transcripts(plan: SessionPlan) -> tuple[SkippedFile, ...]:
+    """What the listing had to leave out, with reasons."""
+    failure = plan.listing.failure
+    failed = (SkippedFile(path="sessions", reason=failure),) if failure else ()
+    return (*plan.listing.skipped, *failed)

@@ -1,0 +1,101 @@
+"""Which transcripts an agent has, and how they are named.
+
+Owns the listing of the sessions directory, without reading a file, and the meaning of what a client may
+call a transcript. As documented: regular `*.jsonl` files directly in the directory; links are not
+followed.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from backends.files.roots import Location, is_addressable
+from backends.files.safe_open import IS_LINK, NOT_REGULAR
+from backends.interface import SkippedFile
+
+SUFFIX: Final = ".jsonl"
+PREFIX: Final = "sessions/"
+
+
+class FoundTranscript(msgspec.Struct, frozen=True, gc=False):
+    """One transcript as it was when it was listed. Unchanged stamps mean an unchanged file."""
+
+    path: str
+    """Index path: `sessions/<file name>`."""
+    size: int
+    """Bytes."""
+    mtime_ns: int
+    ctime_ns: int
+    inode: int
+
+
+class TranscriptListing(msgspec.Struct, frozen=True):
+    files: tuple[FoundTranscript, ...] = ()
+    """By name."""
+    skipped: tuple[SkippedFile, ...] = ()
+    failure: str | None = None
+    """Why the directory could not be listed: nothing is known about its transcripts then."""
+
+
+def list_transcripts(directory: Path) -> TranscriptListing:
+    """Never raises for the state of the disk. A directory that does not exist has no transcripts."""
+    try:
+        with os.scandir(directory) as entries:
+            listed = sorted(
+                (entry for entry in entries if entry.name.endswith(SUFFIX)),
+                key=lambda entry: entry.name,
+            )
+    except (FileNotFoundError, NotADirectoryError):
+        return TranscriptListing()
+    except OSError as error:
+        return TranscriptListing(failure=error.strerror or str(error))
+    files, skipped = [], []
+    for entry in listed:
+        found = _look_at(entry)
+        if isinstance(found, FoundTranscript):
+            files.append(found)
+        elif found is not None:
+            skipped.append(found)
+    return TranscriptListing(tuple(files), tuple(skipped))
+
+
+def location_of(directory: Path, path: str) -> Location:
+    """Where the transcript with this index path is to be opened."""
+    return Location(path=path, anchor=str(directory), names=(path.removeprefix(PREFIX),))
+
+
+def transcript_path(directory: Path, reference: str) -> str | None:
+    """The index path of what a client names: a session id, a file name or any path of the file.
+
+    None for a path that leads elsewhere. Looks at directories only, so the file need not exist.
+    """
+    reference = reference.strip()
+    parent, name = os.path.split(reference)
+    inside = parent in {"", PREFIX.rstrip("/")} or (
+        os.path.realpath(parent) == os.path.realpath(directory)
+    )
+    if not inside or not name or name in {".", ".."} or not is_addressable(name):
+        return None
+    return f"{PREFIX}{name if name.endswith(SUFFIX) else name + SUFFIX}"
+
+
+def _look_at(entry: os.DirEntry[str]) -> FoundTranscript | SkippedFile | None:
+    path = PREFIX + entry.name
+    if not is_addressable(path):
+        shown = os.fsencode(path).decode(errors="backslashreplace")
+        return SkippedFile(path=shown, reason="its name is not valid UTF-8")
+    try:
+        status = entry.stat(follow_symlinks=False)
+    except OSError:
+        return None  # it vanished since it was listed
+    if not stat.S_ISREG(status.st_mode):
+        is_link = stat.S_ISLNK(status.st_mode)
+        return SkippedFile(path=path, reason=IS_LINK if is_link else NOT_REGULAR)
+    return FoundTranscript(
+        path, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
+    )
