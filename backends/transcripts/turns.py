@@ -44,9 +44,9 @@ def render_turn(line: bytes) -> str | None:
     """
     try:
         role, content = _read(line)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         role, content = _read_leniently(line)
-    speaker = _SPEAKERS.get(role) if isinstance(role, str) else None
+    speaker = _speaker(role)
     text = _text(content) if speaker else ""
     return f"{speaker}: {text}" if text else None
 
@@ -57,9 +57,13 @@ def _read(line: bytes) -> tuple[Any, Any]:
     if entry.type != "message":
         return None, None
     message = _messages.decode(entry.message)
-    if message.role not in _SPEAKERS:
+    if _speaker(message.role) is None:
         return None, None
     return message.role, msgspec.json.decode(message.content)
+
+
+def _speaker(role: Any) -> str | None:
+    return _SPEAKERS.get(role) if isinstance(role, str) else None
 
 
 def _read_leniently(line: bytes) -> tuple[Any, Any]:

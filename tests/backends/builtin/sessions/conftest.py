@@ -1,0 +1,55 @@
+"""An agent whose transcripts are a source."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from config.settings import SessionSyncSettings, SyncSettings
+from fakes.transcripts import Transcript
+
+
+@pytest.fixture
+def talking(home) -> Callable[..., Any]:
+    """Configures the agent; by default its thresholds are never reached by a test's few turns."""
+
+    def configure(delta_bytes: int = 10**9, delta_messages: int = 10**6, **search: Any) -> Any:
+        thresholds = SessionSyncSettings(delta_bytes=delta_bytes, delta_messages=delta_messages)
+        home.configure(
+            **{
+                "sources": ("memory", "sessions"),
+                "session_memory": True,
+                "sync": SyncSettings(sessions=thresholds),
+            }
+            | search
+        )
+        return home
+
+    configure()
+    home.talking = configure
+    return home
+
+
+@pytest.fixture
+def transcript(talking) -> Callable[[str], Transcript]:
+    """Begins a transcript of that name."""
+    return lambda name="one": Transcript(talking.settings.sessions_dir, name)
+
+
+@pytest.fixture
+def rows(look) -> Callable[[Path], list[tuple[Any, ...]]]:
+    """Every transcript chunk of an index: row id, path and text, in order."""
+
+    def read(index: Path) -> list[tuple[Any, ...]]:
+        with look(index) as db:
+            return list(
+                db.execute(
+                    "SELECT c.id, f.path, c.text FROM chunks AS c JOIN files AS f ON f.id = c.file_id"
+                    " WHERE f.source = 'sessions' ORDER BY f.path, c.start"
+                )
+            )
+
+    return read

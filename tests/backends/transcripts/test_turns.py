@@ -1,0 +1,74 @@
+"""Which lines are turns and how they read as text."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from backends.transcripts.turns import render_turn
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)  # fmt: skip
+
+
+def message(content, role="user", **entry):
+    body = {"type": "message", "message": {"role": role, "content": content}, **entry}
+    return json.dumps(body).encode()
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        (message("hello"), "User: hello"),
+        (message("hello", "assistant"), "Assistant: hello"),
+        (message([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]), "User: a b"),
+        (message("  two\n\n  lines\t and\u3000more \ufeff"), "User: two lines and more"),
+        (message([{"type": "image", "data": "x"}, {"type": "text", "text": "seen"}]), "User: seen"),
+        (message([{"type": "thinking", "thinking": "hm"}, {"type": "toolCall", "name": "x"},
+                  {"type": "text", "text": "done"}], "assistant"), "Assistant: done"),
+        (message(["odd", None, 3, {"type": "text", "text": 4}, {"type": "text", "text": "ok"}]), "User: ok"),
+        (message("今天和供应商谈了茶叶"), "User: 今天和供应商谈了茶叶"),
+        (message("nul \0 here"), "User: nul \ufffd here"),
+        (message("password: hunter2\nnext line"), "User: password: *** next line"),
+        (b' {"type":"message","message":{"role":"user","content":"spaced"}} \r', "User: spaced"),
+        (b'{"type":"message","message":{"role":"user","content":"lone \\ud83d half"}}', "User: lone ? half"),
+        (b'{"type":"message","message":{"role":"user","content":"caf\xe9"}}', "User: caf\ufffd"),
+    ],
+)  # fmt: skip
+def test_turns_of_user_and_assistant_are_one_line_each(line, text):
+    assert render_turn(line) == text
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"", b"   ", b"null", b"[]", b"3", b'"text"', b"{", b'{"type":"message"', b"\xff\xfe",
+        b"[" * 100_000,
+        b'{"type":"message","message":{"role":"user","content":' + b"[" * 100_000 + b"]" * 100_000 + b"}}",
+        json.dumps({"type": "session", "id": "x"}).encode(),
+        json.dumps({"type": "compaction", "summary": "x"}).encode(),
+        json.dumps({"type": "message"}).encode(),
+        json.dumps({"type": "message", "message": "text"}).encode(),
+        json.dumps({"type": ["message"], "message": {"role": "user", "content": "x"}}).encode(),
+        message("x", "toolResult"), message("x", "system"), message("x", ["user"]), message("x", {}),
+        message(""), message("  \n "), message([]), message(None), message(7), message({"text": "x"}),
+        message([{"type": "thinking", "text": "x"}], "assistant"),
+        message("x", type="custom_message"),
+    ],
+)  # fmt: skip
+def test_every_other_line_is_no_turn(line):
+    assert render_turn(line) is None
+
+
+@settings(derandomize=True, max_examples=200, deadline=None)
+@given(json_values | st.builds(lambda c, r: {"type": "message", "message": {"role": r, "content": c}},
+                               json_values, st.sampled_from(["user", "assistant", "tool"])))  # fmt: skip
+def test_no_json_breaks_the_reading_and_a_turn_never_has_two_lines(value):
+    turn = render_turn(json.dumps(value).encode())
+    assert turn is None or (turn.startswith(("User: ", "Assistant: ")) and "\n" not in turn)
