@@ -106,13 +106,14 @@ BY_HAND: Final = frozenset({"manual", "cli"})
 
 class SyncRequest(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = "manual"
+    """Several are joined by a comma and a space."""
     force: bool = False
     """Index every file again, also those that seem unchanged."""
 
     @property
     def is_by_hand(self) -> bool:
         """A person asked: nothing that changed may be left to a later sync."""
-        return self.force or self.reason in BY_HAND
+        return self.force or not BY_HAND.isdisjoint(self.reason.split(", "))
 
 
 class SyncProgress(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -113,6 +113,7 @@ class TestSwitchedOff:
                 assert said is not None and key in said
             assert await memory.sync(SyncRequest()) is None
             memory.sync_later("watch")
+            assert not await memory.transcript_grew("any")
 
     async def test_no_index_is_made(self, settings, key):
         async with open_memory(settings):

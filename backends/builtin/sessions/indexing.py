@@ -106,10 +106,12 @@ class SessionIndexer:
             with opened(location_of(self._directory, part.path)) as descriptor:
                 return self._take_in(descriptor, part, read_at_ns, patience_s)
         except FileNotFoundError:
-            return self._remove(part.path, patience_s, FileOutcome(Change.GONE))
+            return self._forget(part.path, patience_s)
         except RefusedFileError as error:
+            with self._database.writing(patience_s) as connection:
+                remove_file(connection, "sessions", part.path)
             skipped = SkippedFile(path=part.path, reason=error.reason)
-            return self._remove(part.path, patience_s, FileOutcome(Change.SKIPPED, skipped=skipped))
+            return FileOutcome(Change.SKIPPED, skipped=skipped)
         except FileUnreadableError as error:
             skipped = SkippedFile(path=part.path, reason=str(error))
             return FileOutcome(Change.SKIPPED, skipped=skipped)
@@ -186,10 +188,13 @@ class SessionIndexer:
             return False
         return now.st_ino == status.st_ino and now.st_size >= end
 
-    def _remove(self, path: str, patience_s: float | None, outcome: FileOutcome) -> FileOutcome:
+    def _forget(self, path: str, patience_s: float | None) -> FileOutcome:
+        """Removes a transcript that vanished after it was listed, unless it is back by now."""
         with self._database.writing(patience_s) as connection:
+            if os.path.lexists(self._directory / path.removeprefix(PREFIX)):
+                return FileOutcome(Change.LATER)
             remove_file(connection, "sessions", path)
-        return outcome
+        return FileOutcome(Change.GONE)
 
     def _switch(self, listing: TranscriptListing) -> None:
         with self._database.writing() as connection:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class SessionReport(NamedTuple):
     details: dict[str, Any]
     counts: tuple[SourceCount, ...] = ()
-    """None while transcripts are no source."""
+    """Empty while transcripts are no source."""
     skipped: tuple[SkippedFile, ...] = ()
     unreadable: int = 0
     is_dirty: bool = False

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from backends.builtin.database import Database
-from backends.builtin.indexing import Change, Indexer
+from backends.builtin.indexing import Indexer
+from backends.builtin.outcome import Change
 from backends.builtin.preparing import Preparer
 from backends.chunking import ChunkLimits
 from backends.files.roots import MemoryRoots

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from backends.builtin.indexing import Change, FileOutcome, Survey
+from backends.builtin.indexing import Survey
+from backends.builtin.outcome import Change, FileOutcome
 from backends.builtin.planning import ObsoleteFile, SyncPlan
+from backends.builtin.sessions.planning import SessionPlan, TranscriptPart
 from backends.builtin.tally import Tally
 from backends.files.roots import MemoryRoots
 from backends.files.scan import FailedDirectory, FoundFile, ScanResult
@@ -94,3 +96,36 @@ def test_what_could_not_be_read_is_named_beside_what_is_skipped_by_rule(tally):
 def test_a_new_file_that_vanished_was_not_removed_from_anything(tally):
     work_off(tally, new=FileOutcome(Change.GONE), gone=FileOutcome(Change.GONE))
     assert tally.report(SyncRequest(), 0.0, None).removed == 1
+
+
+def test_a_transcript_counts_once_however_many_steps_it_takes(tmp_path):
+    scan = ScanResult(
+        roots=MemoryRoots(tmp_path), files=(), skipped=(), skipped_count=0, failed_dirs=(), missing=()
+    )  # fmt: skip
+    nothing = SyncPlan(
+        to_read=(), to_remove=(), added=frozenset(), doubtful=frozenset(), unchanged=0
+    )
+    paths = ("sessions/new.jsonl", "sessions/grown.jsonl", "sessions/touched.jsonl")
+    parts = tuple(
+        TranscriptPart(path, until, 50, is_last=until == 100) for path in paths for until in (50, 100)
+    )  # fmt: skip
+    tally = Tally()
+    tally.begin(Survey(scan, nothing, SessionPlan(parts=parts, added=frozenset(paths[:1]))))
+    assert tally.pending == set(paths)
+    for part in parts:
+        change = Change.SAME if "touched" in part.path else Change.WRITTEN
+        assert part.path in tally.pending
+        tally.add(part, FileOutcome(change, 2, 50))
+        assert (part.path in tally.pending) is not part.is_last
+    report = tally.report(SyncRequest(), 0.5, None)
+    assert (report.added, report.changed, report.unchanged) == (1, 1, 1)
+    assert (report.chunks_written, report.bytes_read) == (12, 300)
+    assert tally.progress().bytes_total == 300
+
+
+def test_a_transcript_of_which_more_is_left_stays_pending(tally):
+    part = TranscriptPart("sessions/a.jsonl", 50, 50, is_last=True)
+    tally.pending.add(part.path)
+    tally.add(part, FileOutcome(Change.LATER))
+    assert part.path in tally.pending
+    assert not tally.report(SyncRequest(), 0.5, None).complete

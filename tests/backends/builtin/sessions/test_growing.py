@@ -10,10 +10,10 @@ import pytest
 from backends.interface import SearchRequest, SyncRequest
 from backends.transcripts.thresholds import SILENCE_NS
 
-pytestmark = pytest.mark.anyio
 AUTOMATIC = SyncRequest(reason="interval")
 
 
+@pytest.mark.anyio
 async def test_what_exists_when_transcripts_become_a_source_is_indexed(
     talking, transcript, paths_of
 ):
@@ -28,6 +28,7 @@ async def test_what_exists_when_transcripts_become_a_source_is_indexed(
         assert len(await paths_of(backend, "boiler")) == 2
 
 
+@pytest.mark.anyio
 async def test_history_goes_on_after_a_restart_though_it_is_below_the_thresholds(
     talking, transcript, paths_of
 ):
@@ -41,6 +42,7 @@ async def test_history_goes_on_after_a_restart_though_it_is_below_the_thresholds
         assert await paths_of(backend, "boiler") == ["sessions/one.jsonl"]
 
 
+@pytest.mark.anyio
 async def test_growth_below_the_thresholds_waits_also_across_restarts(
     talking, transcript, paths_of
 ):
@@ -63,6 +65,7 @@ async def test_growth_below_the_thresholds_waits_also_across_restarts(
         assert not await backend.transcript_grew("one")
 
 
+@pytest.mark.anyio
 async def test_bytes_count_as_well_and_a_new_transcript_waits_too(talking, transcript, paths_of):
     talking.talking(delta_bytes=2_000, delta_messages=0)
     await talking.synced()
@@ -75,6 +78,21 @@ async def test_bytes_count_as_well_and_a_new_transcript_waits_too(talking, trans
         assert await paths_of(backend, "boiler") == ["sessions/one.jsonl"]
 
 
+@pytest.mark.parametrize(
+    ("request_", "by_hand"),
+    [
+        (SyncRequest(), True),
+        (SyncRequest(reason="cli"), True),
+        (SyncRequest(reason="search, manual"), True),
+        (SyncRequest(reason="interval", force=True), True),
+        (SyncRequest(reason="boot, search"), False),
+    ],
+)
+def test_a_sync_is_by_hand_when_one_of_its_reasons_is(request_, by_hand):
+    assert request_.is_by_hand is by_hand
+
+
+@pytest.mark.anyio
 async def test_a_person_who_syncs_and_a_conversation_that_fell_silent_do_not_wait(
     talking, transcript, paths_of
 ):
@@ -92,6 +110,7 @@ async def test_a_person_who_syncs_and_a_conversation_that_fell_silent_do_not_wai
         assert len(await paths_of(backend, "boiler")) == 2
 
 
+@pytest.mark.anyio
 async def test_an_append_changes_no_row_and_reads_nothing_before_it(
     talking, transcript, rows, check
 ):
@@ -114,6 +133,7 @@ async def test_an_append_changes_no_row_and_reads_nothing_before_it(
     check(talking.index)
 
 
+@pytest.mark.anyio
 async def test_only_the_chunks_of_appended_turns_are_embedded(
     talking, transcript, vendor, embedded
 ):
@@ -139,6 +159,7 @@ async def test_only_the_chunks_of_appended_turns_are_embedded(
     assert all(any(f"New{number} " in text for text in texts) for number in range(40))
 
 
+@pytest.mark.anyio
 async def test_half_a_line_at_the_end_is_no_error_and_is_taken_in_when_it_is_whole(
     talking, transcript, paths_of
 ):
@@ -156,6 +177,7 @@ async def test_half_a_line_at_the_end_is_no_error_and_is_taken_in_when_it_is_who
         assert await paths_of(backend, "pump") == ["sessions/one.jsonl"]
 
 
+@pytest.mark.anyio
 async def test_a_search_takes_in_what_reached_the_thresholds(talking, transcript, paths_of):
     talking.talking(delta_bytes=0)
     one = transcript()
@@ -165,6 +187,7 @@ async def test_a_search_takes_in_what_reached_the_thresholds(talking, transcript
             assert await paths_of(backend, f"unique{number}") == ["sessions/one.jsonl"]
 
 
+@pytest.mark.anyio
 async def test_a_search_says_when_it_left_out_more_than_it_may_index(talking, transcript):
     one = transcript()
     for _ in range(1_500):
