@@ -58,6 +58,8 @@ class Growth:
             or counted.until > found.size
         ):
             counted = _Counted(found.inode, since, since, 0)
+        if counted.until == found.size:
+            return counted.lines
         until = min(found.size, counted.until + _COUNTED_BYTES)
         try:
             with opened(location_of(self._directory, found.path)) as descriptor:
