@@ -24,7 +24,7 @@ _BARE: Final = (
 )
 _ASSIGNMENT: Final = re.compile(
     rf"(?P<word>{'|'.join(sorted(_WORDS, key=len, reverse=True))})"
-    r"(?P<sign>\\{0,4}[\"'`]?\s{0,8}(?:=>|:=|=|:|：|＝)\s{0,8})"
+    r"(?P<sign>\\{0,4}[\"'`]?\s{0,8}(?:=>|:=|=(?!=)|:|：|＝)\s{0,8})"
     rf"(?:{_QUOTED}|{_BARE})",
     re.IGNORECASE,
 )
@@ -43,7 +43,7 @@ _KEY_OF: Final = re.compile(
     re.IGNORECASE,
 )
 _HARMLESS_KEY: Final = re.compile(
-    r"(?:primary|foreign|public|sort|partition|cache|unique|row|group|lookup|session|hot)[ _.-]?\Z",
+    r"(?:primary|foreign|public|sort|partition|cache|unique|row|group|lookup|session|hot|config|routing|event|json)[ _.-]?\Z",
     re.IGNORECASE,
 )
 _QUOTES: Final = "\\\"'`"

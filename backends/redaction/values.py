@@ -36,9 +36,11 @@ _PLACEHOLDER: Final = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _CODE: Final = re.compile(
-    r"(?:self|os|process|config|settings|env)\.[A-Za-z_]"
-    r"|(?:\w{1,40}\.){0,4}(?:get|read|load|fetch|input|prompt|generate|create|make|decode)\w{0,40}\("
+    r"[{\[(]|(?:self|os|process|config|settings|env)\.[A-Za-z_]"
+    r"|(?:[A-Za-z_]{1,40}\.){0,4}[A-Za-z_]{2,40}(?:\[|\((?:[\"'rfb]?[\"']|.*\)|\Z))"
 )
+"""A literal, an attribute, an index or a call."""
+_ATTRIBUTE: Final = re.compile(r"[a-z_]+(?:\.[a-z_]+)+")
 _PLAIN: Final = re.compile(r"[^\W\d_]+(?:[-'’][^\W\d_]+)*")
 _MIXED_RUN: Final = re.compile(r"(?=[A-Za-z]*\d)(?=\d*[A-Za-z])[A-Za-z0-9]+")
 _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
@@ -57,6 +59,8 @@ def is_secret(value: str, trust: Trust, *, quoted: bool, ends_clause: bool) -> b
         return _looks_opaque(value, _LEAST_RUN[trust])
     if quoted or trust is Trust.ASSIGNED:
         return True
+    if trust is Trust.NAMED and _ATTRIBUTE.fullmatch(value):
+        return False
     if _PLAIN.fullmatch(value):
         return value.isascii() and ends_clause and trust is Trust.PASSWORD
     return True
