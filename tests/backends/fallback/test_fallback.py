@@ -18,6 +18,7 @@ from backends.interface import ReadRequest, SearchRequest, SyncRequest
 from backends.qmd.sidecar import home_of
 from config.settings import QmdPath
 from fakes.qmd import clean_environment, qmd_settings, until, wrapper, write
+from fakes.transcripts import Transcript
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("notes")]
 
@@ -70,6 +71,16 @@ async def test_without_qmd_the_builtin_index_answers_and_status_says_why(tmp_pat
         assert status.details["fallback"]["from"] == "qmd"
         assert status.details["qmd"]["available"] is False
         assert any("no-such-qmd" in issue for issue in status.issues)
+
+
+async def test_transcripts_that_grow_are_counted_by_the_builtin_index(tmp_path, environment):
+    settings = qmd_settings(tmp_path, "no-such-qmd")
+    search = msgspec.structs.replace(settings.search, sources=("memory", "sessions"))
+    settings = msgspec.structs.replace(settings, search=search)
+    async with open_with_fallback(settings, builtin, environment) as backend:
+        assert not await backend.transcript_grew("one")
+        Transcript(settings.sessions_dir, "one").work("x" * 100_000)
+        assert await backend.transcript_grew("one")
 
 
 async def test_a_hanging_qmd_does_not_cost_the_deadline(tmp_path, environment, qmd_command):
