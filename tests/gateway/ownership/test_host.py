@@ -150,6 +150,7 @@ async def test_a_descriptor_shortage_delays_new_clients_and_ends_nothing(run, se
 
     lock = place_of(settings).lock
     async with run():
+        await ask(await reach_owner(lock), "sync")  # nothing else opens files from now on
         first = await reach_owner(lock)
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         hoard = []
