@@ -4,11 +4,17 @@ import os
 import signal
 from collections.abc import Iterator
 
+import hypothesis
 import pytest
 
 
 def pytest_configure() -> None:
-    """A shell's background job ignores SIGINT, and so would every process that a test starts."""
+    # Other work on the machine must not decide whether a property holds.
+    hypothesis.settings.register_profile(
+        "repository", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+    )
+    hypothesis.settings.load_profile("repository")
+    # A shell's background job ignores SIGINT, and so would every process that a test starts.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

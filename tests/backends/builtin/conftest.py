@@ -50,8 +50,12 @@ class Home:
         return file
 
     def configure(self, **search: Any) -> None:
-        """Other `MemorySearchSettings` than the defaults; no embeddings unless asked for."""
-        self.settings = make_settings(self.root, search={"provider": "none"} | search)
+        """Other `MemorySearchSettings` than the defaults; no embeddings unless asked for.
+
+        Searches are patient, so that a busy machine does not decide what they find.
+        """
+        ours = {"provider": "none", "sync": SyncSettings(search_budget_ms=20_000)}
+        self.settings = make_settings(self.root, search=ours | search)
 
     def embed_with(self, host: FakeVendor, **search: Any) -> None:
         """Configures a host that embeds, with its own key."""

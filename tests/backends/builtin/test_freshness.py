@@ -213,7 +213,8 @@ async def test_a_cancelled_sync_ends_at_a_file_and_the_next_one_does_the_rest(ho
     check(home.index)
 
 
-async def test_searches_are_answered_while_a_sync_runs(home, paths_of):
+async def test_searches_are_answered_while_a_sync_runs(home, paths_of, budget):
+    home.configure(**budget(100))
     home.write("memory/a.md", "boiler\n")
     async with home.open() as backend:
         await backend.sync(SyncRequest())

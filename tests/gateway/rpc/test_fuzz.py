@@ -15,7 +15,7 @@ SETTINGS = settings(
     derandomize=True,
     max_examples=150,
     deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
 IDS = st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text() | st.none()
