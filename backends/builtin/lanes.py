@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import apsw
 
-from backends.builtin.keyword import candidates_by_id, keyword_candidates
+from backends.builtin.keyword import KeywordLane
 from backends.ranking.fusion import CosineScale
 from backends.ranking.passages import Candidate
-from backends.ranking.query import Query
 
 if TYPE_CHECKING:
     from providers.failover import QueryVector
@@ -73,18 +72,14 @@ class Candidates:
 
     def __init__(
         self,
-        connection: apsw.Connection,
-        query: Query,
+        words: KeywordLane,
         *,
         block: int,
-        file_ids: Sequence[int] | None,
         vectors: VectorLane | None,
         keywords: bool = True,
     ) -> None:
-        self._connection = connection
-        self._query = query
+        self._words = words
         self._block = block
-        self._file_ids = file_ids
         self._vectors = vectors
         self._nearest = vectors.nearest(block) if vectors else {}
         self.scale = _scale(list(self._nearest.values()), block)
@@ -108,13 +103,7 @@ class Candidates:
     def _by_words(self, number: int) -> list[Candidate]:
         if not self.keywords:
             return []
-        return keyword_candidates(
-            self._connection,
-            self._query,
-            limit=self._block,
-            offset=number * self._block,
-            file_ids=self._file_ids,
-        )
+        return self._words.candidates(self._block, number * self._block)
 
     def _by_meaning(self, number: int) -> list[int]:
         if self._vectors is None:
@@ -126,7 +115,7 @@ class Candidates:
 
     def _scored(self, words: list[Candidate], others: list[int]) -> list[Candidate]:
         if others:
-            words = words + candidates_by_id(self._connection, self._query, others)
+            words = words + self._words.candidates_by_id(others)
         if self._vectors is None or not words:
             return words
         cosines = {**self._vectors.cosines([one.chunk_id for one in words]), **self._nearest}

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import apsw
 
 from backends.builtin.filtering import allowed_files
-from backends.builtin.keyword import known_languages, query_weights
+from backends.builtin.frequencies import Frequencies
+from backends.builtin.keyword import KeywordLane, known_languages
 from backends.builtin.lanes import Candidates, VectorLane
 from backends.builtin.sessions.state import file_lines
 from backends.interface import Hit, Mode, SearchRequest
 from backends.ranking.fusion import KEYWORDS_ONLY, Lanes, PassageRanker, RankedPassage
 from backends.ranking.query import Query, QueryAnalyser
+from backends.ranking.weights import Weights
 from config.settings import MemorySearchSettings
 
 if TYPE_CHECKING:
@@ -44,6 +46,7 @@ class Searcher:
         wanted = query.max_results * query.hybrid.candidate_multiplier
         self._block = min(_MAX_CANDIDATES, max(_MIN_CANDIDATES, wanted))
         self._analyser = QueryAnalyser()
+        self._frequencies = Frequencies()
 
     def search(
         self,
@@ -58,16 +61,15 @@ class Searcher:
         min_score = settings.min_score if request.min_score is None else request.min_score
         file_ids = allowed_files(connection, request, self._settings.sources)
         lane = VectorLane.open(connection, vector, file_ids) if vector else None
+        counts = self._frequencies.of(connection, query)
         candidates = Candidates(
-            connection,
-            query,
+            KeywordLane(connection, query, counts, file_ids),
             block=self._block,
-            file_ids=file_ids,
             vectors=lane,
             keywords=settings.hybrid.enabled,
         )
         ranker = PassageRanker(
-            query_weights(connection, query),
+            Weights(query.concepts, counts.by_term, counts.documents),
             max_chars=SNIPPET_CHARS,
             lanes=self._lanes(candidates),
             cosines=candidates.scale,

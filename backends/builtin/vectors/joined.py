@@ -7,11 +7,10 @@ since it keeps no statistics of a table whose rows are that uneven.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-import apsw
+from backends.builtin.arrays import int64s
 
 if TYPE_CHECKING:
     from providers.interface import Vector
@@ -61,8 +60,3 @@ class Selection:
         if chunk_ids is not None:
             self.sql += _CHUNKS
             self.parameters["chunks"] = int64s(chunk_ids)
-
-
-def int64s(values: Sequence[int]) -> object:
-    """Row ids as a table for `carray`, which cannot be empty: no row has the id 0."""
-    return apsw.carray(memoryview(array("q", values or (0,))))
