@@ -34,7 +34,7 @@ CREATE TABLE files (
 ) STRICT;
 
 CREATE TABLE chunks (
-    id INTEGER PRIMARY KEY,
+    id INTEGER PRIMARY KEY AUTOINCREMENT,  -- never given twice: the resident vectors know it
     file_id INTEGER NOT NULL REFERENCES files (id) ON DELETE CASCADE,
     start INTEGER NOT NULL,          -- offset in the file's text, in characters
     start_line INTEGER NOT NULL,
@@ -46,7 +46,7 @@ CREATE TABLE chunks (
     terms TEXT NOT NULL              -- index terms, one line a unit of the text
 ) STRICT;
 CREATE INDEX chunks_by_file ON chunks (file_id, start);
-CREATE INDEX chunks_by_text ON chunks (text_hash);
+CREATE INDEX chunks_by_text ON chunks (text_hash, file_id);
 
 CREATE TABLE transcript_parts (       -- what was taken in of each transcript, append by append
     file_id INTEGER NOT NULL REFERENCES files (id) ON DELETE CASCADE,
@@ -85,6 +85,7 @@ CREATE TABLE embeddings (            -- the one durable copy of each vector
     vector BLOB NOT NULL,            -- float32, little-endian, length 1; last, for it is long
     UNIQUE (fingerprint_id, text_hash)
 ) STRICT;
+CREATE INDEX embeddings_unused ON embeddings (used_at_ms) WHERE used_at_ms > 0;
 
 CREATE TABLE embedding_failures (    -- texts that a provider refused; tried again later
     digest BLOB NOT NULL,            -- of the fingerprint, which may have no vector yet

@@ -20,6 +20,7 @@ from backends.builtin.vectors.members import (
     Members,
     all_members,
     file_marks,
+    newest_chunk,
     updated_members,
 )
 from backends.builtin.vectors.segments import SEGMENT_ROWS, Segment, arranged, find_rows, united
@@ -100,6 +101,7 @@ def _successor(
         last,
         marks=marks,
         newest_embedding=_newest_embedding(connection),
+        newest_chunk=newest_chunk(connection),
         members=members.only(present),
         rows=rows[present],
         segments=arrangement,

@@ -39,6 +39,14 @@ _OF_FILES: Final = """
     WHERE c.file_id IN (SELECT value FROM carray(:files))
 """
 
+_NEWER: Final = """
+    SELECT c.id FROM chunks AS c WHERE c.id > :newest_chunk
+    UNION SELECT c.id
+    FROM embeddings AS e CROSS JOIN chunks AS c ON c.text_hash = e.text_hash
+    WHERE +e.fingerprint_id = :fingerprint AND e.id > :newest_embedding
+    LIMIT :limit
+"""
+
 FileMarks = Mapping[int, int]
 """By file id, something that changes whenever the chunks of the file do."""
 
@@ -105,6 +113,32 @@ def updated_members(
             kept,
         ]
     )
+
+
+def newest_chunk(connection: apsw.Connection) -> int:
+    """The highest id that any chunk ever had; none is given twice."""
+    newest: int | None = connection.execute(
+        "SELECT seq FROM sqlite_sequence WHERE name = 'chunks'"
+    ).get
+    return newest or 0
+
+
+def newer_chunks(
+    connection: apsw.Connection,
+    fingerprint_id: int,
+    *,
+    newest_chunk: int,
+    newest_embedding: int,
+    limit: int,
+) -> list[int]:
+    """Ids of up to `limit` chunks that came, or whose vector came, after both of those numbers."""
+    parameters = {
+        "fingerprint": fingerprint_id,
+        "newest_chunk": newest_chunk,
+        "newest_embedding": newest_embedding,
+        "limit": limit,
+    }
+    return [chunk_id for (chunk_id,) in connection.execute(_NEWER, parameters)]
 
 
 def _read(

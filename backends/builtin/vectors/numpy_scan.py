@@ -7,38 +7,32 @@ of rows, however large the index.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar
 
 import apsw
 
-from backends.builtin.vectors.engine import EngineName, Unavailable, VectorAnswer, misfit
+from backends.builtin.vectors.engine import EngineName, VectorHit
 from backends.builtin.vectors.exact import nearest_chunks
 from backends.builtin.vectors.libraries import numpy_problem
+from backends.builtin.vectors.scanning import DatabaseScan
 
 if TYPE_CHECKING:
     from providers.interface import Vector
 
 
-class NumpyScan:
-    """A `VectorEngine` without state."""
-
-    name: Final[EngineName] = "numpy"
+class NumpyScan(DatabaseScan):
+    name: ClassVar[EngineName] = "numpy"
 
     def problem(self, connection: apsw.Connection, fingerprint_id: int) -> str | None:  # noqa: ARG002 - the protocol's
         return numpy_problem()
 
-    def search(
+    def _nearest(
         self,
         connection: apsw.Connection,
         fingerprint_id: int,
         query: Vector,
         *,
         limit: int,
-        file_ids: Sequence[int] | None = None,
-    ) -> VectorAnswer | Unavailable:
-        if problem := self.problem(connection, fingerprint_id):
-            return Unavailable(problem)
-        if reason := misfit(connection, fingerprint_id, query):
-            return VectorAnswer([], self.name, reason)
-        hits = nearest_chunks(connection, fingerprint_id, query, limit=limit, file_ids=file_ids)
-        return VectorAnswer(hits, self.name)
+        file_ids: Sequence[int] | None,
+    ) -> list[VectorHit]:
+        return nearest_chunks(connection, fingerprint_id, query, limit=limit, file_ids=file_ids)

@@ -20,6 +20,7 @@ from backends.builtin.vectors.exact import nearest_chunks
 from backends.builtin.vectors.following import bytes_needed, first_snapshot, next_snapshot
 from backends.builtin.vectors.kernels import choose_kernel
 from backends.builtin.vectors.libraries import numpy_problem
+from backends.builtin.vectors.members import newer_chunks
 from backends.builtin.vectors.snapshot import Snapshot, Space, space_of
 
 if TYPE_CHECKING:
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
 _log = structlog.get_logger(__name__)
 
 _NOT_LOADED: Final = "the vectors are not loaded yet"
+_BEHIND: Final = "many new vectors are not loaded yet"
+_MOST_NEWER: Final = 2_000
+"""Chunks that came since the last refresh and are compared one by one."""
+_WIDER: Final = 4
 _MIB: Final = 1024 * 1024
 
 
@@ -72,17 +77,35 @@ class ResidentEngine:
         limit: int,
         file_ids: Sequence[int] | None = None,
     ) -> VectorAnswer | Unavailable:
-        """Chunks of a file that changed since the last refresh may be missing, nothing else."""
+        """What changed since the last refresh is taken into account, as far as that is little."""
         snapshot = self._usable(connection, fingerprint_id)
         if snapshot is None:
             return Unavailable(self._refusal or _NOT_LOADED)
         if reason := misfit(connection, fingerprint_id, query):
             return VectorAnswer([], self.name, reason)
-        chunk_ids = snapshot.candidates(query, candidate_count(limit), file_ids)
-        hits = nearest_chunks(
-            connection, fingerprint_id, query, limit=limit, file_ids=file_ids, chunk_ids=chunk_ids
+        newer = newer_chunks(
+            connection,
+            fingerprint_id,
+            newest_chunk=snapshot.newest_chunk,
+            newest_embedding=snapshot.newest_embedding,
+            limit=_MOST_NEWER + 1,
         )
-        return VectorAnswer(hits, self.name)
+        if len(newer) > _MOST_NEWER:
+            return Unavailable(_BEHIND)
+        count = candidate_count(limit)
+        while True:
+            known = snapshot.candidates(query, count, file_ids)
+            hits = nearest_chunks(
+                connection,
+                fingerprint_id,
+                query,
+                limit=limit,
+                file_ids=file_ids,
+                chunk_ids=known + newer,
+            )
+            if len(hits) >= limit or len(known) < count:
+                return VectorAnswer(hits, self.name)
+            count *= _WIDER  # candidates were deleted since the last refresh
 
     def refresh(self, connection: apsw.Connection, fingerprint_id: int) -> bool:
         """Makes the vectors level with the database; whether they are held now.

@@ -54,6 +54,8 @@ class Snapshot:
     """Of the files as they were read."""
     newest_embedding: int
     """The highest id that was ever given by then."""
+    newest_chunk: int
+    """Likewise."""
     members: Members
     rows: NDArray[np.intp]
     """For each member the place of its vector, counted through all segments."""
@@ -65,7 +67,7 @@ class Snapshot:
 
         nothing = np.empty(0, np.int64)
         members = Members(nothing, nothing, nothing)
-        return cls(space, kernel, {}, 0, members, np.empty(0, np.intp), ())
+        return cls(space, kernel, {}, 0, 0, members, np.empty(0, np.intp), ())
 
     @property
     def nbytes(self) -> int:

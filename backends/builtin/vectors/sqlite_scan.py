@@ -7,19 +7,14 @@ table of sqlite-vec would be.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import apsw
 
-from backends.builtin.vectors.engine import (
-    EngineName,
-    Unavailable,
-    VectorAnswer,
-    VectorHit,
-    misfit,
-)
+from backends.builtin.vectors.engine import EngineName, VectorHit
 from backends.builtin.vectors.extension import Extension
 from backends.builtin.vectors.joined import Selection
+from backends.builtin.vectors.scanning import DatabaseScan
 
 if TYPE_CHECKING:
     from providers.interface import Vector
@@ -32,10 +27,10 @@ _NEAREST: Final = """
 """
 
 
-class SqliteScan:
-    """A `VectorEngine` over the extension of one database."""
+class SqliteScan(DatabaseScan):
+    """Over the extension of one database."""
 
-    name: Final[EngineName] = "sqlite-vec"
+    name: ClassVar[EngineName] = "sqlite-vec"
 
     def __init__(self, extension: Extension) -> None:
         self._extension = extension
@@ -43,23 +38,19 @@ class SqliteScan:
     def problem(self, connection: apsw.Connection, fingerprint_id: int) -> str | None:  # noqa: ARG002 - the protocol's
         return self._extension.load_into(connection)
 
-    def search(
+    def _nearest(
         self,
         connection: apsw.Connection,
         fingerprint_id: int,
         query: Vector,
         *,
         limit: int,
-        file_ids: Sequence[int] | None = None,
-    ) -> VectorAnswer | Unavailable:
-        if problem := self.problem(connection, fingerprint_id):
-            return Unavailable(problem)
-        if reason := misfit(connection, fingerprint_id, query):
-            return VectorAnswer([], self.name, reason)
+        file_ids: Sequence[int] | None,
+    ) -> list[VectorHit]:
         selection = Selection(
             "vec_distance_cosine(e.vector, :query)", fingerprint_id, query, file_ids=file_ids
         )
         rows = connection.execute(
             _NEAREST.format(rows=selection.sql), {**selection.parameters, "limit": limit}
         )
-        return VectorAnswer([VectorHit(*row) for row in rows], self.name)
+        return [VectorHit(*row) for row in rows]
