@@ -11,12 +11,14 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+import structlog
 from anyio import CancelScope, CapacityLimiter, create_task_group
 from anyio.to_thread import run_sync
 
 from backends.builtin.database import READERS, Database
 from backends.builtin.failures import IndexDamagedError
 from backends.builtin.freshness import Freshness
+from backends.builtin.housekeeping import give_back_unused
 from backends.builtin.indexing import Indexer
 from backends.builtin.meaning import Meaning
 from backends.builtin.preparing import Preparer
@@ -25,6 +27,7 @@ from backends.builtin.searching import Found, Searcher
 from backends.builtin.semantics import Semantics
 from backends.builtin.sessions.indexing import SessionIndexer
 from backends.chunking import ChunkLimits
+from backends.errors import IndexUnavailableError
 from backends.files.get import read_lines
 from backends.files.roots import MemoryRoots
 from backends.interface import (
@@ -45,6 +48,7 @@ if TYPE_CHECKING:
     from providers.failover import QueryVector
 
 T = TypeVar("T")
+_log = structlog.get_logger(__name__)
 
 
 class BuiltinBackend:
@@ -74,11 +78,13 @@ class BuiltinBackend:
 
     async def _search(self, request: SearchRequest) -> SearchAnswer:
         started = time.perf_counter()
-        stale, meaning = await self._prepare(request.query)
+        stale, meaning, swept_s = await self._prepare(request.query)
         prepared = time.perf_counter()
         found = await run_sync(self._find, request, meaning.vector, limiter=self._readers)
         done = time.perf_counter()
         made_by = meaning.vector.fingerprint if meaning.vector else self._semantics.fingerprint
+        if meaning.vector is not None:
+            self._semantics.searched(meaning.vector.fingerprint)
         return SearchAnswer(
             hits=found.hits,
             outcome="ok" if found.hits else "empty",
@@ -89,6 +95,7 @@ class BuiltinBackend:
             stale=stale,
             warning=meaning.warning or self._unread(meaning, found),
             timings_ms={
+                "sweep": round(swept_s * 1000, 2),
                 "prepare": round((prepared - started) * 1000, 2),
                 "search": round((done - prepared) * 1000, 2),
             },
@@ -101,10 +108,14 @@ class BuiltinBackend:
         model = meaning.vector.fingerprint.model
         return f"Answered by keywords: {model} has not embedded any note yet."
 
-    async def _prepare(self, query: str) -> tuple[Stale | None, Meaning]:
-        """Brings the index level with the disk while the provider reads the query."""
+    async def _prepare(self, query: str) -> tuple[Stale | None, Meaning, float]:
+        """Brings the index level with the disk while the provider reads the query.
+
+        Also returns how many seconds the former took.
+        """
+        started = time.perf_counter()
         if self._semantics.is_off:
-            return await self._freshen(), Meaning()
+            return await self._freshen(), Meaning(), time.perf_counter() - started
         meaning = Meaning()
 
         async def understand() -> None:
@@ -115,7 +126,8 @@ class BuiltinBackend:
             async with create_task_group() as tasks:
                 tasks.start_soon(understand)
                 stale = await self._freshen()
-        return stale, meaning
+                swept_s = time.perf_counter() - started
+        return stale, meaning, swept_s
 
     async def read(self, request: ReadRequest) -> ReadAnswer:
         return await run_sync(read_lines, self._roots, request)
@@ -123,7 +135,10 @@ class BuiltinBackend:
     async def sync(
         self, request: SyncRequest, *, progress: ProgressCallback | None = None
     ) -> SyncReport:
-        return await self._mended(lambda: self._freshness.sync(request, progress))
+        report = await self._mended(lambda: self._freshness.sync(request, progress))
+        if report.changed or report.removed:
+            await run_sync(self._give_back_space)
+        return report
 
     async def transcript_grew(self, reference: str) -> bool:
         return await self._mended(lambda: run_sync(self._sessions.is_due, reference))
@@ -150,9 +165,15 @@ class BuiltinBackend:
             return self._freshness.unsynced()
         return await self._freshness.sweep(sync.search_budget_ms / 1000)
 
+    def _give_back_space(self) -> None:
+        try:
+            give_back_unused(self._database)
+        except IndexUnavailableError as error:  # the sync itself was a success
+            _log.warning("unused space not given back", error=str(error), kind=error.kind)
+
     def _find(self, request: SearchRequest, vector: QueryVector | None) -> Found:
         with self._database.reading() as connection:
-            return self._searcher.search(connection, request, vector)
+            return self._searcher.search(connection, request, vector, self._semantics.engines)
 
 
 @asynccontextmanager

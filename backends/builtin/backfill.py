@@ -8,7 +8,7 @@ model the old vectors stay until the new one has embedded all.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 import anyio
@@ -18,6 +18,7 @@ import structlog
 from anyio.to_thread import run_sync
 
 from backends.builtin.database import Database
+from backends.builtin.housekeeping import give_back_unused
 from backends.builtin.vectors import refusals, store
 from backends.errors import IndexUnavailableError
 from config.settings import CacheSettings
@@ -69,12 +70,17 @@ class Backfill:
         cache: CacheSettings,
         *,
         drops_superseded: bool = True,
+        on_stored: Callable[[], None] = lambda: None,
     ) -> None:
-        """Without `drops_superseded` the vectors of all other providers stay: a better one may return."""
+        """Without `drops_superseded` the vectors of all other providers stay: a better one may return.
+
+        `on_stored` is called, on the event loop, whenever vectors were stored or dropped.
+        """
         self._database = database
         self._embeddings = embeddings
         self._cache = cache
         self._drops_superseded = drops_superseded
+        self._on_stored = on_stored
         self._wake = anyio.Event()
         self._wake.set()
         self._unsaved: list[_Answer] = []
@@ -119,6 +125,7 @@ class Backfill:
         try:
             await self._embed_pending()
             await run_sync(self._tidy)
+            self._on_stored()
         except (ProviderError, IndexUnavailableError) as error:
             self.last_error = str(error)
             _log.warning("embedding paused", error=str(error), kind=error.kind)
@@ -162,6 +169,7 @@ class Backfill:
             self._unsaved.append(_answer(texts, delivery))
             with anyio.CancelScope(shield=True):  # also what arrives while we close was paid for
                 await run_sync(self._save)
+            self._on_stored()
 
         await self._embeddings.embed_documents([text for _, text in texts], on_batch=on_batch)
 
@@ -198,6 +206,7 @@ class Backfill:
             store.refresh_use(connection)
             store.prune(connection, self._cache.max_entries if self._cache.enabled else 0)
             self._retry_in_s = refusals.next_retry_s(connection, fingerprint)
+        give_back_unused(self._database)
 
     def report(self, connection: apsw.Connection) -> BackfillState:
         """For `status`; the counts are those of the caller's transaction."""

@@ -12,12 +12,12 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate, groupby, islice
 from operator import itemgetter
-from typing import Final
+from typing import Any, Final
 
 import apsw
 
-from backends.builtin.frequencies import TermCounts
 from backends.builtin.arrays import int64s
+from backends.builtin.frequencies import TermCounts
 from backends.ranking.passages import Candidate
 from backends.ranking.query import Concept, Query
 
@@ -34,19 +34,22 @@ ENOUGH: Final = 200
 MAX_CONCEPTS: Final = 64
 """Of a long query, the rarest: more of them tell nothing new apart."""
 
-_SCORE: Final = f"-bm25(chunk_terms, {BODY_WEIGHT}, {CONTEXT_WEIGHT})"
 # bm25() in a statement of its own: FTS5's column `rank` costs twice as much, and once more for each
 # row that is asked for by its id. The newest chunks are kept where there are too many.
-_SELECT_SCORES: Final = f"""
+_SELECT_SCORES: Final = """
+    {permitted}
     SELECT id, score FROM (
-        SELECT rowid AS id, {_SCORE} AS score FROM chunk_terms
-        WHERE chunk_terms MATCH :match {{only}} ORDER BY rowid DESC LIMIT :most
+        SELECT rowid AS id, -bm25(chunk_terms, :body, :context) AS score FROM chunk_terms
+        WHERE chunk_terms MATCH :match {only} ORDER BY rowid DESC LIMIT :most
     ) ORDER BY score DESC
 """
-_PERMITTED: Final = "SELECT id FROM chunks WHERE file_id IN (SELECT value FROM carray(:files))"
-_ONLY: Final = f"""
-    AND rowid BETWEEN (SELECT min(id) FROM ({_PERMITTED})) AND (SELECT max(id) FROM ({_PERMITTED}))
-    AND +rowid IN ({_PERMITTED})
+_PERMITTED: Final = """
+    WITH permitted AS MATERIALIZED
+        (SELECT id FROM chunks WHERE file_id IN (SELECT value FROM carray(:files)))
+"""
+_ONLY: Final = """
+    AND rowid BETWEEN (SELECT min(id) FROM permitted) AND (SELECT max(id) FROM permitted)
+    AND +rowid IN permitted
 """
 _SELECT_CHUNKS: Final = """
     SELECT c.id, c.file_id, c.start, c.start_line, c.text, c.terms, 0.0, NULL, f.path
@@ -117,9 +120,17 @@ class KeywordLane:
         return dict(sorted(scores.items(), key=itemgetter(1), reverse=True))
 
     def _scored(self, concepts: Sequence[Concept], most: int) -> apsw.Cursor:
-        statement = _SELECT_SCORES.format(only="" if self._file_ids is None else _ONLY)
-        files = None if self._file_ids is None else int64s(self._file_ids)
-        parameters = {"match": _match(concepts), "most": most, "files": files}
+        parameters: dict[str, Any] = {
+            "match": _match(concepts),
+            "body": BODY_WEIGHT,
+            "context": CONTEXT_WEIGHT,
+            "most": most,
+        }
+        if self._file_ids is None:
+            statement = _SELECT_SCORES.format(permitted="", only="")
+        else:
+            statement = _SELECT_SCORES.format(permitted=_PERMITTED, only=_ONLY)
+            parameters["files"] = int64s(self._file_ids)
         return self._connection.execute(statement, parameters)
 
     def _permitted(self) -> int:

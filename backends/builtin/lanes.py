@@ -17,6 +17,7 @@ from backends.ranking.fusion import CosineScale
 from backends.ranking.passages import Candidate
 
 if TYPE_CHECKING:
+    from backends.builtin.vectors.select import VectorSearch
     from providers.failover import QueryVector
 
 MAX_BLOCKS: Final = 40
@@ -27,33 +28,37 @@ class VectorLane(NamedTuple):
     """The query's vector against the stored ones of the same fingerprint."""
 
     connection: apsw.Connection
+    engines: VectorSearch
     fingerprint_id: int
     query: QueryVector
     file_ids: Sequence[int] | None
 
     @classmethod
     def open(
-        cls, connection: apsw.Connection, query: QueryVector, file_ids: Sequence[int] | None
+        cls,
+        connection: apsw.Connection,
+        engines: VectorSearch,
+        query: QueryVector,
+        file_ids: Sequence[int] | None,
     ) -> VectorLane | None:
         """None while no vector of this fingerprint is stored."""
         from backends.builtin.vectors.store import fingerprint_id  # noqa: PLC0415 - needs numpy
 
         number = fingerprint_id(connection, query.fingerprint)
-        return None if number is None else cls(connection, number, query, file_ids)
+        return None if number is None else cls(connection, engines, number, query, file_ids)
 
     def nearest(self, limit: int) -> dict[int, float]:
-        """Cosines by chunk id, best first."""
-        from backends.builtin.vectors.exact import nearest_chunks  # noqa: PLC0415 - needs numpy
+        """Cosines by chunk id, best first; nothing when no engine can search."""
+        from backends.builtin.vectors.engine import VectorAnswer  # noqa: PLC0415 - as above
 
-        return dict(
-            nearest_chunks(
-                self.connection,
-                self.fingerprint_id,
-                self.query.vector,
-                limit=limit,
-                file_ids=self.file_ids,
-            )
+        answer = self.engines.search(
+            self.connection,
+            self.fingerprint_id,
+            self.query.vector,
+            limit=limit,
+            file_ids=self.file_ids,
         )
+        return dict(answer.hits) if isinstance(answer, VectorAnswer) else {}
 
     def is_complete(self) -> bool:
         """Whether every chunk has a vector that the query's can be compared with."""
@@ -109,8 +114,8 @@ class Candidates:
         if self._vectors is None:
             return []
         end = (number + 1) * self._block
-        if len(self._nearest) < end and number:
-            self._nearest = self._vectors.nearest(end)
+        if len(self._nearest) == self._block and number:
+            self._nearest = self._vectors.nearest((MAX_BLOCKS + 1) * self._block)
         return list(self._nearest)[end - self._block : end]
 
     def _scored(self, words: list[Candidate], others: list[int]) -> list[Candidate]:

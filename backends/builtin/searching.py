@@ -23,6 +23,7 @@ from backends.ranking.weights import Weights
 from config.settings import MemorySearchSettings
 
 if TYPE_CHECKING:
+    from backends.builtin.vectors.select import VectorSearch
     from providers.failover import QueryVector
 
 SNIPPET_CHARS: Final = 700
@@ -53,14 +54,17 @@ class Searcher:
         connection: apsw.Connection,
         request: SearchRequest,
         vector: QueryVector | None = None,
+        engines: VectorSearch | None = None,
     ) -> Found:
-        """Hits, best first; asking for fewer gives a prefix."""
+        """Hits, best first; asking for fewer gives a prefix. `engines` compare the query's vector."""
         query = self._analyse(connection, request.query)
         settings = self._settings.query
         wanted = request.max_results or settings.max_results
         min_score = settings.min_score if request.min_score is None else request.min_score
         file_ids = allowed_files(connection, request, self._settings.sources)
-        lane = VectorLane.open(connection, vector, file_ids) if vector else None
+        lane = (
+            VectorLane.open(connection, engines, vector, file_ids) if vector and engines else None
+        )
         counts = self._frequencies.of(connection, query)
         candidates = Candidates(
             KeywordLane(connection, query, counts, file_ids),

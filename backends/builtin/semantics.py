@@ -26,6 +26,8 @@ from config.settings import Settings
 if TYPE_CHECKING:
     from backends.builtin.backfill import Backfill
     from backends.builtin.query_reader import QueryReader
+    from backends.builtin.vectors.select import VectorSearch
+    from backends.builtin.vectors.upkeep import Upkeep
     from providers.choosing import Choice
     from providers.failover import Embeddings
     from providers.fingerprint import Fingerprint
@@ -46,6 +48,9 @@ class Semantics:
         self._embeddings: Embeddings | None = None
         self._backfill: Backfill | None = None
         self._reader: QueryReader | None = None
+        self._upkeep: Upkeep | None = None
+        self.engines: VectorSearch | None = None
+        """What searches stored vectors; None until a provider is open."""
         self._failure: str | None = None
         """Why no provider could be opened."""
 
@@ -67,8 +72,9 @@ class Semantics:
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._embeddings.watch)
-                if self._backfill is not None:
-                    tasks.start_soon(self._backfill.run)
+                for task in (self._backfill, self._upkeep):
+                    if task is not None:
+                        tasks.start_soon(task.run)
         finally:
             with anyio.CancelScope(shield=True), anyio.move_on_after(1.0):
                 await self._embeddings.aclose()
@@ -87,9 +93,16 @@ class Semantics:
             self._chosen.set()
 
     def wake(self) -> None:
-        """New texts were stored."""
+        """Texts were stored."""
         if self._backfill is not None:
             self._backfill.wake()
+        if self._upkeep is not None:
+            self._upkeep.changed()
+
+    def searched(self, fingerprint: Fingerprint) -> None:
+        """A search was answered by the vectors of this provider."""
+        if self._upkeep is not None:
+            self._upkeep.used(fingerprint)
 
     async def meaning(self, query: str) -> Meaning:
         """Never raises for a provider's sake: without a vector the search goes by keywords."""
@@ -109,8 +122,8 @@ class Semantics:
         return meaning
 
     def _choose(self) -> None:
-        from backends.builtin.backfill import Backfill  # noqa: PLC0415 - not part of the start
-        from backends.builtin.query_reader import QueryReader  # noqa: PLC0415
+        from backends.builtin.query_reader import QueryReader  # noqa: PLC0415 - not for the start
+        from backends.builtin.vectors.select import open_vector_search  # noqa: PLC0415
         from providers.choosing import choose, open_embeddings  # noqa: PLC0415
 
         self._choice = choose(self._settings)
@@ -119,14 +132,25 @@ class Semantics:
         if self._embeddings is None:
             return
         predecessor = self._predecessor(self._embeddings)
-        if self._wants_backfill:
-            self._backfill = Backfill(
-                self._database,
-                self._embeddings,
-                self._settings.search.cache,
-                drops_superseded=self._choice.fell_back is None,
-            )
+        self.engines = open_vector_search(self._settings.search.store.vector)
+        if self._wants_backfill and self.engines is not None:
+            self._prepare_background(self._embeddings, self.engines, self._choice)
         self._reader = QueryReader(self._embeddings, predecessor, is_superseded=self._has_caught_up)
+
+    def _prepare_background(
+        self, embeddings: Embeddings, engines: VectorSearch, choice: Choice
+    ) -> None:
+        from backends.builtin.backfill import Backfill  # noqa: PLC0415 - not part of the start
+        from backends.builtin.vectors.upkeep import Upkeep  # noqa: PLC0415
+
+        self._upkeep = Upkeep(self._database, engines)
+        self._backfill = Backfill(
+            self._database,
+            embeddings,
+            self._settings.search.cache,
+            drops_superseded=choice.fell_back is None,
+            on_stored=self._upkeep.changed,
+        )
 
     def _learned(self) -> dict[bytes, Mapping[str, Any]]:
         from backends.builtin.vectors import store  # noqa: PLC0415 - needs numpy
@@ -204,8 +228,20 @@ class Semantics:
         }
         if self._embeddings is not None:
             report["provider"] = msgspec.to_builtins(self._embeddings.state(), enc_hook=repr)
+            report["search"] = self._engine_report(connection, self._embeddings.fingerprint)
         if self._reader is not None and (before := self._reader.predecessor) is not None:
             report["answeredBy"] = {"provider": before.provider, "model": before.model}
         if self._backfill is not None:
             report["backfill"] = msgspec.to_builtins(self._backfill.report(connection))
+        return report
+
+    def _engine_report(
+        self, connection: apsw.Connection, fingerprint: Fingerprint
+    ) -> dict[str, Any] | None:
+        from backends.builtin.vectors import store  # noqa: PLC0415 - needs numpy
+
+        if self.engines is None:
+            return None
+        number = store.fingerprint_id(connection, fingerprint)
+        report: dict[str, Any] = msgspec.to_builtins(self.engines.status(connection, number))
         return report

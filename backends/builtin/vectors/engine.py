@@ -68,11 +68,17 @@ class VectorEngine(Protocol):
         ...
 
 
-def misfit(connection: apsw.Connection, fingerprint_id: int, query: Vector) -> str | None:
-    """Why a query cannot be compared with the vectors of a fingerprint, or None."""
+def dimensions_of(connection: apsw.Connection, fingerprint_id: int) -> int | None:
+    """Of the stored vectors of a fingerprint; None before the first of them."""
     dimensions: int | None = connection.execute(
         "SELECT dimensions FROM fingerprints WHERE id = ?", (fingerprint_id,)
     ).get
+    return dimensions
+
+
+def misfit(connection: apsw.Connection, fingerprint_id: int, query: Vector) -> str | None:
+    """Why a query cannot be compared with the vectors of a fingerprint, or None."""
+    dimensions = dimensions_of(connection, fingerprint_id)
     if dimensions is None:
         return "no vectors of this provider and model are stored"
     if dimensions != len(query):

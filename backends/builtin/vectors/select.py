@@ -12,11 +12,18 @@ from typing import TYPE_CHECKING, Final
 import apsw
 import msgspec
 
-from backends.builtin.vectors.engine import EngineName, Unavailable, VectorAnswer, VectorEngine
+from backends.builtin.vectors.engine import (
+    EngineName,
+    Unavailable,
+    VectorAnswer,
+    VectorEngine,
+    dimensions_of,
+)
 from backends.builtin.vectors.extension import Extension
 from backends.builtin.vectors.numpy_scan import NumpyScan
 from backends.builtin.vectors.resident import ResidentEngine
 from backends.builtin.vectors.sqlite_scan import SqliteScan
+from backends.builtin.vectors.store import vector_bytes_per_chunk
 
 if TYPE_CHECKING:
     from config.settings import VectorStoreSettings
@@ -34,6 +41,10 @@ class VectorStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What would answer now; None when nothing can."""
     unavailable: dict[str, str]
     """Why each engine before that one would not."""
+    dimensions: int | None
+    """None before the first vector."""
+    bytes_per_chunk: float | None
+    """In the database, of all stored vectors."""
     resident_vectors: int
     resident_bytes: int
 
@@ -86,11 +97,13 @@ class VectorSearch:
     def resident_bytes(self) -> int:
         return self._resident.resident_bytes
 
-    def status(self, connection: apsw.Connection, fingerprint_id: int) -> VectorStatus:
+    def status(self, connection: apsw.Connection, fingerprint_id: int | None) -> VectorStatus:
+        """`fingerprint_id`: None before the first vector of the provider in use."""
+        number = fingerprint_id or 0
         answering: EngineName | None = None
         unavailable: dict[str, str] = {}
         for engine in self._engines:
-            problem = engine.problem(connection, fingerprint_id)
+            problem = engine.problem(connection, number)
             if problem is None:
                 answering = engine.name
                 break
@@ -99,6 +112,8 @@ class VectorSearch:
             configured=self._configured,
             engine=answering,
             unavailable=unavailable,
+            dimensions=dimensions_of(connection, number),
+            bytes_per_chunk=vector_bytes_per_chunk(connection),
             resident_vectors=self._resident.resident_vectors,
             resident_bytes=self._resident.resident_bytes,
         )

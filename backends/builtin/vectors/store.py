@@ -20,6 +20,7 @@ from providers.fingerprint import Fingerprint
 if TYPE_CHECKING:
     from providers.interface import Vector
 
+_BYTES_A_NUMBER: Final = 4
 _LENGTH_TOLERANCE: Final = 1e-3
 _UNFIT: Final = "The provider's vector is not one of finite numbers and length 1 like the others."
 _LEARNED_KEY: Final = "learned_limits"
@@ -215,6 +216,16 @@ def drop_superseded(connection: apsw.Connection, kept: Sequence[Fingerprint]) ->
     for number, digest in connection.execute("SELECT id, digest FROM fingerprints").fetchall():
         if digest not in digests:
             connection.execute("DELETE FROM fingerprints WHERE id = ?", (number,))
+
+
+def vector_bytes_per_chunk(connection: apsw.Connection) -> float | None:
+    """Bytes of the numbers of all stored vectors, for each chunk. Counted without reading them."""
+    chunks = connection.execute("SELECT coalesce(sum(chunk_count), 0) FROM files").get
+    numbers = connection.execute(
+        "SELECT coalesce(sum(f.dimensions * (SELECT count(*) FROM embeddings AS e"
+        " WHERE e.fingerprint_id = f.id)), 0) FROM fingerprints AS f"
+    ).get
+    return round(numbers * _BYTES_A_NUMBER / chunks, 1) if chunks else None
 
 
 def load_learned(connection: apsw.Connection) -> dict[bytes, Mapping[str, Any]]:

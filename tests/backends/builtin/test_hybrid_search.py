@@ -8,8 +8,9 @@ import pytest
 from backends.builtin.database import Database
 from backends.builtin.searching import Searcher
 from backends.builtin.vectors import store
+from backends.builtin.vectors.select import VectorSearch
 from backends.interface import SearchRequest
-from config.settings import HybridSettings, QuerySettings
+from config.settings import HybridSettings, QuerySettings, VectorStoreSettings
 from providers.failover import QueryVector
 from providers.fingerprint import Fingerprint
 
@@ -34,6 +35,7 @@ class Shelf:
     def __init__(self, home):
         self.home = home
         self.database = Database(home.index)
+        self.engines = VectorSearch(VectorStoreSettings())
 
     def give(self, path, vector, fingerprint=OURS):
         """Gives all chunks of a note this vector."""
@@ -51,7 +53,7 @@ class Shelf:
             search = type(search)(store=search.store, query=settings)
         request = SearchRequest(query=query, **{"min_score": 0.0, "max_results": 50} | fields)
         with self.database.reading() as connection:
-            return Searcher(search).search(connection, request, asked)
+            return Searcher(search).search(connection, request, asked, self.engines)
 
 
 @pytest.fixture

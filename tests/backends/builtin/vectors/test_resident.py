@@ -209,3 +209,42 @@ def test_readers_find_what_is_there_while_a_writer_adds_and_a_refresher_follows(
     for number in (0, 24):
         assert filled.nearest(resident, f"new {number} b", limit=1) == [f"new {number} b"]
     assert resident.resident_vectors >= 300 + 40
+
+
+def test_chunks_that_came_since_the_last_refresh_are_found(filled, resident, vector):
+    filled.refresh(resident)
+    filled.write("memory/new.md", "a new text", "text 7")
+    assert filled.nearest(resident, "text 7", limit=2) == ["text 7", "text 7"]
+    filled.embed()
+    assert filled.nearest(resident, "a new text", limit=1) == ["a new text"]
+    only = filled.file_ids("memory/new.md")
+    assert filled.nearest(resident, "a new text", file_ids=only) == ["a new text", "text 7"]
+
+
+def test_a_text_embedded_anew_since_the_last_refresh_has_its_new_vector(filled, resident, vector):
+    filled.refresh(resident)
+    filled.embed(vectors={"text 7": vector("elsewhere")})
+    assert filled.nearest(resident, "elsewhere", limit=1) == ["text 7"]
+
+
+def test_deleted_chunks_neither_return_nor_crowd_out_others(filled, resident, vector):
+    filled.refresh(resident)
+    for start in range(0, 290, 10):
+        filled.remove(f"memory/{start:03d}.md")
+    found = filled.nearest(resident, "text 7", limit=10)
+    assert sorted(found) == sorted(TEXTS[290:])
+
+
+def test_the_number_of_a_deleted_chunk_is_not_given_to_another(filled, resident, vector):
+    filled.refresh(resident)
+    filled.remove("memory/290.md")
+    filled.write("memory/renamed.md", *TEXTS[290:])
+    assert filled.nearest(resident, "text 295", limit=1) == ["text 295"]
+
+
+def test_an_engine_that_is_far_behind_leaves_the_search_to_others(filled, resident, vector):
+    filled.refresh(resident)
+    filled.write("memory/new.md", *(f"new {number}" for number in range(2_001)))
+    assert isinstance(filled.search(resident, vector("text 7")), Unavailable)
+    filled.refresh(resident)
+    assert filled.nearest(resident, "text 7", limit=1) == ["text 7"]

@@ -40,6 +40,7 @@ def test_the_resident_engine_is_preferred(filled, vector, configured):
     assert status.configured == configured
     assert status.resident_vectors == 30
     assert status.resident_bytes > 30 * 48
+    assert (status.dimensions, status.bytes_per_chunk) == (48, 48 * 4)
 
 
 @pytest.mark.parametrize("configured", ["sqlite-vec", "numpy"])
@@ -139,3 +140,10 @@ def test_a_released_resident_engine_is_replaced_until_the_next_refresh(filled, v
 
 def test_without_vectors_in_the_store_there_is_no_vector_search():
     assert open_vector_search(VectorStoreSettings(enabled=False)) is None
+
+
+def test_before_the_first_vector_the_status_knows_no_dimensions(library):
+    library.write("memory/a.md", "one")
+    with library.database.reading() as connection:
+        status = VectorSearch(VectorStoreSettings()).status(connection, None)
+    assert (status.dimensions, status.bytes_per_chunk) == (None, 0)

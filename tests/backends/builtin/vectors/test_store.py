@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from backends.builtin.vectors import store
-from backends.builtin.vectors.housekeeping import give_back, vector_bytes
 from backends.builtin.vectors.refusals import LONGEST_RETRY_MS, record_failures
 from backends.builtin.vectors.serial import current_serial, reserve_ids
 from providers.fingerprint import Fingerprint
@@ -204,25 +203,10 @@ def test_two_index_files_never_share_an_epoch(library, tmp_path):
     other.database.close()
 
 
-def test_vector_bytes_are_those_of_the_numbers(library, vector, key):
-    assert read(library, vector_bytes) == 0
+def test_the_vector_bytes_of_a_chunk_are_those_of_all_numbers(library, vector, key):
+    assert read(library, store.vector_bytes_per_chunk) is None
+    library.write("memory/a.md", "one", "two", "three", "four")
+    assert read(library, store.vector_bytes_per_chunk) == 0
     library.embed("one", "two")
     write(library, store.put_vectors, OTHER, [(key("one"), vector("one", 16))])
-    assert read(library, vector_bytes) == 2 * 48 * 4 + 16 * 4
-
-
-def test_the_space_of_deleted_vectors_is_given_back_in_bounded_steps(library, vector):
-    texts = [f"text {number}" for number in range(200)]
-    library.embed(vectors={text: vector(text, 1536) for text in texts})
-    library.tidy(0)
-
-    def size():
-        with library.database.writing() as connection:
-            return connection.pragma("page_count"), connection.pragma("freelist_count")
-
-    pages, free = size()
-    assert free > 200
-    assert write(library, give_back, 50) == free - 50
-    assert size() == (pages - 50, free - 50)
-    assert write(library, give_back, 10_000) == 0
-    assert size() == (pages - free, 0)
+    assert read(library, store.vector_bytes_per_chunk) == (2 * 48 * 4 + 16 * 4) / 4

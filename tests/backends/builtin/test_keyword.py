@@ -1,0 +1,174 @@
+"""Which words of a query are looked up, how many chunks are scored, and what is remembered of counting."""
+
+from __future__ import annotations
+
+import pytest
+
+from backends.builtin import keyword
+from backends.builtin.database import Database
+from backends.builtin.frequencies import Frequencies, TermCounts
+from backends.builtin.keyword import KeywordLane, tiers
+from backends.builtin.preparing import PreparedChunk, PreparedFile
+from backends.builtin.publishing import ReadFile, publish_file, remove_file
+from backends.files.scan import FoundFile
+from backends.ranking.query import Concept, Query
+
+
+def query_of(*words):
+    return Query(tuple(Concept((word,)) for word in words), "english")
+
+
+class Pile:
+    """An index whose chunks hold exactly the words that one names."""
+
+    def __init__(self, path):
+        self.database = Database(path)
+        self.frequencies = Frequencies()
+
+    def write(self, path, *chunks):
+        prepared = tuple(
+            PreparedChunk(
+                start=place,
+                start_line=place + 1,
+                end_line=place + 1,
+                identity=f"{path} {place}".encode(),
+                text_hash=words.encode(),
+                headings="",
+                text=words,
+                terms=words,
+                context="",
+            )
+            for place, words in enumerate(chunks)
+        )
+        read = ReadFile(FoundFile(path, 0, 1, 1, 1, 1, 1), path.encode(), 1)
+        with self.database.writing() as connection:
+            publish_file(connection, read, "test", PreparedFile(prepared, None, frozenset()))
+
+    def remove(self, path):
+        with self.database.writing() as connection:
+            remove_file(connection, "memory", path)
+
+    def counts(self, *words):
+        with self.database.reading() as connection:
+            return self.frequencies.of(connection, query_of(*words))
+
+    def found(self, *words, limit=10, offset=0, paths=None):
+        """The texts of the best chunks with their scores."""
+        with self.database.reading() as connection:
+            query = query_of(*words)
+            known = dict(connection.execute("SELECT path, id FROM files"))
+            file_ids = None if paths is None else [known[path] for path in paths]
+            lane = KeywordLane(connection, query, self.frequencies.of(connection, query), file_ids)
+            return [(one.text, one.bm25) for one in lane.candidates(limit, offset)]
+
+    def texts(self, *words, **options):
+        return [text for text, _ in self.found(*words, **options)]
+
+
+@pytest.fixture
+def pile(tmp_path):
+    pile = Pile(tmp_path / "index.sqlite")
+    yield pile
+    pile.database.close()
+
+
+@pytest.fixture
+def narrow(monkeypatch):
+    """An index in which few chunks may be scored."""
+    monkeypatch.setattr(keyword, "MIN_SCORED", 40)
+    monkeypatch.setattr(keyword, "ENOUGH", 5)
+
+
+def names(groups):
+    return [[concept.alternatives[0] for concept in group] for group in groups]
+
+
+def test_the_rarest_words_are_looked_up_together_and_each_other_alone():
+    counts = TermCounts(1_000, {"said": 900, "boiler": 30, "valve": 5, "pump": 80, "absent": 0})
+    query = query_of("said", "boiler", "absent", "pump", "valve")
+    assert names(tiers(query, counts, 100)) == [["valve", "boiler"], ["pump"], ["said"]]
+    assert names(tiers(query, counts, 1_000)) == [["valve", "boiler", "pump", "said"]]
+    assert names(tiers(query, counts, 1)) == [["valve"], ["boiler"], ["pump"], ["said"]]
+
+
+def test_a_query_of_unknown_words_looks_up_nothing():
+    assert names(tiers(query_of("absent"), TermCounts(10, {"absent": 0}), 100)) == []
+
+
+def test_of_a_long_query_the_rarest_words_count():
+    words = [f"word{number}" for number in range(500)]
+    counts = TermCounts(10_000, {word: number + 1 for number, word in enumerate(words)})
+    (together, *_) = names(tiers(query_of(*reversed(words)), counts, 1_000_000))
+    assert together == words[: keyword.MAX_CONCEPTS]
+
+
+def test_words_that_are_everywhere_are_skipped_when_rarer_ones_exist(pile, narrow):
+    pile.write("memory/a.md", *["said something"] * 90, *["said boiler"] * 9)
+    assert pile.texts("said", "boiler", limit=100) == ["said boiler"] * 9
+
+
+def test_words_that_are_everywhere_answer_where_rare_ones_find_too_little(pile, narrow):
+    pile.write("memory/a.md", "said boiler", *["said something"] * 90)
+    found = pile.texts("said", "boiler", limit=10)
+    assert found[0] == "said boiler"
+    assert found[1:] == ["said something"] * 9
+
+
+def test_of_too_many_chunks_the_newest_are_scored(pile, narrow):
+    pile.write("memory/a.md", *[f"said old{number}" for number in range(60)])
+    pile.write("memory/b.md", *[f"said new{number}" for number in range(40)])
+    found = pile.texts("said", limit=100)
+    assert sorted(found) == sorted(f"said new{number}" for number in range(40))
+
+
+def test_a_filter_that_permits_little_is_searched_for_every_word(pile, narrow):
+    pile.write("memory/a.md", *["said boiler"] * 30, *["said something"] * 60)
+    pile.write("memory/b.md", "said nothing", "boiler noise", "else")
+    assert pile.texts("said", "boiler", paths=["memory/b.md"]) == ["boiler noise", "said nothing"]
+    assert pile.texts("said", paths=[]) == []
+
+
+def test_scores_of_several_lookups_add_up_to_those_of_one(pile, monkeypatch):
+    texts = ["said boiler", "said said pump", "boiler pump valve", "said", "nothing at all"]
+    pile.write("memory/a.md", *texts * 3)
+    together = pile.found("said", "boiler", "pump", limit=50)
+    monkeypatch.setattr(keyword, "MIN_SCORED", 12)
+    apart = pile.found("said", "boiler", "pump", limit=50)
+    assert [text for text, _ in apart] == [text for text, _ in together]
+    assert [score for _, score in apart] == pytest.approx([score for _, score in together])
+
+
+def test_blocks_continue_each_other_and_equal_scores_come_by_path_and_place(pile):
+    pile.write("memory/b.md", *["boiler x"] * 3)
+    pile.write("memory/a.md", *["boiler y"] * 3)
+    whole = pile.texts("boiler", limit=6)
+    assert whole == ["boiler y"] * 3 + ["boiler x"] * 3
+    parts = [pile.texts("boiler", limit=2, offset=offset) for offset in range(0, 8, 2)]
+    assert parts == [whole[0:2], whole[2:4], whole[4:6], []]
+
+
+def test_common_words_are_counted_once_while_the_index_stays_as_large(pile):
+    pile.write("memory/a.md", *["said"] * 2_000)
+    assert pile.counts("said", "rare").by_term == {"said": 2_000, "rare": 0}
+    pile.write("memory/b.md", "said rare")
+    assert pile.counts("said", "rare") == (2_001, {"said": 2_000, "rare": 1})
+    pile.write("memory/c.md", *["said"] * 100)
+    assert pile.counts("said").by_term == {"said": 2_101}
+
+
+def test_counts_follow_an_index_that_shrinks(pile):
+    pile.write("memory/a.md", *["said"] * 1_500)
+    pile.write("memory/b.md", *["said"] * 500)
+    assert pile.counts("said").by_term == {"said": 2_000}
+    pile.remove("memory/a.md")
+    assert pile.counts("said").by_term == {"said": 500}
+
+
+def test_what_is_remembered_is_bounded(pile, monkeypatch):
+    from backends.builtin import frequencies
+
+    monkeypatch.setattr(frequencies, "_MAX_REMEMBERED", 2)
+    monkeypatch.setattr(frequencies, "_COMMON", 0)
+    pile.write("memory/a.md", "one two three four")
+    assert set(pile.counts("one", "two", "three", "four").by_term.values()) == {1}
+    assert len(pile.frequencies._remembered) <= 2

@@ -1,0 +1,120 @@
+"""The resident vectors come when they are used, follow what changes, and go when nobody wants them."""
+
+import threading
+from contextlib import asynccontextmanager
+
+import anyio
+import pytest
+
+from backends.builtin.vectors.select import VectorSearch
+from backends.builtin.vectors.upkeep import Upkeep
+from config.settings import VectorStoreSettings
+from providers.fingerprint import Fingerprint
+
+pytestmark = pytest.mark.anyio
+
+
+class Kept:
+    """Engines over a library, kept by an upkeep that runs."""
+
+    def __init__(self, library, **options):
+        self.library = library
+        self.engines = VectorSearch(VectorStoreSettings())
+        options = {"is_short": lambda: False} | options
+        self.upkeep = Upkeep(library.database, self.engines, **options)
+
+    def use(self):
+        self.upkeep.used(self.library.fingerprint)
+
+    def vectors(self):
+        number = self.library.number
+        with self.library.database.reading() as connection:
+            return self.engines.status(connection, number).resident_vectors
+
+
+@pytest.fixture
+def kept(library):
+    library.write("memory/a.md", "one", "two", "three")
+    library.embed()
+
+    @asynccontextmanager
+    async def start(**options):
+        kept = Kept(library, **options)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(kept.upkeep.run)
+            yield kept
+            tasks.cancel_scope.cancel()
+
+    return start
+
+
+async def test_nothing_is_loaded_before_the_first_answer(kept, until):
+    async with kept() as here:
+        here.upkeep.changed()
+        for _ in range(20):
+            await anyio.sleep(0)
+        assert here.vectors() == 0
+        here.use()
+        await until(lambda: here.vectors() == 3)
+
+
+async def test_what_is_written_is_followed(kept, library, until):
+    async with kept() as here:
+        here.use()
+        await until(lambda: here.vectors() == 3)
+        library.write("memory/b.md", "four")
+        library.embed()
+        here.upkeep.changed()
+        await until(lambda: here.vectors() == 4)
+
+
+async def test_vectors_that_nobody_uses_are_given_back_and_loaded_again(kept, until):
+    async with kept(idle_s=0.05, look_s=0.01) as here:
+        for _ in range(2):
+            here.use()
+            await until(lambda: here.vectors() == 3)
+            await until(lambda: here.vectors() == 0)
+
+
+async def test_vectors_are_given_back_while_memory_is_short(kept, until):
+    short = threading.Event()
+    async with kept(is_short=short.is_set, look_s=0.01) as here:
+        here.use()
+        await until(lambda: here.vectors() == 3)
+        short.set()
+        await until(lambda: here.vectors() == 0)
+        here.use()
+        here.upkeep.changed()
+        for _ in range(20):
+            await anyio.sleep(0.001)
+        assert here.vectors() == 0
+        short.clear()
+        here.use()
+        await until(lambda: here.vectors() == 3)
+
+
+async def test_an_index_that_cannot_be_read_ends_nothing(kept, library, until):
+    async with kept() as here:
+        library.database.close()
+        library.path.unlink()
+        here.use()
+        for _ in range(20):
+            await anyio.sleep(0.005)
+        assert here.engines.resident_bytes == 0
+
+
+async def test_the_memory_is_given_back_at_the_end(kept, until):
+    async with kept() as here:
+        here.use()
+        await until(lambda: here.vectors() == 3)
+    assert here.engines.resident_bytes == 0
+
+
+async def test_the_vectors_of_the_provider_that_reads_the_queries_are_held(kept, library, until):
+    async with kept() as here:
+        here.use()
+        await until(lambda: here.vectors() == 3)
+        library.fingerprint = Fingerprint(provider="other", model="m", endpoint="e")
+        library.embed("one")
+        here.use()
+        await until(lambda: here.vectors() == 1)
