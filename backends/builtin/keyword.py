@@ -24,8 +24,8 @@ from backends.ranking.query import Concept, Query
 BODY_WEIGHT: Final = 1.0
 CONTEXT_WEIGHT: Final = 0.5
 """Titles, headings, file name and date count, but less than what the note says."""
-MIN_SCORED: Final = 2_000
-"""Chunks that a query may have scored in an index of any size; 1.5 ms."""
+MIN_SCORED: Final = 1_000
+"""Chunks that a query may have scored in an index of any size; a millisecond."""
 MAX_SCORED: Final = 40_000
 SCORED_SHARE: Final = 20
 """Between the two: one in so many chunks of the index."""

@@ -109,13 +109,13 @@ class PassageRanker:
             self._best_text = max((window.text_score for window in windows), default=0.0)
         fused = self._fuse(windows)
         order = sorted(
-            zip(fused, windows, strict=True),
+            (pair for pair in zip(fused, windows, strict=True) if pair[0] > 0),
             key=lambda pair: (-round(pair[0], 9), pair[1].off_centre, *pair[1].place()),
         )
         if self._best_fused is None:
             self._best_fused = order[0][0] if order else 0.0
         for height, window in order:
-            if height > 0 and self._is_new(window):
+            if self._is_new(window):
                 passage = to_passage(window, self._weights)
                 if self._is_new_text(passage):
                     yield self._ranked(passage, window, height)

@@ -165,15 +165,15 @@ def _units(candidate: Candidate, weights: Weights, chunk_score: float) -> Iterat
         unit = text[start:end]
         found = weights.concepts_in(terms.split())
         yield Unit(
-            start=candidate.start + start,
-            end=candidate.start + end,
-            line=candidate.start_line + line,
-            text=unit,
-            length=end - start if ascii_only else utf16_length(unit),
-            counts=tuple(Counter(found).items()) if found else (),
-            chunk_id=candidate.chunk_id,
-            chunk_score=chunk_score,
-            cosine=candidate.cosine,
+            candidate.start + start,
+            candidate.start + end,
+            candidate.start_line + line,
+            unit,
+            end - start if ascii_only else utf16_length(unit),
+            tuple(Counter(found).items()) if found else (),
+            candidate.chunk_id,
+            chunk_score,
+            candidate.cosine,
         )
 
 
@@ -181,31 +181,35 @@ def _windows(
     file_id: int, path: str, units: Sequence[Unit], weights: Weights, max_chars: int
 ) -> Iterator[Window]:
     tally = _Tally(weights)
+    joined = [False, *(_adjoins(before, unit) for before, unit in pairwise(units))]
     size, last = 0, 0
     for first, unit in enumerate(units):
-        while last < len(units) and (last == first or _adjoins(units[last - 1], units[last])):
-            if last > first and size + units[last].length > max_chars:
+        while last < len(units) and (last == first or joined[last]):
+            length = units[last].length
+            if last > first and size + length > max_chars:
                 break
-            size += units[last].length + 1
+            size += length + 1
             tally.change(units[last], last, 1)
             last += 1
-        run = units[first:last]
         coverage = tally.coverage()
-        counts = bool(coverage) or unit.speaks_for_chunk
-        chunk_score = max(one.chunk_score for one in run) if counts else 0.0
-        yield Window(
-            file_id=file_id,
-            path=path,
-            units=units,
-            first=first,
-            last=last,
-            coverage=coverage,
-            text_score=(1 - CHUNK_SHARE) * coverage + CHUNK_SHARE * chunk_score,
-            off_centre=tally.off_centre(first, last),
-            cosine=max((one.cosine for one in run if one.cosine is not None), default=None),
-        )
+        chunk_score, cosine = _strongest(units, first, last)
+        text_score = (1 - CHUNK_SHARE) * coverage
+        if coverage or unit.speaks_for_chunk:
+            text_score += CHUNK_SHARE * chunk_score
+        off_centre = tally.off_centre(first, last)
+        yield Window(file_id, path, units, first, last, coverage, text_score, off_centre, cosine)
         size -= unit.length + 1
         tally.change(unit, first, -1)
+
+
+def _strongest(units: Sequence[Unit], first: int, last: int) -> tuple[float, float | None]:
+    """The highest BM25 share and cosine of a run. Between two units of a chunk there is no other."""
+    unit = units[first]
+    if unit.chunk_id == units[last - 1].chunk_id:
+        return unit.chunk_score, unit.cosine
+    run = units[first:last]
+    cosines = [one.cosine for one in run if one.cosine is not None]
+    return max(one.chunk_score for one in run), max(cosines, default=None)
 
 
 class _Tally:
@@ -216,9 +220,14 @@ class _Tally:
         self._total = weights.total
         self._counts = [0] * len(weights.concepts)
         self._mass = self._moment = 0.0
+        self._coverage: float | None = 0.0
+        """None: to be computed anew."""
 
     def change(self, unit: Unit, position: int, sign: Literal[1, -1]) -> None:
         """Takes in or gives up one unit, the `position`-th of its file."""
+        if not unit.counts:
+            return
+        self._coverage = None
         for number, occurrences in unit.counts:
             self._counts[number] += sign * occurrences
             weight = sign * self._gain[number] * occurrences
@@ -226,14 +235,16 @@ class _Tally:
             self._moment += weight * (position + 0.5)
 
     def coverage(self) -> float:
-        return (
-            math.fsum(
-                gain * (1.0 + REPETITION * math.log(occurrences))
-                for gain, occurrences in zip(self._gain, self._counts, strict=True)
-                if occurrences
+        if self._coverage is None:
+            self._coverage = (
+                math.fsum(
+                    gain * (1.0 + REPETITION * math.log(occurrences))
+                    for gain, occurrences in zip(self._gain, self._counts, strict=True)
+                    if occurrences
+                )
+                / self._total
             )
-            / self._total
-        )
+        return self._coverage
 
     def off_centre(self, first: int, last: int) -> float:
         if not any(self._counts):

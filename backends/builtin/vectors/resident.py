@@ -180,4 +180,4 @@ class ResidentEngine:
 
 def candidate_count(limit: int) -> int:
     """How many candidates are rescored, so that int8 never costs one of the best `limit`."""
-    return 2 * limit + 64
+    return limit + limit // 2 + 32

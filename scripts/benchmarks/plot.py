@@ -1,0 +1,101 @@
+"""Log-log plots as SVG, written by hand: a plotting library would be the largest thing installed here.
+
+Owns the picture of some lines over two logarithmic axes, with a legend. Colours are told apart by people
+who see few of them (Okabe and Ito, 2008).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+from xml.sax.saxutils import escape
+
+_COLOURS: Final = "#0072B2 #D55E00 #009E73 #CC79A7 #E69F00 #56B4E9 #000000".split()
+_WIDTH: Final = 860
+_HEIGHT: Final = 520
+_LEFT: Final = 70
+_RIGHT: Final = 640
+_TOP: Final = 50
+_BOTTOM: Final = 460
+_STYLE: Final = 'font-family="sans-serif" font-size="13"'
+
+Line = Sequence[tuple[float, float]]
+
+
+class Axis(NamedTuple):
+    """Whole decades between two places of the picture."""
+
+    low: int
+    high: int
+    start: int
+    end: int
+
+    @classmethod
+    def of(cls, values: Sequence[float], start: int, end: int) -> Axis:
+        low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
+        return cls(low, max(high, low + 1), start, end)
+
+    def place(self, value: float) -> float:
+        share = (math.log10(value) - self.low) / (self.high - self.low)
+        return self.start + share * (self.end - self.start)
+
+    def decades(self) -> list[float]:
+        return [10.0**power for power in range(self.low, self.high + 1)]
+
+
+def draw(
+    path: Path, lines: Mapping[str, Line], *, title: str, x: str, y: str, dashed: str = ""
+) -> None:
+    """Writes the picture; `x` and `y` name the axes, the line called `dashed` is a limit."""
+    points = [point for line in lines.values() for point in line]
+    across = Axis.of([a for a, _ in points], _LEFT, _RIGHT)
+    up = Axis.of([b for _, b in points], _BOTTOM, _TOP)
+    body = [*_grid(across, up), *_titles(title, x, y)]
+    for number, (name, line) in enumerate(lines.items()):
+        body += _line(number, name, line, across, up, is_dashed=name == dashed)
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" {_STYLE}>'
+    background = f'<rect width="{_WIDTH}" height="{_HEIGHT}" fill="white"/>'
+    path.write_text("\n".join([head, background, *body, "</svg>\n"]), encoding="utf-8")
+
+
+def _grid(across: Axis, up: Axis) -> Iterator[str]:
+    for value in across.decades():
+        at = across.place(value)
+        yield _stroke(at, _TOP, at, _BOTTOM, "#dddddd")
+        yield _text(at, _BOTTOM + 20, f"{value:,.10g}", "middle")
+    for value in up.decades():
+        at = up.place(value)
+        yield _stroke(_LEFT, at, _RIGHT, at, "#dddddd")
+        yield _text(_LEFT - 8, at + 4, f"{value:,.10g}", "end")
+
+
+def _titles(title: str, x: str, y: str) -> Iterator[str]:
+    yield _text(_LEFT, _TOP - 26, title, "start")
+    yield _text((_LEFT + _RIGHT) / 2, _BOTTOM + 42, x, "middle")
+    yield _text(_LEFT - 8, _TOP - 8, y, "middle")
+
+
+def _line(
+    number: int, name: str, line: Line, across: Axis, up: Axis, *, is_dashed: bool
+) -> Iterator[str]:
+    colour = _COLOURS[number % len(_COLOURS)]
+    places = [(across.place(a), up.place(b)) for a, b in sorted(line)]
+    dashes = ' stroke-dasharray="6 4"' if is_dashed else ""
+    joined = " ".join(f"{a:.1f},{b:.1f}" for a, b in places)
+    yield f'<polyline points="{joined}" fill="none" stroke="{colour}" stroke-width="2"{dashes}/>'
+    if not is_dashed:
+        for a, b in places:
+            yield f'<circle cx="{a:.1f}" cy="{b:.1f}" r="3.5" fill="{colour}"/>'
+    at = _TOP + 12 + 22 * number
+    yield f'<path d="M{_RIGHT + 14} {at}h24" stroke="{colour}" stroke-width="2"{dashes}/>'
+    yield _text(_RIGHT + 44, at + 4, name, "start")
+
+
+def _stroke(x1: float, y1: float, x2: float, y2: float, colour: str) -> str:
+    return f'<path d="M{x1:.1f} {y1:.1f}L{x2:.1f} {y2:.1f}" stroke="{colour}"/>'
+
+
+def _text(x: float, y: float, text: str, anchor: str) -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'

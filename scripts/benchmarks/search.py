@@ -1,0 +1,254 @@
+"""How long a search takes in a large index, by keywords, by vectors and by both, through the pipe.
+
+Starts the real gateway on indexes of seeded text, asks natural questions of 6 to 12 words, each once, and
+asks for its health meanwhile. The time for the query's vector is the provider's and is taken off: `timings`
+of the answer tell how much longer the search waited for it than for its look at the disk.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import anyio
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from backends.builtin.database import Database
+from benchmarks.large_index import Size, ZipfText, adopt, make_index
+from benchmarks.plot import draw
+from benchmarks.scoring import percentile
+from benchmarks.start import resident_bytes
+from config.load import LoadRequest, load_settings
+from fakes.vendors import FakeVendor
+from gateway.client import SpawnedGateway, spawn_gateway
+from providers.choosing import choose, open_embeddings
+from providers.fingerprint import Fingerprint
+
+ENGINES: Final = ("resident", "sqlite-vec", "numpy")
+MODES: Final = ("keyword", "vector", "hybrid")
+MAX_QUERIES: Final = 100
+MAX_SECONDS: Final = 60.0
+HEALTH_PAUSE_S: Final = 0.02
+PATIENCE_S: Final = 600.0
+PLOT: Final = Path(__file__).resolve().parents[2] / "docs/search.svg"
+
+
+class Row(NamedTuple):
+    """Milliseconds and bytes."""
+
+    chunks: int
+    dimensions: int
+    mode: str
+    engine: str
+    p50: float
+    p95: float
+    sweep: float
+    """Of p50: the look at the disk."""
+    health: float
+    """The 95th percentile while searches run."""
+    resident: int
+    database: int
+
+    @property
+    def line(self) -> str:
+        return self.mode if self.mode == "keyword" else f"{self.mode}, {self.engine}"
+
+
+class Bench:
+    """One index with its notes, and the host that embeds queries."""
+
+    def __init__(self, root: Path, size: Size, host: FakeVendor) -> None:
+        self.size = size
+        self._root = root
+        self._host = host
+        self._workspace = root / "workspace"
+        self._index = root / "index.sqlite"
+
+    def prepare(self) -> None:
+        """Makes the index, unless it is there already."""
+        fingerprint = self._fingerprint()
+        made = self._root / "complete"
+        database = Database(self._index)
+        if not made.exists():
+            make_index(self._workspace, database, self.size, fingerprint)
+            made.touch()
+        adopt(database, fingerprint)
+        database.close()
+
+    def _fingerprint(self) -> Fingerprint:
+        """What the gateway will call the vectors of the host."""
+        settings = load_settings(
+            LoadRequest(environment={}, cwd=self._root, config_path=self._configure())
+        )
+        embeddings = open_embeddings(settings, choose(settings))
+        assert embeddings is not None
+        return embeddings.fingerprint
+
+    def _configure(self, mode: str = "hybrid", engine: str = "auto") -> Path:
+        config = self._root / "openclaw.json"
+        config.parent.mkdir(parents=True, exist_ok=True)
+        config.write_text(json.dumps(self._settings(mode, engine)), encoding="utf-8")
+        return config
+
+    def _settings(self, mode: str, engine: str) -> dict[str, Any]:
+        vector = {"engine": engine, "maxResidentMB": 4096}
+        search: dict[str, Any] = {"store": {"path": str(self._index), "vector": vector}}
+        search |= {"provider": "none"} if mode == "keyword" else {"provider": "openai"}
+        search["remote"] = {"baseUrl": self._host.base_url, "apiKey": self._host.key}
+        search["query"] = {"hybrid": {"enabled": mode != "vector"}}
+        return {"agents": {"defaults": {"memorySearch": search}}}
+
+    @asynccontextmanager
+    async def gateway(self, mode: str, engine: str) -> AsyncIterator[SpawnedGateway]:
+        arguments = ["--workspace", str(self._workspace), "--state-dir", str(self._root / "state")]
+        arguments += ["--config", str(self._configure(mode, engine)), "--log-level", "warning"]
+        async with spawn_gateway(arguments, environment=dict(os.environ)) as client:
+            await client.call("sync", {}, timeout_s=PATIENCE_S)
+            yield client
+
+
+async def loaded(client: SpawnedGateway, question: str, engine: str) -> dict[str, Any]:
+    """Asks once, and waits until the engine answers. Returns the status."""
+    await client.call("memory_search", {"query": question}, timeout_s=PATIENCE_S)
+    with anyio.fail_after(PATIENCE_S):
+        while True:
+            status: dict[str, Any] = await client.call("status", {}, timeout_s=PATIENCE_S)
+            search = status["details"]["vector"].get("search")
+            if search is None or search["engine"] == engine:
+                return status
+            await anyio.sleep(0.2)
+
+
+async def measure(bench: Bench, mode: str, engine: str) -> Row:
+    text = ZipfText(7)
+    async with bench.gateway(mode, engine) as client:
+        await loaded(client, text.question(), engine)
+        latencies, sweeps, health = [], [], []
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_ask_for_health, client, health)
+            while len(latencies) < MAX_QUERIES and sum(latencies) < MAX_SECONDS * 1000:
+                started = time.perf_counter()
+                found = await client.call(
+                    "memory_search", {"query": text.question()}, timeout_s=PATIENCE_S
+                )
+                took = (time.perf_counter() - started) * 1000
+                timings = found["timings"]
+                assert found["mode"] == mode, found
+                latencies.append(took - (timings["prepare"] - timings["sweep"]))
+                sweeps.append(timings["sweep"])
+            tasks.cancel_scope.cancel()
+        status = await client.call("status", {}, timeout_s=PATIENCE_S)
+        return Row(
+            *bench.size,
+            mode,
+            engine,
+            p50=percentile(latencies, 0.5),
+            p95=percentile(latencies, 0.95),
+            sweep=percentile(sweeps, 0.5),
+            health=percentile(health, 0.95),
+            resident=resident_bytes(client.process.pid),
+            database=status["databaseBytes"],
+        )
+
+
+async def _ask_for_health(client: SpawnedGateway, latencies: list[float]) -> None:
+    while True:
+        started = time.perf_counter()
+        await client.call("health", {}, timeout_s=PATIENCE_S)
+        latencies.append((time.perf_counter() - started) * 1000)
+        await anyio.sleep(HEALTH_PAUSE_S)
+
+
+def read_bandwidth() -> float:
+    """Bytes that one core reads in a second."""
+    block = np.zeros(1 << 28, np.int8)
+    seconds = []
+    for _ in range(5):
+        started = time.perf_counter()
+        block.max()
+        seconds.append(time.perf_counter() - started)
+    return block.nbytes / min(seconds)
+
+
+def show(rows: Iterable[Row]) -> Table:
+    table = Table(title="Searches through the pipe, without the time for the query's vector")
+    for column in (
+        "chunks", "size", "mode", "engine", "p50", "p95", "of it sweep", "health p95", "resident",
+        "database",
+    ):  # fmt: skip
+        table.add_column(column, justify="left" if column in {"mode", "engine"} else "right")
+    for row in rows:
+        table.add_row(
+            f"{row.chunks:,}",
+            f"{row.dimensions:,}",
+            row.mode,
+            "" if row.mode == "keyword" else row.engine,
+            f"{row.p50:.1f} ms",
+            f"{row.p95:.1f} ms",
+            f"{row.sweep:.1f} ms",
+            f"{row.health:.1f} ms",
+            f"{row.resident / 1e6:,.0f} MB",
+            f"{row.database / 1e6:,.0f} MB",
+        )
+    return table
+
+
+def plot(rows: Iterable[Row], dimensions: int) -> None:
+    chosen = sorted((row for row in rows if row.dimensions == dimensions), key=lambda row: row.line)
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for row in chosen:
+        lines.setdefault(row.line, []).append((row.chunks, row.p50))
+    speed = read_bandwidth()
+    limit = f"reading int8 at {speed / 1e9:.0f} GB/s"
+    sizes = sorted({row.chunks for row in chosen})
+    lines[limit] = [(chunks, chunks * dimensions / speed * 1000) for chunks in sizes]
+    title = f"Median latency of a search through the pipe, {dimensions} dimensions"
+    draw(PLOT, lines, title=title, x="chunks", y="ms", dashed=limit)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--chunks", type=int, nargs="+", default=[1_000, 10_000, 100_000])
+    parser.add_argument("--dimensions", type=int, nargs="+", default=[768])
+    parser.add_argument("--engines", nargs="+", choices=ENGINES, default=list(ENGINES))
+    parser.add_argument("--modes", nargs="+", choices=MODES, default=list(MODES))
+    parser.add_argument("--keep", type=Path, help="directory for indexes and results of later runs")
+    options = parser.parse_args()
+    if options.keep:
+        anyio.run(_run, options, options.keep)
+    else:
+        with tempfile.TemporaryDirectory() as scratch:
+            anyio.run(_run, options, Path(scratch))
+
+
+async def _run(options: argparse.Namespace, root: Path) -> None:
+    results = root / "results.json"
+    known = json.loads(results.read_text(encoding="utf-8")) if results.exists() else []
+    rows = {row[:4]: row for row in (Row(*one) for one in known)}
+    for size in (Size(n, d) for n in options.chunks for d in options.dimensions):
+        with FakeVendor("openai", dimensions=size.dimensions) as host:
+            bench = Bench(root / size.name, size, host)
+            bench.prepare()
+            for mode in options.modes:
+                for engine in options.engines if mode != "keyword" else ["resident"]:
+                    row = await measure(bench, mode, engine)
+                    rows[row[:4]] = row
+                    Console(width=150).print(show([row]))
+                    results.write_text(json.dumps(list(rows.values())), encoding="utf-8")
+    ordered = sorted(rows.values(), key=lambda row: (row.dimensions, row.chunks, row.line))
+    Console(width=150).print(show(ordered))
+    for dimensions in options.dimensions[:1]:
+        plot(ordered, dimensions)
+
+
+if __name__ == "__main__":
+    main()
