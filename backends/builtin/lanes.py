@@ -62,9 +62,8 @@ class VectorLane(NamedTuple):
 
     def is_complete(self) -> bool:
         """Whether every chunk has a vector that the query's can be compared with."""
-        from backends.builtin.vectors.store import is_complete  # noqa: PLC0415 - needs numpy
-
-        return is_complete(self.connection, self.fingerprint_id, len(self.query.vector))
+        dimensions = len(self.query.vector)
+        return self.engines.covers_all(self.connection, self.fingerprint_id, dimensions)
 
     def cosines(self, chunk_ids: Sequence[int]) -> dict[int, float]:
         from backends.builtin.vectors.exact import cosines_of  # noqa: PLC0415 - needs numpy

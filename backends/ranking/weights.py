@@ -40,7 +40,9 @@ class Weights:
     def concepts_in(self, terms: Sequence[str]) -> list[int]:
         """The numbers of the concepts that the terms stand for, with repetitions."""
         by_term, by_character = self._concept_of_term, self._concept_of_character
-        found = [by_term[term] for term in terms if term in by_term]
+        found = []
+        if not by_term.keys().isdisjoint(terms):
+            found = [by_term[term] for term in terms if term in by_term]
         if by_character:
             found += [by_character[term[0]] for term in terms if term[0] in by_character]
         return found

@@ -37,7 +37,7 @@ def split_units(text: str) -> list[Unit]:
     start = 0
     for number, line in enumerate(text.removesuffix("\n").split("\n")):
         end = start + len(line)
-        if utf16_length(line) <= MAX_LINE_CHARS:
+        if 2 * len(line) <= MAX_LINE_CHARS or utf16_length(line) <= MAX_LINE_CHARS:
             units.append(Unit(start, end, number))
         else:
             units.extend(Unit(a, b, number) for a, b in _split_line(text, start, end))

@@ -9,14 +9,16 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import secrets
 import tempfile
 import time
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import anyio
+import apsw
 import numpy as np
 from rich.console import Console
 from rich.table import Table
@@ -37,6 +39,8 @@ MODES: Final = ("keyword", "vector", "hybrid")
 QUERIES: Final = 100
 MAX_SECONDS: Final = 30.0
 HEALTH_CHECKS: Final = 100
+EDITS: Final = 20
+NOTE_CHUNKS: Final = 5
 HEALTH_PAUSE_S: Final = 0.02
 PATIENCE_S: Final = 600.0
 PLOT: Final = Path(__file__).resolve().parents[2] / "docs/search.svg"
@@ -57,6 +61,10 @@ class Row(NamedTuple):
     """The 95th percentile while searches run."""
     resident: int
     database: int
+    publish: float = 0.0
+    """From the end of writing a line to the answer that holds it, by keywords."""
+    growth: float = 0.0
+    """Bytes of the database a published line, its file's other chunks being the same."""
 
     @property
     def line(self) -> str:
@@ -115,6 +123,32 @@ class Bench:
             await client.call("sync", {}, timeout_s=PATIENCE_S)
             yield client
 
+    async def publish(self, client: SpawnedGateway) -> tuple[float, float]:
+        """(median latency in milliseconds, bytes that it adds) of an edit of a note of usual size."""
+        note = self._workspace / "memory/weir.md"
+        note.write_text("".join(ZipfText(1).chunk()[0] for _ in range(NOTE_CHUNKS)), "utf-8")
+        await _edit(client, note)
+        before = self._bytes()
+        latencies = [await _edit(client, note) for _ in range(EDITS)]
+        return percentile(latencies, 0.5), (self._bytes() - before) / EDITS
+
+    def _bytes(self) -> int:
+        """Of the pages in use."""
+        with closing(apsw.Connection(str(self._index))) as connection:
+            pages = connection.pragma("page_count") - connection.pragma("freelist_count")
+            return int(pages * connection.pragma("page_size"))
+
+
+async def _edit(client: SpawnedGateway, note: Path) -> float:
+    """Adds a line and asks for it; milliseconds from the end of writing to the answer."""
+    word = f"kingfisher{secrets.token_hex(4)}"
+    with note.open("a", encoding="utf-8") as file:
+        file.write(f"- A {word} was seen at the weir.\n")
+    started = time.perf_counter()
+    found = await client.call("memory_search", {"query": word}, timeout_s=PATIENCE_S)
+    assert found["results"], found
+    return (time.perf_counter() - started) * 1000
+
 
 async def loaded(client: SpawnedGateway, question: str, engine: str) -> dict[str, Any]:
     """Asks once, and waits until the engine answers. Returns the status."""
@@ -136,6 +170,7 @@ async def measure(bench: Bench, mode: str, engine: str) -> Row:
         known, _ = await _ask(client, mode, questions)
         latencies, sweeps = await _ask(client, mode, questions[: len(known)])
         health = await _ask_for_health(client, text)
+        publish, growth = await bench.publish(client) if mode == "keyword" else (0.0, 0.0)
         status = await client.call("status", {}, timeout_s=PATIENCE_S)
         return Row(
             *bench.size,
@@ -147,6 +182,8 @@ async def measure(bench: Bench, mode: str, engine: str) -> Row:
             health=percentile(health, 0.95),
             resident=resident_bytes(client.process.pid),
             database=status["databaseBytes"],
+            publish=publish,
+            growth=growth,
         )
 
 
@@ -200,7 +237,7 @@ def show(rows: Iterable[Row]) -> Table:
     table = Table(title="Searches through the pipe, without the time for the query's vector")
     for column in (
         "chunks", "size", "mode", "engine", "p50", "p95", "of it sweep", "health p95", "resident",
-        "database",
+        "database", "publish", "growth",
     ):  # fmt: skip
         table.add_column(column, justify="left" if column in {"mode", "engine"} else "right")
     for row in rows:
@@ -215,6 +252,8 @@ def show(rows: Iterable[Row]) -> Table:
             f"{row.health:.1f} ms",
             f"{row.resident / 1e6:,.0f} MB",
             f"{row.database / 1e6:,.0f} MB",
+            f"{row.publish:.1f} ms" if row.publish else "",
+            f"{row.growth / 1e3:.1f} kB" if row.publish else "",
         )
     return table
 
@@ -259,10 +298,10 @@ async def _run(options: argparse.Namespace, root: Path) -> None:
                 for engine in options.engines if mode != "keyword" else ["resident"]:
                     row = await measure(bench, mode, engine)
                     rows[row[:4]] = row
-                    Console(width=150).print(show([row]))
+                    Console(width=170).print(show([row]))
                     results.write_text(json.dumps(list(rows.values())), encoding="utf-8")
     ordered = sorted(rows.values(), key=lambda row: (row.dimensions, row.chunks, row.line))
-    Console(width=150).print(show(ordered))
+    Console(width=170).print(show(ordered))
     for dimensions in options.dimensions[:1]:
         plot(ordered, dimensions)
 

@@ -20,10 +20,12 @@ from backends.builtin.vectors.engine import (
     dimensions_of,
 )
 from backends.builtin.vectors.extension import Extension
+from backends.builtin.vectors.members import newest_chunk
 from backends.builtin.vectors.numpy_scan import NumpyScan
 from backends.builtin.vectors.resident import ResidentEngine
+from backends.builtin.vectors.serial import Serial, current_serial
 from backends.builtin.vectors.sqlite_scan import SqliteScan
-from backends.builtin.vectors.store import vector_bytes_per_chunk
+from backends.builtin.vectors.store import is_complete, vector_bytes_per_chunk
 
 if TYPE_CHECKING:
     from config.settings import VectorStoreSettings
@@ -58,6 +60,8 @@ class VectorSearch:
         self._resident = ResidentEngine(settings.max_resident_mb * _MIB)
         engines = (self._resident, SqliteScan(Extension(settings.extension_path)), NumpyScan())
         self._engines: tuple[VectorEngine, ...] = engines[first:]
+        self._covered: tuple[int, int, int, Serial] | None = None
+        """What `covers_all` was last true of."""
 
     def search(
         self,
@@ -88,6 +92,13 @@ class VectorSearch:
         if self._resident not in self._engines:
             return False
         return self._resident.refresh(connection, fingerprint_id)
+
+    def covers_all(self, connection: apsw.Connection, fingerprint_id: int, dimensions: int) -> bool:
+        """Whether every chunk has a vector of this length. Once so, it stays so until one is added."""
+        mark = (fingerprint_id, dimensions, newest_chunk(connection), current_serial(connection))
+        if mark != self._covered and is_complete(connection, fingerprint_id, dimensions):
+            self._covered = mark
+        return mark == self._covered
 
     def release(self) -> None:
         """Gives the resident memory back, until the next refresh."""

@@ -1,6 +1,7 @@
 """Which engine answers, and what is said about those that do not."""
 
 import apsw
+import numpy as np
 import pytest
 from structlog.testing import capture_logs
 
@@ -147,3 +148,25 @@ def test_before_the_first_vector_the_status_knows_no_dimensions(library):
     with library.database.reading() as connection:
         status = VectorSearch(VectorStoreSettings()).status(connection, None)
     assert (status.dimensions, status.bytes_per_chunk) == (None, 0)
+
+
+def test_all_chunks_are_covered_until_one_comes_without_a_vector(filled):
+    vectors = VectorSearch(VectorStoreSettings())
+
+    def covers_all(dimensions=48):
+        number = filled.number
+        with filled.database.reading() as connection:
+            return vectors.covers_all(connection, number, dimensions)
+
+    assert covers_all()
+    assert covers_all()
+    assert not covers_all(dimensions=32)
+    filled.write("memory/b.md", "a new text")
+    assert not covers_all()
+    filled.embed()
+    assert covers_all()
+    filled.remove("memory/b.md")
+    assert covers_all()
+    filled.embed(vectors={"text 1": np.ones(32, np.float32) / np.sqrt(np.float32(32))})
+    assert not covers_all()
+    assert not covers_all(dimensions=32)
