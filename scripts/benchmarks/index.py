@@ -8,16 +8,29 @@ import os
 import tempfile
 import time
 from pathlib import Path
+from typing import Final, NamedTuple
 
 import anyio
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks.notes import NoteWriter
+from benchmarks.plot import draw
 from gateway.client import spawn_gateway
 
+PLOT: Final = Path(__file__).resolve().parents[2] / "docs/index.svg"
 
-async def measure(files: int, bullets: int, table: Table) -> None:
+
+class Measured(NamedTuple):
+    """Milliseconds."""
+
+    chunks: int
+    first: float
+    again: float
+    edit: float
+
+
+async def measure(files: int, bullets: int, table: Table) -> Measured:
     with tempfile.TemporaryDirectory() as scratch:
         workspace, state = Path(scratch) / "workspace", Path(scratch) / "state"
         state.mkdir()
@@ -53,6 +66,15 @@ async def measure(files: int, bullets: int, table: Table) -> None:
             f"{edit_s * 1000:.0f} ms",
             f"{status['databaseBytes'] / total:.2f}",
         )
+        return Measured(status["chunks"], first_s * 1000, again["durationMs"], edit_s * 1000)
+
+
+def plot(measured: list[Measured]) -> None:
+    names = ("first index", "unchanged re-sync", "edit to answer")
+    lines = {
+        name: [(one.chunks, one[place]) for one in measured] for place, name in enumerate(names, 1)
+    }
+    draw(PLOT, lines, title="Time until notes can be found by keyword", x="chunks", y="ms")
 
 
 def main() -> None:
@@ -66,9 +88,9 @@ def main() -> None:
         "edit to answer", "index/Markdown",
     ):  # fmt: skip
         table.add_column(column, justify="right")
-    for files in options.files:
-        anyio.run(measure, files, options.bullets, table)
+    measured = [anyio.run(measure, files, options.bullets, table) for files in options.files]
     Console(width=120).print(table)
+    plot(measured)
 
 
 if __name__ == "__main__":

@@ -13,11 +13,14 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Final, NamedTuple
 
 import anyio
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.notes import NoteWriter
+from benchmarks.plot import draw
 from benchmarks.scoring import percentile
 from gateway.client import spawn_gateway
 
@@ -49,6 +52,14 @@ async def cold_start(arguments: list[str]) -> tuple[float, int]:
         return seconds, resident_bytes(client.process.pid)
 
 
+async def build(arguments: list[str]) -> int:
+    """Makes the index; returns how many chunks it has."""
+    async with spawn_gateway(arguments, environment=dict(os.environ)) as client:
+        await client.call("sync", {}, timeout_s=600)
+        status = await client.call("status", {}, timeout_s=60)
+        return int(status["chunks"])
+
+
 async def warm_latencies(arguments: list[str]) -> list[float]:
     async with spawn_gateway(arguments, environment=dict(os.environ)) as client:
         await client.call("sync", {}, timeout_s=60)
@@ -68,7 +79,19 @@ def resident_bytes(pid: int) -> int:
     raise ValueError(f"no resident size of process {pid}")
 
 
-async def measure(workspace: Path, table: Table) -> None:
+PLOT: Final = Path(__file__).resolve().parents[2] / "docs/start.svg"
+
+
+class Measured(NamedTuple):
+    """Milliseconds."""
+
+    chunks: int
+    bare: float
+    first: float
+    warm: float
+
+
+async def measure(workspace: Path, table: Table) -> Measured:
     with tempfile.TemporaryDirectory() as state:
         config = Path(state) / "openclaw.json"
         config.write_text(
@@ -77,7 +100,7 @@ async def measure(workspace: Path, table: Table) -> None:
         )
         arguments = ["--workspace", str(workspace), "--state-dir", state]
         arguments += ["--config", str(config), "--log-level", "warning"]
-        await warm_latencies(arguments)  # builds the index
+        chunks = await build(arguments)
         bare, cold, resident = [], [], []
         for _ in range(ROUNDS):
             bare.append(bare_interpreter_s())
@@ -95,18 +118,37 @@ async def measure(workspace: Path, table: Table) -> None:
         f"{percentile(warm, 0.5):.1f} ms",
         f"{percentile(warm, 0.95):.1f} ms",
     )
+    return Measured(chunks, yardstick * 1000, first * 1000, percentile(warm, 0.5))
+
+
+def plot(measured: list[Measured]) -> None:
+    names = ("bare interpreter", "first reply", "warm search")
+    lines = {
+        name: [(one.chunks, one[place]) for one in measured] for place, name in enumerate(names, 1)
+    }
+    title = "Start on an existing index, and warm keyword searches"
+    draw(PLOT, lines, title=title, x="chunks", y="ms", dashed=names[0])
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("workspaces", nargs="+", type=Path)
+    parser.add_argument("workspaces", nargs="*", type=Path)
+    parser.add_argument("--files", type=int, nargs="*", default=[10, 100, 1_000])
     options = parser.parse_args()
     table = Table(title="Start on an existing index, and warm keyword searches through the pipe")
     for column in ("workspace", "bare", "first reply", "ratio", "resident", "warm p50", "warm p95"):
         table.add_column(column, justify="right")
     for workspace in options.workspaces:
         anyio.run(measure, workspace.resolve(), table)
+    measured = []
+    with tempfile.TemporaryDirectory() as scratch:
+        for files in options.files:
+            workspace = Path(scratch) / f"{files} notes"
+            NoteWriter().workspace(workspace, files, bullets=30)
+            measured.append(anyio.run(measure, workspace, table))
     Console(width=110).print(table)
+    if measured:
+        plot(measured)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,119 @@
+"""The engines behind real searches: which one answers when, what status says, and who waits for whom."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+from msgspec.structs import replace
+
+from backends.builtin.database import Database
+from backends.interface import SearchRequest, SyncRequest
+from benchmarks.large_index import Size, make_index
+from config.settings import VectorStoreSettings
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def notes(embedding_home):
+    embedding_home.write("memory/a.md", "The boiler was serviced.\n")
+    embedding_home.write("memory/b.md", "The pump was not.\n")
+    return embedding_home
+
+
+def with_engine(home, vendor, **vector):
+    """Other `store.vector.*` than the defaults."""
+    home.embed_with(vendor)
+    search = home.settings.search
+    store = replace(search.store, vector=VectorStoreSettings(**vector))
+    home.settings = replace(home.settings, search=replace(search, store=store))
+
+
+async def engine_of(backend):
+    return (await backend.status()).details["vector"]["search"]
+
+
+async def loaded(backend):
+    with anyio.fail_after(10):
+        while (await engine_of(backend))["engine"] != "resident":
+            await anyio.sleep(0.01)
+
+
+async def test_the_vectors_are_loaded_after_the_first_answer(notes, embedded):
+    async with notes.open() as backend:
+        await backend.sync(SyncRequest())
+        await embedded(backend)
+        before = await engine_of(backend)
+        assert (before["engine"], before["residentBytes"]) == ("sqlite-vec", 0)
+        assert before["unavailable"] == {"resident": "the vectors are not loaded yet"}
+        assert (before["dimensions"], before["bytesPerChunk"]) == (64, 64 * 4)
+        first = await backend.search(SearchRequest(query="boiler"))
+        await loaded(backend)
+        after = await engine_of(backend)
+        assert after["residentVectors"] == 2
+        again = await backend.search(SearchRequest(query="boiler"))
+    assert first.mode == again.mode == "hybrid"
+    assert first.hits == again.hits
+
+
+async def test_what_was_embedded_a_moment_ago_is_found_by_its_vector(notes, embedded):
+    async with notes.open() as backend:
+        await backend.sync(SyncRequest())
+        await embedded(backend)
+        await backend.search(SearchRequest(query="boiler"))
+        await loaded(backend)
+        for number in range(5):
+            notes.write(f"memory/new{number}.md", f"Tulip number {number} was planted.\n")
+            await backend.search(SearchRequest(query="tulip"))
+            await embedded(backend)
+            found = await backend.search(SearchRequest(query=f"Tulip number {number}"))
+            assert found.hits[0].path == f"memory/new{number}.md"
+            assert found.hits[0].vector_score > 0.5
+        (notes.workspace / "memory/new0.md").unlink()
+        found = await backend.search(SearchRequest(query="Tulip number 0"))
+        assert "memory/new0.md" not in {hit.path for hit in found.hits}
+
+
+async def test_an_extension_that_cannot_be_loaded_is_told_and_searches_go_on(
+    notes, vendor, embedded, tmp_path
+):
+    with_engine(notes, vendor, engine="sqlite-vec", extension_path=tmp_path / "absent.so")
+    async with notes.open() as backend:
+        await backend.sync(SyncRequest())
+        await embedded(backend)
+        found = await backend.search(SearchRequest(query="boiler"))
+        engine = await engine_of(backend)
+    assert found.mode == "hybrid"
+    assert (engine["configured"], engine["engine"]) == ("sqlite-vec", "numpy")
+    assert "absent.so" in engine["unavailable"]["sqlite-vec"]
+
+
+@pytest.mark.parametrize("engine", ["sqlite-vec", "numpy"])
+async def test_the_event_loop_is_free_while_an_engine_reads_every_vector(
+    notes, vendor, engine, embedded
+):
+    with_engine(notes, vendor, engine=engine)
+    async with notes.open() as backend:
+        await backend.sync(SyncRequest())
+        await embedded(backend)
+        fingerprint = backend._semantics.fingerprint
+    database = Database(notes.index)
+    make_index(notes.workspace, database, Size(6_000, 64), fingerprint)
+    database.close()
+    turns = 0
+
+    async def take_turns():
+        nonlocal turns
+        while True:
+            await anyio.sleep(0)
+            turns += 1
+
+    async with notes.open() as backend:
+        await backend.sync(SyncRequest())
+        await backend.search(SearchRequest(query="boiler"))  # the provider is chosen by now
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(take_turns)
+            found = await backend.search(SearchRequest(query="boiler"))
+            tasks.cancel_scope.cancel()
+    assert found.mode == "hybrid"
+    assert turns > 50
