@@ -199,11 +199,13 @@ class Backfill:
         the other one of a pair that stands in for each other.
         """
         fingerprint = self._embeddings.fingerprint
+        with self._database.reading() as connection:
+            fallen = store.fallen_out_of_use(connection)
         with self._database.writing() as connection:
             if self._drops_superseded and store.fingerprint_id(connection, fingerprint):
                 store.drop_superseded(connection, self._embeddings.fingerprints())
             refusals.forget_gone(connection)
-            store.refresh_use(connection)
+            store.refresh_use(connection, fallen)
             store.prune(connection, self._cache.max_entries if self._cache.enabled else 0)
             self._retry_in_s = refusals.next_retry_s(connection, fingerprint)
         give_back_unused(self._database)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import apsw
 import msgspec
 
+from backends.builtin.arrays import int64s
 from backends.builtin.vectors.refusals import forgive, now_ms, record_failures
 from backends.builtin.vectors.serial import reserve_ids
 from providers.fingerprint import Fingerprint
@@ -176,17 +177,28 @@ def coverage(connection: apsw.Connection, fingerprint: Fingerprint) -> Coverage:
     )
 
 
-def refresh_use(connection: apsw.Connection) -> None:
+def fallen_out_of_use(connection: apsw.Connection) -> list[int]:
+    """Vectors that no chunk uses any more and that are not noted as such. Reads a whole index."""
+    rows = connection.execute(
+        "SELECT e.id FROM embeddings AS e WHERE NOT EXISTS"
+        " (SELECT 1 FROM chunks AS c WHERE c.text_hash = e.text_hash)"
+        " AND NOT EXISTS (SELECT 1 FROM embeddings AS u WHERE u.used_at_ms > 0 AND u.id = e.id)"
+    )
+    return [number for (number,) in rows]
+
+
+def refresh_use(connection: apsw.Connection, fallen: Sequence[int]) -> None:
     """Notes which vectors came out of use since the last call, and which came back: `prune` drops
     first what came out of use first.
 
+    `fallen` is what `fallen_out_of_use` said a moment ago, so that nobody waits for that to write.
     Writes only the rows whose state changed: 0 stands for "in use", whatever the time.
     """
     connection.execute(
-        "UPDATE embeddings SET used_at_ms = ? WHERE used_at_ms = 0 AND id IN (SELECT e.id"
-        " FROM embeddings AS e WHERE NOT EXISTS"
-        "  (SELECT 1 FROM chunks AS c WHERE c.text_hash = e.text_hash))",
-        (now_ms(),),
+        "UPDATE embeddings SET used_at_ms = ? WHERE id IN (SELECT value FROM carray(?))"
+        " AND used_at_ms = 0"
+        " AND NOT EXISTS (SELECT 1 FROM chunks AS c WHERE c.text_hash = embeddings.text_hash)",
+        (now_ms(), int64s(fallen)),
     )
     connection.execute(
         "UPDATE embeddings SET used_at_ms = 0 WHERE used_at_ms > 0 AND EXISTS"

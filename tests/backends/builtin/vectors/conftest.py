@@ -95,7 +95,7 @@ class Library:
     def tidy(self, max_entries: int | None) -> int:
         """Notes which vectors are in use and drops those beyond the bound."""
         with self.database.writing() as connection:
-            store.refresh_use(connection)
+            store.refresh_use(connection, store.fallen_out_of_use(connection))
             return store.prune(connection, max_entries)
 
     @property

@@ -163,13 +163,13 @@ def test_noting_what_is_in_use_writes_only_what_changed(library):
     library.embed()
     with library.database.writing() as connection:
         before = connection.total_changes()
-        store.refresh_use(connection)
+        store.refresh_use(connection, store.fallen_out_of_use(connection))
         assert connection.total_changes() == before
     library.remove("memory/b.md")
     with library.database.writing() as connection:
         before = connection.total_changes()
-        store.refresh_use(connection)
-        store.refresh_use(connection)
+        store.refresh_use(connection, store.fallen_out_of_use(connection))
+        store.refresh_use(connection, store.fallen_out_of_use(connection))
         assert connection.total_changes() == before + 1
 
 
@@ -210,3 +210,15 @@ def test_the_vector_bytes_of_a_chunk_are_those_of_all_numbers(library, vector, k
     library.embed("one", "two")
     write(library, store.put_vectors, OTHER, [(key("one"), vector("one", 16))])
     assert read(library, store.vector_bytes_per_chunk) == (2 * 48 * 4 + 16 * 4) / 4
+
+
+def test_a_vector_that_came_back_into_use_meanwhile_is_not_noted_as_unused(library):
+    library.write("memory/a.md", "one", "two")
+    library.embed()
+    library.remove("memory/a.md")
+    fallen = read(library, store.fallen_out_of_use)
+    assert len(fallen) == 2
+    library.write("memory/b.md", "one")
+    write(library, store.refresh_use, fallen)
+    assert len(read(library, store.fallen_out_of_use)) == 0
+    assert write(library, store.prune, 0) == 1
