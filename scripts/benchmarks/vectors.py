@@ -2,7 +2,7 @@
 
 Straight at the engines, on random unit vectors: the hardest case for int8, since the best of them differ
 least. Ratios are within one run; with `--table` also against a float table of sqlite-vec, which would be
-a second copy of the vectors.
+a second copy of the vectors. With `--locomo` on real ones: MiniLM's of every line and question there.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from typing import NamedTuple
 
 import apsw
 import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
@@ -28,7 +27,11 @@ from backends.builtin.vectors.extension import Extension
 from backends.builtin.vectors.numpy_scan import NumpyScan
 from backends.builtin.vectors.resident import ResidentEngine
 from backends.builtin.vectors.sqlite_scan import SqliteScan
+from benchmarks.large_index import Vectors, random_units
+from benchmarks.minilm_files import CACHE
+from benchmarks.questions import locomo
 from benchmarks.scoring import percentile
+from benchmarks.vector_cache import CachedEmbedder
 from providers.fingerprint import Fingerprint
 
 FINGERPRINT = Fingerprint(provider="benchmark", model="random", endpoint="none")
@@ -38,8 +41,8 @@ LIMIT = 24
 RECALL_AT = 10
 MAX_QUERIES = 60
 MAX_SECONDS = 4.0
+SHORTEST_LINE = 20
 
-Vectors = NDArray[np.float32]
 Ask = Callable[[Vectors], list[int]]
 """From a query to chunk ids, best first."""
 
@@ -51,11 +54,6 @@ class Measured(NamedTuple):
     recall: float
     resident_bytes: int = 0
     loading_s: float = 0.0
-
-
-def random_units(rng: np.random.Generator, count: int, dimensions: int) -> Vectors:
-    vectors = rng.standard_normal((count, dimensions), dtype=np.float32)
-    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
 def fill(database: Database, vectors: Vectors) -> float:
@@ -155,9 +153,7 @@ def float_table(
     return measured
 
 
-def compare(chunks: int, dimensions: int, *, table: bool) -> tuple[list[Measured], float]:
-    rng = np.random.default_rng(chunks + dimensions)
-    vectors, queries = (random_units(rng, n, dimensions) for n in (chunks, MAX_QUERIES))
+def compare(vectors: Vectors, queries: Vectors, *, table: bool) -> tuple[list[Measured], float]:
     best = [np.argpartition(-(vectors @ query), RECALL_AT)[:RECALL_AT] for query in queries]
     exact = [set((rows + 1).tolist()) for rows in best]
     with tempfile.TemporaryDirectory() as scratch:
@@ -170,37 +166,58 @@ def compare(chunks: int, dimensions: int, *, table: bool) -> tuple[list[Measured
     return measured, bytes_each
 
 
+def random_vectors(chunks: int, dimensions: int) -> tuple[Vectors, Vectors]:
+    rng = np.random.default_rng(chunks + dimensions)
+    return random_units(rng, chunks, dimensions), random_units(rng, MAX_QUERIES, dimensions)
+
+
+def real_vectors(directory: Path) -> tuple[Vectors, Vectors]:
+    """Of the lines of all notes below `directory` and of the questions about them."""
+    from benchmarks.minilm import MiniLM  # noqa: PLC0415 - downloads the model at first
+
+    notes = [path.read_text(encoding="utf-8") for path in sorted(directory.rglob("*.md"))]
+    lines = {line for note in notes for line in note.splitlines() if len(line) > SHORTEST_LINE}
+    questions = [one.query for collection in locomo(directory) for one in collection.questions]
+    with CachedEmbedder(MiniLM(), CACHE / "vectors.sqlite") as model:
+        return model.embed(sorted(lines)), model.embed(questions)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--chunks", type=int, nargs="*", default=[1_000, 10_000, 50_000, 100_000])
     parser.add_argument("--dimensions", type=int, nargs="*", default=[384, 768, 1536])
     parser.add_argument("--table", action="store_true", help="also sqlite-vec's own (slow to fill)")
+    parser.add_argument("--locomo", type=Path, help="directory with conv-*/ workspaces")
     options = parser.parse_args()
-    shown = Table(title=f"The {LIMIT} nearest of random unit vectors, one search at a time")
+    sizes = [(n, d) for n in options.chunks for d in options.dimensions]
+    sets = (
+        [real_vectors(options.locomo)]
+        if options.locomo
+        else (random_vectors(*size) for size in sizes)
+    )
+    shown = Table(title=f"The {LIMIT} nearest vectors, one search at a time")
     for column in (
         "chunks", "size", "engine", "p50", "p95", "faster", "resident", "of float32", "loaded in",
         f"recall@{RECALL_AT}", "disk each",
     ):  # fmt: skip
         shown.add_column(column, justify="left" if column == "engine" else "right")
-    for chunks in options.chunks:
-        for dimensions in options.dimensions:
-            measured, bytes_each = compare(chunks, dimensions, table=options.table)
-            for one in measured:
-                share = one.resident_bytes / (chunks * dimensions * 4)
-                shown.add_row(
-                    f"{chunks:,}",
-                    f"{dimensions:,}",
-                    one.engine,
-                    f"{one.p50_ms:.2f} ms",
-                    f"{one.p95_ms:.2f} ms",
-                    f"{measured[0].p50_ms / one.p50_ms:.1f} x",
-                    f"{one.resident_bytes / 1e6:.1f} MB",
-                    f"{share:.3f}",
-                    f"{one.loading_s:.1f} s",
-                    f"{one.recall:.3f}",
-                    f"{bytes_each:,.0f} B",
-                )
-            shown.add_section()
+    for vectors, queries in sets:
+        measured, bytes_each = compare(vectors, queries, table=options.table)
+        for one in measured:
+            shown.add_row(
+                f"{len(vectors):,}",
+                f"{vectors.shape[1]:,}",
+                one.engine,
+                f"{one.p50_ms:.2f} ms",
+                f"{one.p95_ms:.2f} ms",
+                f"{measured[0].p50_ms / one.p50_ms:.1f} x",
+                f"{one.resident_bytes / 1e6:.1f} MB",
+                f"{one.resident_bytes / vectors.nbytes:.3f}",
+                f"{one.loading_s:.1f} s",
+                f"{one.recall:.3f}",
+                f"{bytes_each:,.0f} B",
+            )
+        shown.add_section()
     Console(width=140).print(shown)
 
 
