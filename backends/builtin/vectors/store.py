@@ -143,7 +143,8 @@ def superseded(connection: apsw.Connection, current: Fingerprint) -> Fingerprint
 def _texts_read(connection: apsw.Connection, digest: bytes) -> int:
     read: int = connection.execute(
         "SELECT count(*) FROM embeddings AS e JOIN fingerprints AS f ON f.id = e.fingerprint_id"
-        " WHERE f.digest = ? AND e.text_hash IN (SELECT text_hash FROM chunks)",
+        " WHERE f.digest = ?"
+        " AND EXISTS (SELECT 1 FROM chunks AS c WHERE c.text_hash = e.text_hash)",
         (digest,),
     ).get
     return read
@@ -163,9 +164,9 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 def coverage(connection: apsw.Connection, fingerprint: Fingerprint) -> Coverage:
     number = fingerprint_id(connection, fingerprint)
     total, embedded, failed, stored, dimensions = connection.execute(
-        "SELECT (SELECT count(DISTINCT text_hash) FROM chunks),"
-        " (SELECT count(DISTINCT c.text_hash) FROM chunks AS c JOIN embeddings AS e"
-        "   ON e.text_hash = c.text_hash AND e.fingerprint_id = :number),"
+        "SELECT (SELECT count(*) FROM (SELECT 1 FROM chunks GROUP BY text_hash)),"
+        " (SELECT count(*) FROM embeddings AS e WHERE e.fingerprint_id = :number"
+        "   AND EXISTS (SELECT 1 FROM chunks AS c WHERE c.text_hash = e.text_hash)),"
         " (SELECT count(*) FROM embedding_failures WHERE digest = :digest"
         "   AND text_hash IN (SELECT text_hash FROM chunks)),"
         " (SELECT count(*) FROM embeddings),"
