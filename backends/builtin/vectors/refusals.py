@@ -69,7 +69,8 @@ def forgive(
 def forget_gone(connection: apsw.Connection) -> None:
     """Nothing is remembered of texts that are in no note any more."""
     connection.execute(
-        "DELETE FROM embedding_failures WHERE text_hash NOT IN (SELECT text_hash FROM chunks)"
+        "DELETE FROM embedding_failures WHERE NOT EXISTS"
+        " (SELECT 1 FROM chunks AS c WHERE c.text_hash = embedding_failures.text_hash)"
     )
 
 

@@ -167,8 +167,8 @@ def coverage(connection: apsw.Connection, fingerprint: Fingerprint) -> Coverage:
         "SELECT (SELECT count(*) FROM (SELECT 1 FROM chunks GROUP BY text_hash)),"
         " (SELECT count(*) FROM embeddings AS e WHERE e.fingerprint_id = :number"
         "   AND EXISTS (SELECT 1 FROM chunks AS c WHERE c.text_hash = e.text_hash)),"
-        " (SELECT count(*) FROM embedding_failures WHERE digest = :digest"
-        "   AND text_hash IN (SELECT text_hash FROM chunks)),"
+        " (SELECT count(*) FROM embedding_failures AS x WHERE x.digest = :digest"
+        "   AND EXISTS (SELECT 1 FROM chunks AS c WHERE c.text_hash = x.text_hash)),"
         " (SELECT count(*) FROM embeddings),"
         " (SELECT dimensions FROM fingerprints WHERE id = :number)",
         {"number": number, "digest": fingerprint.digest()},
