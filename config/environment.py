@@ -15,8 +15,14 @@ import msgspec
 from config.located import Located, descend
 from config.settings import Origin, Secret
 
-KEY_VARIABLES = ("OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "VOYAGE_API_KEY")
-"""Variables in which a provider's API key may be."""
+KEY_VARIABLES = (
+    "OPENAI_API_KEY",
+    "GEMINI_API_KEY",
+    "GOOGLE_API_KEY",
+    "VOYAGE_API_KEY",
+    "HF_TOKEN",
+)
+"""Variables in which a provider's API key, or a token for downloads, may be."""
 
 _MAX_BYTES = 1024 * 1024
 

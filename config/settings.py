@@ -44,7 +44,7 @@ class LocalSettings(msgspec.Struct, frozen=True, kw_only=True):
     model_path: str = "hf:ggml-org/embeddinggemma-300M-GGUF/embeddinggemma-300M-Q8_0.gguf"
     model_path_is_default: bool = True
     model_cache_dir: Path | None = None
-    """None: the library's default cache."""
+    """None: `memory-gateway/models` in the user's cache."""
 
 
 class VectorStoreSettings(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,6 +15,7 @@ import msgspec
 
 from config.settings import ProviderName, Settings
 from providers.errors import ProviderError, ProviderUnavailableError
+from providers.installing import INSTALL_LOCAL
 from providers.interface import Embedder
 from providers.remote import RemoteEmbedder, library_missing
 from providers.spec import RemoteSpec, Role, resolve_spec
@@ -57,8 +58,8 @@ def provider(name: ProviderName) -> Provider:
         return _Remote(VENDORS[name])
     if importlib.util.find_spec("providers.local") is None:
         return _LocalMissing()
-    found: Provider = importlib.import_module("providers.local").provider
-    return found
+    found: Provider | None = getattr(importlib.import_module("providers.local"), "provider", None)
+    return found or _LocalMissing()
 
 
 class _Remote:
@@ -91,10 +92,7 @@ class _Remote:
 
 
 class _LocalMissing:
-    _ERROR = ProviderUnavailableError(
-        "Local embeddings are not installed.",
-        remedy='Run: pip install "memory-gateway[local]"',
-    )
+    _ERROR = ProviderUnavailableError("Local embeddings are not installed.", remedy=INSTALL_LOCAL)
 
     def assess(self, _request: ProviderRequest) -> Candidate:
         return unusable("local", self._ERROR)

@@ -18,6 +18,7 @@ from functools import cache
 import httpx2
 import structlog
 
+from providers.causes import causes
 from providers.endpoints import Origin
 from providers.errors import (
     ProviderBadResponseError,
@@ -150,7 +151,7 @@ def typed_errors(spec: RemoteSpec) -> Iterator[None]:
 
 
 def _typed(error: Exception, spec: RemoteSpec) -> ProviderError:
-    chain = list(_chain(error))
+    chain = list(causes(error))
     for cause in chain:
         if isinstance(cause, ProviderError):
             return cause
@@ -172,12 +173,3 @@ def _typed(error: Exception, spec: RemoteSpec) -> ProviderError:
     return ProviderBadResponseError(
         f"{spec.place} sent an answer that cannot be understood ({type(error).__name__})."
     )
-
-
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    seen: set[int] = set()
-    current: BaseException | None = error
-    while current is not None and id(current) not in seen:
-        seen.add(id(current))
-        yield current
-        current = current.__cause__ or current.__context__

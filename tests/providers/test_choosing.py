@@ -73,7 +73,8 @@ def test_a_local_model_file_is_considered_first(chosen, tmp_path, without_local)
     choice = chosen(OPENAI, local=local)
     assert choice.primary.provider == "openai"
     assert reasons(choice)["local"] == "Local embeddings are not installed."
-    assert choice.candidates[0].remedy == 'Run: pip install "memory-gateway[local]"'
+    assert 'Run: pip install "memory-gateway[local]"' in choice.candidates[0].remedy
+    assert "./scripts/llama-setup" in choice.candidates[0].remedy
 
 
 LOCAL = """

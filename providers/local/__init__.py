@@ -1,0 +1,1 @@
+"""Local embeddings: a GGUF model on this machine, and how it comes here."""

@@ -1,0 +1,100 @@
+"""Models for local embeddings: from a reference to a complete file on this disk.
+
+`obtain` downloads what is missing, `locate` only looks. Neither needs llama.cpp, and the HTTP client is
+imported by the first download.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from anyio import to_thread
+
+from providers.clock import SystemClock
+from providers.local.models.errors import ModelNotFoundError, ModelOfflineError
+from providers.local.models.places import Place, place_of, storage_errors
+from providers.local.models.references import FileReference, RemoteReference, parse_reference
+
+
+async def obtain(
+    reference: str,
+    cache_dir: Path,
+    *,
+    environment: Mapping[str, str],
+    on_progress: Callable[[int, int | None], None] | None = None,
+) -> Path:
+    """The model's file, downloaded into `cache_dir` if it is not there yet.
+
+    Counts on HF_ENDPOINT, HF_TOKEN and HF_HUB_OFFLINE of `environment`. `on_progress` hears the bytes
+    that are there and the size (None: unknown), on the event loop, some times a second; also while
+    another process does the download. A cancelled or killed download is continued by the next.
+    Raises `ProviderError`: those of `providers.local.models.errors`, and the transient ones.
+    """
+    parsed = parse_reference(reference)
+    if isinstance(parsed, FileReference):
+        return await to_thread.run_sync(_own_file, parsed)
+    place = place_of(parsed, cache_dir)
+    with storage_errors(place):
+        complete = await to_thread.run_sync(place.is_complete)
+    if not complete:
+        await _download(parsed, place, environment, on_progress or (lambda *_: None))
+    return place.model
+
+
+def locate(reference: str, cache_dir: Path) -> Path | None:
+    """The model's file if it is there and complete; asks nobody but the disk.
+
+    Raises `ModelReferenceError`, `ModelStorageError`.
+    """
+    parsed = parse_reference(reference)
+    if isinstance(parsed, FileReference):
+        return parsed.path if parsed.path.is_file() else None
+    place = place_of(parsed, cache_dir)
+    with storage_errors(place):
+        return place.model if place.is_complete() else None
+
+
+async def _download(
+    reference: RemoteReference,
+    place: Place,
+    environment: Mapping[str, str],
+    on_progress: Callable[[int, int | None], None],
+) -> None:
+    from providers.local.models.hub import Hub  # noqa: PLC0415 - downloads are rare
+    from providers.local.models.lock import exclusive  # noqa: PLC0415
+
+    hub = Hub.of(environment)
+    if hub.offline:
+        raise ModelOfflineError(
+            f"{reference} is not in the cache, and HF_HUB_OFFLINE forbids to download it.",
+            remedy=f"Unset HF_HUB_OFFLINE, or put the file at {place.model}",
+        )
+    clock = SystemClock()
+
+    def on_wait() -> None:
+        record = place.record()
+        on_progress(place.held(), record.bytes if record else None)
+
+    async with exclusive(place, clock=clock, on_wait=on_wait):
+        if place.is_complete():
+            return
+        from providers.local.models.answers import open_client  # noqa: PLC0415
+        from providers.local.models.fetching import Fetch  # noqa: PLC0415
+
+        async with await to_thread.run_sync(open_client) as client:
+            await Fetch(client, reference, place, hub, clock=clock, on_progress=on_progress).run()
+
+
+def _own_file(reference: FileReference) -> Path:
+    from providers.local.models.fetching import check_magic  # noqa: PLC0415
+
+    try:
+        with reference.path.open("rb") as file:
+            check_magic(file.read(16), str(reference))
+    except OSError as error:
+        raise ModelNotFoundError(
+            f"The model {reference} cannot be read: {error.strerror or error}.",
+            remedy="Correct memorySearch.local.modelPath.",
+        ) from None
+    return reference.path

@@ -1,0 +1,75 @@
+"""One process at a time downloads a model; the others wait for it and find it done.
+
+A lock of the kernel, so it goes with its process however that ends. Whoever waits watches the part
+grow: a holder that is alive but stands still (stopped, or its disk hangs) is given up.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import anyio
+from anyio import to_thread
+
+from providers.clock import Clock
+from providers.local.models.errors import ModelBusyError
+from providers.local.models.places import Place, storage_errors
+
+_POLL_S = 0.2
+PATIENCE_S = 120.0
+"""How long the holder may make no progress; longer than the slowest silence of a host."""
+
+
+@asynccontextmanager
+async def exclusive(
+    place: Place, *, clock: Clock, on_wait: Callable[[], None]
+) -> AsyncIterator[None]:
+    """Holds the lock of a place. Raises `ModelBusyError`, `ModelStorageError`.
+
+    `on_wait` is called now and then while another process holds it.
+    """
+    descriptor = await _acquire(place, clock, on_wait)
+    try:
+        yield
+    finally:
+        place.lock.unlink(missing_ok=True)
+        os.close(descriptor)
+
+
+async def _acquire(place: Place, clock: Clock, on_wait: Callable[[], None]) -> int:
+    held, since = -1, clock.now()
+    while True:
+        with storage_errors(place):
+            descriptor = await to_thread.run_sync(_try_lock, place)
+            now_held = place.held()
+        if descriptor is not None:
+            return descriptor
+        if now_held != held:
+            held, since = now_held, clock.now()
+        elif clock.now() - since > PATIENCE_S:
+            raise ModelBusyError(
+                f"Another process has the model {place.model.name} locked and fetches nothing.",
+                remedy=f"End that process; `fuser {place.lock}` names it.",
+            )
+        on_wait()
+        await anyio.sleep(_POLL_S)
+
+
+def _try_lock(place: Place) -> int | None:
+    """A descriptor that holds the lock; None while another does, or if it was just removed."""
+    place.model.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(place.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(descriptor), place.lock.stat()):
+            return descriptor
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    except BaseException:
+        os.close(descriptor)
+        raise
+    os.close(descriptor)
+    return None
