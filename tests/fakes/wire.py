@@ -12,14 +12,13 @@ import math
 import re
 import socket
 import struct
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 from fakes.checks import Request, parse, refusal
 from fakes.faults import Fault
+from fakes.loopback import LoopbackHandler, LoopbackServer
 
 if TYPE_CHECKING:
     from fakes.vendors import FakeVendor
@@ -55,43 +54,14 @@ def embedding(text: str, dimensions: int) -> list[float]:
     return [value / length * _LENGTH for value in vector]
 
 
-class Server(ThreadingHTTPServer):
-    daemon_threads = False
-
+class Server(LoopbackServer):
     def __init__(self, host: FakeVendor) -> None:
         self.host = host
-        self.open: set[socket.socket] = set()
-        super().__init__(("127.0.0.1", 0), Handler)
-
-    def close_connections(self) -> None:
-        """Ends the handler threads that wait for a next request."""
-        for connection in tuple(self.open):
-            try:
-                connection.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                continue
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that hangs up is part of the tests."""
-        if not isinstance(sys.exception(), OSError):
-            super().handle_error(request, client_address)
+        super().__init__(Handler)
 
 
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
+class Handler(LoopbackHandler):
     server: Server
-
-    def setup(self) -> None:
-        super().setup()
-        self.server.open.add(self.connection)
-
-    def finish(self) -> None:
-        self.server.open.discard(self.connection)
-        super().finish()
-
-    def log_message(self, *_: object) -> None:
-        """Silence."""
 
     def do_POST(self) -> None:
         host = self.server.host

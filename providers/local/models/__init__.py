@@ -11,7 +11,7 @@ from pathlib import Path
 
 from anyio import to_thread
 
-from providers.clock import SystemClock
+from providers.clock import Clock, SystemClock
 from providers.local.models.errors import ModelNotFoundError, ModelOfflineError
 from providers.local.models.places import Place, place_of, storage_errors
 from providers.local.models.references import FileReference, RemoteReference, parse_reference
@@ -23,6 +23,7 @@ async def obtain(
     *,
     environment: Mapping[str, str],
     on_progress: Callable[[int, int | None], None] | None = None,
+    clock: Clock | None = None,
 ) -> Path:
     """The model's file, downloaded into `cache_dir` if it is not there yet.
 
@@ -38,7 +39,8 @@ async def obtain(
     with storage_errors(place):
         complete = await to_thread.run_sync(place.is_complete)
     if not complete:
-        await _download(parsed, place, environment, on_progress or (lambda *_: None))
+        progress = on_progress or (lambda *_: None)
+        await _download(parsed, place, environment, progress, clock or SystemClock())
     return place.model
 
 
@@ -60,6 +62,7 @@ async def _download(
     place: Place,
     environment: Mapping[str, str],
     on_progress: Callable[[int, int | None], None],
+    clock: Clock,
 ) -> None:
     from providers.local.models.hub import Hub  # noqa: PLC0415 - downloads are rare
     from providers.local.models.lock import exclusive  # noqa: PLC0415
@@ -70,7 +73,6 @@ async def _download(
             f"{reference} is not in the cache, and HF_HUB_OFFLINE forbids to download it.",
             remedy=f"Unset HF_HUB_OFFLINE, or put the file at {place.model}",
         )
-    clock = SystemClock()
 
     def on_wait() -> None:
         record = place.record()

@@ -11,7 +11,6 @@ import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-import anyio
 from anyio import to_thread
 
 from providers.clock import Clock
@@ -55,7 +54,7 @@ async def _acquire(place: Place, clock: Clock, on_wait: Callable[[], None]) -> i
                 remedy=f"End that process; `fuser {place.lock}` names it.",
             )
         on_wait()
-        await anyio.sleep(_POLL_S)
+        await clock.sleep(_POLL_S)
 
 
 def _try_lock(place: Place) -> int | None:

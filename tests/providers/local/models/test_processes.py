@@ -1,0 +1,60 @@
+"""Downloads by processes of their own: many at once, killed ones, and one that stands still."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import random
+
+import pytest
+
+from fakes.clock import FakeClock
+from fakes.hub import model_bytes
+from providers.local.models.errors import ModelBusyError
+from providers.local.models.lock import PATIENCE_S
+from providers.local.models.places import place_of
+from providers.local.models.references import parse_reference
+
+WAIT_S = 60
+
+
+def test_ten_processes_download_once(start_download, hub, cache, data):
+    hub.bytes_per_s = 1_000_000
+    processes = [start_download() for _ in range(10)]
+    outputs = [process.communicate(timeout=WAIT_S) for process in processes]
+    path = cache / "hf/org/repo/main/m.gguf"
+    assert outputs == [(f"{path}\n", "")] * 10
+    assert hub.sent() == len(data)
+    assert not path.with_name("m.gguf.lock").exists()
+
+
+def test_killed_ten_times_it_fetches_little_more_than_the_file(start_download, hub, cache):
+    data = model_bytes(8_000_000)
+    hub.files["org/repo/m.gguf"] = data
+    hub.bytes_per_s = 8_000_000
+    stops = sorted(random.Random(7).sample(range(len(data) // 20, len(data)), 10))
+    for stop in stops:
+        process = start_download()
+        hub.wait_until_sent(stop)
+        process.kill()
+        process.wait(WAIT_S)
+    process = start_download()
+    assert process.communicate(timeout=WAIT_S)[1] == ""
+    file = cache / "hf/org/repo/main/m.gguf"
+    assert hashlib.sha256(file.read_bytes()).digest() == hashlib.sha256(data).digest()
+    assert hub.sent() <= 1.2 * len(data)
+
+
+@pytest.mark.anyio
+async def test_a_holder_that_stands_still_is_given_up(fetch, cache):
+    place = place_of(parse_reference("hf:org/repo/m.gguf"), cache)
+    place.model.parent.mkdir(parents=True)
+    clock, told = FakeClock(), []
+    with place.lock.open("wb") as holder:
+        fcntl.flock(holder, fcntl.LOCK_EX)
+        place.part.write_bytes(bytes(1000))
+        with pytest.raises(ModelBusyError) as caught:
+            await fetch(clock=clock, on_progress=lambda *state: told.append(state))
+    assert str(place.lock) in caught.value.remedy
+    assert PATIENCE_S < sum(clock.sleeps) < PATIENCE_S + 1
+    assert set(told) == {(1000, None)}
