@@ -15,6 +15,7 @@ from gateway.cli.commands.asking import get, search
 from gateway.cli.commands.demonstrating import demo
 from gateway.cli.commands.indexing import index
 from gateway.cli.commands.inspecting import config, health, status
+from gateway.cli.commands.models import list_models, pull, remove
 from gateway.cli.commands.serving import serve
 from gateway.cli.options import PROGRAM, SERVE_OPTIONS
 from gateway.cli.shared import with_options
@@ -30,6 +31,12 @@ app = typer.Typer(
 app.command()(with_options(serve, SERVE_OPTIONS))
 for _command in (index, search, get, status, health, config, demo):
     app.command()(with_options(_command))
+
+_models = typer.Typer(help="Show, download and remove the models of local embeddings.")
+_models.command("list")(with_options(list_models))
+_models.command()(with_options(pull))
+_models.command()(with_options(remove))
+app.add_typer(_models, name="models")
 
 
 def _print_version(asked: bool) -> None:

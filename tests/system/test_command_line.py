@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from fakes.hub import FakeHub, model_bytes
+
 ROOT = Path(__file__).parents[2]
 WAIT_S = 30
 
@@ -28,7 +30,7 @@ class Shell:
         self.environment = home.environment | {"PYTHONPATH": str(ROOT), "LANG": "C.UTF-8"}
 
     def command(self, name, *arguments):
-        return [sys.executable, "-m", "gateway", name, *self.home.arguments, *arguments]
+        return [sys.executable, "-m", "gateway", *name.split(), *self.home.arguments, *arguments]
 
     def run(self, name, *arguments, **environment):
         """The finished process of a command on this home."""
@@ -57,7 +59,7 @@ class Shell:
         )
 
     def on_terminal(self, name, *arguments, stream, **environment):
-        """What a command writes to `stream` when that is a terminal."""
+        """What a command writes to `stream` when that is a terminal. `name` may be two words."""
         ours, theirs = pty.openpty()
         other = "stdout" if stream == "stderr" else "stderr"
         process = subprocess.Popen(
@@ -140,6 +142,14 @@ def test_the_progress_bar_moves_on_a_terminal_and_leaves_no_trace(shell):
     assert "Indexing" in shown
     assert "4/4" in shown
     assert shown.endswith(("\x1b[2K", "\x1b[?25h\r\x1b[1A\x1b[2K", "\x1b[0m"))
+
+
+def test_a_download_shows_a_bar_with_size_and_speed(shell):
+    with FakeHub({"org/repo/m.gguf": model_bytes(2_000_000)}, bytes_per_s=4_000_000) as hub:
+        shown = shell.on_terminal(
+            "models pull", "hf:org/repo/m.gguf", stream="stderr", **hub.environment
+        )
+    assert re.search(r"m\.gguf .*/2\.0 MB .* MB/s", shown)
 
 
 @pytest.mark.parametrize("term", ["dumb", ""])

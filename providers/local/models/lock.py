@@ -34,15 +34,14 @@ async def exclusive(
     try:
         yield
     finally:
-        place.lock.unlink(missing_ok=True)
-        os.close(descriptor)
+        release(place, descriptor)
 
 
 async def _acquire(place: Place, clock: Clock, on_wait: Callable[[], None]) -> int:
     held, since = -1, clock.now()
     while True:
         with storage_errors(place):
-            descriptor = await to_thread.run_sync(_try_lock, place)
+            descriptor = await to_thread.run_sync(try_lock, place)
             now_held = place.held()
         if descriptor is not None:
             return descriptor
@@ -57,7 +56,12 @@ async def _acquire(place: Place, clock: Clock, on_wait: Callable[[], None]) -> i
         await clock.sleep(_POLL_S)
 
 
-def _try_lock(place: Place) -> int | None:
+def release(place: Place, descriptor: int) -> None:
+    place.lock.unlink(missing_ok=True)
+    os.close(descriptor)
+
+
+def try_lock(place: Place) -> int | None:
     """A descriptor that holds the lock; None while another does, or if it was just removed."""
     place.model.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(place.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

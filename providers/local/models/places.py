@@ -84,12 +84,10 @@ class Place(msgspec.Struct, frozen=True):
         _sync(self.model.parent)
 
     def remove(self) -> int:
-        """Removes model, part and record; how many bytes that were. The lock stays."""
-        freed = 0
+        """Removes model, part and record; how many bytes of a model that were. The lock stays."""
+        freed = self.held()
         for file in (self.model, self.part, self._record):
-            if file.is_file():
-                freed += file.stat().st_size
-                file.unlink()
+            file.unlink(missing_ok=True)
         return freed
 
 

@@ -9,26 +9,35 @@ from gateway.cli.app import app, run_app
 
 ROOT = typer.main.get_command(app)
 COMMANDS = ["serve", "index", "search", "get", "status", "health", "config", "demo"]
+MODELS = ["models list", "models pull", "models remove"]
+
+
+def command_of(name):
+    command = ROOT
+    for word in name.split():
+        command = command.commands[word]
+    return command
 
 
 def test_these_are_the_commands():
-    assert list(ROOT.commands) == COMMANDS
+    assert list(ROOT.commands) == [*COMMANDS, "models"]
+    assert [f"models {name}" for name in command_of("models").commands] == MODELS
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", [*COMMANDS, *MODELS])
 def test_every_command_and_every_option_says_what_it_does(name):
-    command = ROOT.commands[name]
+    command = command_of(name)
     assert command.help
     assert [parameter.name for parameter in command.params if not parameter.help] == []
 
 
-@pytest.mark.parametrize("name", [name for name in COMMANDS if name != "serve"])
+@pytest.mark.parametrize("name", [*COMMANDS[1:], *MODELS])
 def test_every_command_but_serve_takes_the_shared_options(name):
-    flags = {flag for parameter in ROOT.commands[name].params for flag in parameter.opts}
+    flags = {flag for parameter in command_of(name).params for flag in parameter.opts}
     assert flags >= {"--agent", "--workspace", "--state-dir", "--config", "--json", "--log-level"}
 
 
-@pytest.mark.parametrize("name", ["", *COMMANDS])
+@pytest.mark.parametrize("name", ["", *COMMANDS, "models", *MODELS])
 def test_help_fits_80_columns(name, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     assert run_app([*name.split(), "--help"]) == 0

@@ -1,0 +1,147 @@
+"""`models list`, `pull` and `remove`, against a loopback hub."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import re
+
+import pytest
+
+from fakes.hub import FakeHub, model_bytes
+
+REFERENCE = "hf:org/repo/m.gguf"
+DATA = model_bytes(300_000)
+
+
+@pytest.fixture
+def hub(cli, monkeypatch):
+    cli.configure({"agents": {"defaults": {"memorySearch": {"local": {"modelPath": REFERENCE}}}}})
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    with FakeHub({"org/repo/m.gguf": DATA, "org/repo/n.gguf": DATA}) as hub:
+        monkeypatch.setenv("HF_ENDPOINT", hub.origin)
+        yield hub
+
+
+@pytest.fixture
+def cache(cli):
+    return cli.home / ".cache/memory-gateway/models"
+
+
+def test_pull_fetches_the_configured_model_and_prints_its_path(cli, hub, cache):
+    done = cli("models", "pull")
+    path = cache / "hf/org/repo/main/m.gguf"
+    assert done == (0, f"{path}\n", f"Fetching {REFERENCE} ...\n")
+    assert path.read_bytes() == DATA
+    assert cli("models", "pull") == (0, f"{path}\n", "")
+    assert cli.json("models", "pull") == {"path": str(path), "bytes": len(DATA)}
+    assert hub.sent() == len(DATA)
+
+
+def test_pull_fetches_a_named_model_into_the_configured_directory(cli, hub):
+    place = cli.home / "elsewhere"
+    local = {"modelPath": REFERENCE, "modelCacheDir": str(place)}
+    cli.configure({"agents": {"defaults": {"memorySearch": {"local": local}}}})
+    done = cli("models", "pull", "hf:org/repo/n.gguf")
+    assert done.out == f"{place}/hf/org/repo/main/n.gguf\n"
+
+
+def test_the_token_may_stand_in_the_state_directory(cli, hub, monkeypatch):
+    monkeypatch.delenv("HF_TOKEN", raising=False)
+    hub.token = "hf_0123456789"
+    (cli.state / ".env").write_text("HF_TOKEN=hf_0123456789\n", encoding="utf-8")
+    assert cli("models", "pull").code == 0
+    assert "hf_0123456789" not in str(cli("config"))
+
+
+@pytest.mark.parametrize(
+    ("model", "code", "words"),
+    [
+        ("hf:org/repo/none.gguf", 66, "There is no hf:org/repo/none.gguf at 127.0.0.1"),
+        ("hf:org/repo", 69, "does not name"),
+        ("/nowhere/m.gguf", 66, "/nowhere/m.gguf cannot be read"),
+    ],
+)
+def test_what_cannot_be_pulled_is_explained(cli, hub, model, code, words):
+    done = cli("models", "pull", model)
+    assert (done.code, done.out) == (code, "")
+    assert words in done.err
+
+
+def test_list_shows_the_configured_model_first_and_the_state_of_each(cli, hub, cache):
+    assert re.search(rf"\* +not there +{REFERENCE}", cli("models", "list").out)
+    cli("models", "pull", "hf:org/repo/n.gguf")
+    hub.misbehave("status", status=400)
+    cli("models", "pull")
+    lines = cli("models", "list").out.splitlines()
+    assert lines[0].split() == ["STATE", "SIZE", "MODEL", "PATH"]
+    assert re.match(rf"\* +not there +{REFERENCE}", lines[1])
+    assert re.match(r" +ready +300\.0 kB +hf:org/repo/n\.gguf +~/\.cache", lines[2])
+
+
+def test_list_as_json_tells_size_hash_and_place(cli, hub, cache):
+    cli("models", "pull")
+    found = cli.json("models", "list")
+    assert found["cacheDir"] == str(cache)
+    assert found["models"] == [
+        {
+            "reference": REFERENCE,
+            "path": str(cache / "hf/org/repo/main/m.gguf"),
+            "bytes": len(DATA),
+            "totalBytes": len(DATA),
+            "complete": True,
+            "configured": True,
+            "sha256": hashlib.sha256(DATA).hexdigest(),
+        }
+    ]
+
+
+def test_list_tells_how_much_of_a_model_is_there(cli, hub, cache):
+    path = cache / "hf/org/repo/main/m.gguf"
+    cli("models", "pull")
+    path.rename(path.with_name("m.gguf.part")).write_bytes(DATA[:120_000])
+    assert re.search(rf"\* +40 % of it +300\.0 kB +{REFERENCE}", cli("models", "list").out)
+
+
+def test_list_shows_a_file_of_the_users_own(cli, hub, tmp_path):
+    own = tmp_path / "own.gguf"
+    own.write_bytes(DATA)
+    local = {"modelPath": str(own)}
+    cli.configure({"agents": {"defaults": {"memorySearch": {"local": local}}}})
+    (item,) = cli.json("models", "list")["models"]
+    assert (item["path"], item["complete"], item["bytes"]) == (str(own), True, len(DATA))
+
+
+@pytest.mark.parametrize("by_path", [False, True])
+def test_remove_takes_a_model_away_with_all_that_belonged_to_it(cli, hub, cache, by_path):
+    path = cli("models", "pull").out.strip()
+    done = cli("models", "remove", path if by_path else REFERENCE)
+    assert done == (0, "Removed 300.0 kB.\n", "")
+    assert list(cache.iterdir()) == []
+
+
+def test_remove_of_what_is_not_there_says_so(cli, hub):
+    done = cli("models", "remove", REFERENCE)
+    assert (done.code, done.out) == (66, "")
+    assert "There is no downloaded model" in done.err
+    assert cli.json("models", "remove", REFERENCE, code=66) == {"removed": False, "bytes": 0}
+
+
+def test_remove_never_touches_a_file_of_the_users_own(cli, hub, tmp_path):
+    own = tmp_path / "own.gguf"
+    own.write_bytes(DATA)
+    done = cli("models", "remove", str(own))
+    assert done.code == 69
+    assert "not a downloaded model" in done.err
+    assert own.exists()
+
+
+def test_remove_waits_for_nobody_who_downloads_it_just_now(cli, hub, cache):
+    path = cache / "hf/org/repo/main/m.gguf"
+    cli("models", "pull")
+    with path.with_name("m.gguf.lock").open("wb") as holder:
+        fcntl.flock(holder, fcntl.LOCK_EX)
+        done = cli("models", "remove", REFERENCE)
+    assert done.code == 75
+    assert "is being downloaded" in done.err
+    assert path.exists()
