@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import random
 import re
+import socket
 import threading
 from collections import deque
 from dataclasses import dataclass, field
@@ -174,6 +175,11 @@ class _Server(LoopbackServer):
 
 class _Handler(LoopbackHandler):
     server: _Server
+
+    def setup(self) -> None:
+        # What is sent is counted, so little of it may wait here for a client that is gone.
+        self.request.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * _STEP)
+        super().setup()
 
     def do_HEAD(self) -> None:
         self.do_GET()

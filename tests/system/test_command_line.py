@@ -149,7 +149,8 @@ def test_a_download_shows_a_bar_with_size_and_speed(shell):
         shown = shell.on_terminal(
             "models pull", "hf:org/repo/m.gguf", stream="stderr", **hub.environment
         )
-    assert re.search(r"m\.gguf .*/2\.0 MB .* MB/s", shown)
+    plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown)
+    assert re.search(r"m\.gguf ━+ .*/2\.0 MB .* MB/s", plain)
 
 
 @pytest.mark.parametrize("term", ["dumb", ""])
