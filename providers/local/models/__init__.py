@@ -28,7 +28,7 @@ async def obtain(
     """The model's file, downloaded into `cache_dir` if it is not there yet.
 
     Counts on HF_ENDPOINT, HF_TOKEN and HF_HUB_OFFLINE of `environment`. `on_progress` hears the bytes
-    that are there and the size (None: unknown), on the event loop, some times a second; also while
+    that are there and the size (None: unknown), on the event loop after every piece; also while
     another process does the download. A cancelled or killed download is continued by the next.
     Raises `ProviderError`: those of `providers.local.models.errors`, and the transient ones.
     """
