@@ -116,6 +116,7 @@ class Bridge:
                 self._channel = None
                 with anyio.CancelScope(shield=True):
                     await channel.aclose()
+            self._give_up_unrepeatable()
             await anyio.sleep(_PAUSE_S)
 
     async def _next_owner(self) -> SocketChannel:
@@ -142,13 +143,29 @@ class Bridge:
 
     async def _take(self, frame: bytes) -> None:
         reply = read_reply(frame)
-        if reply.is_handshake or (reply.is_refusal and self._lasting_refusal() is None):
-            return  # a refused line stays open, for the next owner
-        answered = self._lines.settle(reply)
+        answered = self._lines.find(reply)
+        if reply.is_handshake or (reply.is_refusal and self._waits(answered)):
+            return
+        if answered is not None:
+            self._lines.drop(answered)
         await self._outbox.put(frame)
         self._moved.fire()
         if answered is not None and answered.ends_process:
             self._end()
+
+    def _waits(self, refused: Forwarded | None) -> bool:
+        """Whether a line that an ending owner refused stays open for the next one."""
+        repeatable = refused is None or refused.is_repeatable
+        return repeatable and self._lasting_refusal() is None
+
+    def _give_up_unrepeatable(self) -> None:
+        for forwarded in self._lines:
+            if not forwarded.is_repeatable:
+                error = IndexUnavailableError(
+                    "The gateway ended before it answered: the entry may be written, or not.",
+                    remedy="Read the file, and append again if the entry is missing.",
+                )
+                self._answer_all(error, only=forwarded)
 
     def _lasting_refusal(self) -> MemoryGatewayError | None:
         """The refusal that no new owner lifts."""

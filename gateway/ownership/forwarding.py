@@ -21,6 +21,8 @@ _HANDSHAKE_ID: Final = b'"memory-gateway/bridge/handshake"'
 _ENDING: Final = "shutdown"
 _HANDSHAKE: Final = "initialize"
 _HANDSHAKE_DONE: Final = "notifications/initialized"
+_UNREPEATABLE: Final = frozenset({"memory_append"})
+"""Done twice they would do harm; every other method may be called again."""
 _FORGET: Final = "notifications/cancelled"
 """MCP's cancellation: no answer is expected any more. The other kind is still answered."""
 
@@ -37,6 +39,11 @@ class Forwarded(msgspec.Struct, frozen=True, eq=False):
     def ends_process(self) -> bool:
         """Whether the client asks the gateway, as which it knows the bridge, to end."""
         return _ENDING in self.methods
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether it may be put to a next owner although the first may have done it."""
+        return not self.methods & _UNREPEATABLE
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -72,15 +79,15 @@ class OpenLines:
             self._note(call, line)
         return forwarded
 
-    def settle(self, reply: Reply) -> Forwarded | None:
-        """Closes the line that this answers. Of two with the same id the later one was refused."""
+    def find(self, reply: Reply) -> Forwarded | None:
+        """The line that this answers. Of two with the same id the later one was refused."""
         for forwarded in reversed(self._open):
             if any(one.key in reply.keys for one in forwarded.ids):
-                del self._open[forwarded]
                 return forwarded
         return None
 
     def drop(self, forwarded: Forwarded) -> None:
+        """Closes a line: it is answered."""
         self._open.pop(forwarded, None)
 
     def replay(self) -> Iterator[bytes]:

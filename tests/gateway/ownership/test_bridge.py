@@ -61,6 +61,25 @@ async def test_what_an_ending_owner_refuses_is_put_to_the_next(bridged):
         assert await every.client.receive() == result(1)
 
 
+async def test_what_must_not_happen_twice_is_answered_instead_of_being_repeated(bridged):
+    async with bridged() as every:
+        owner = await every.accept()
+        await every.client.send(
+            request(1, "memory_append"), request(2, "memory_append"), request(3)
+        )
+        for _ in range(3):
+            await owner.receive()
+        await owner.send(refusal(2))
+        assert await every.client.receive() == refusal(2)
+        await every.lose_owner()
+        error = (await every.client.receive())["error"]
+        assert (error["data"]["kind"], "append again" in error["data"]["remedy"]) == (
+            "index_unavailable", True,
+        )  # fmt: skip
+        heir = await every.accept()
+        assert (await heir.receive())["id"] == 3
+
+
 async def test_lines_wait_for_an_owner(bridged):
     async with bridged() as every:
         await every.client.send(request(1), request(2))

@@ -34,7 +34,10 @@ def add(lines, line):
 
 
 def settle(lines, frame):
-    return lines.settle(read_reply(frame))
+    answered = lines.find(read_reply(frame))
+    if answered is not None:
+        lines.drop(answered)
+    return answered
 
 
 def test_a_line_is_open_until_it_is_answered():
