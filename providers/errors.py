@@ -71,6 +71,10 @@ class ProviderTimeoutError(ProviderTransientError):
     """No complete answer came in time."""
 
 
+class ProviderNotReadyError(ProviderError):
+    """It cannot answer yet, because it is still being set up; nothing is wrong with it."""
+
+
 class ProviderInputTooLargeError(ProviderError):
     """The request was refused for its size. `limit` is the host's own number, when it said one."""
 

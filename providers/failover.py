@@ -59,7 +59,7 @@ class EmbeddingsState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Embeddings:
-    """Belongs to one event loop. `watch` should run beside it in a task group of the owner."""
+    """Belongs to one event loop. `run` should run beside it in a task group of the owner."""
 
     def __init__(
         self,
@@ -96,6 +96,12 @@ class Embeddings:
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
+    async def prepare(self) -> None:
+        """Waits until the provider in use can be asked for documents. Raises `ProviderError`."""
+        service = self._active
+        with self._watching(service, recovers=False):
+            await service.prepare()
+
     async def embed_documents(self, texts: Sequence[str], *, on_batch: OnBatch) -> None:
         """As `EmbeddingService.embed_documents`, by the provider in use.
 
@@ -130,6 +136,13 @@ class Embeddings:
             return False
         self._recover()
         return True
+
+    async def run(self) -> None:
+        """Everything that goes on beside the requests, until cancelled."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self.watch)
+            for service in self._services():
+                tasks.start_soon(service.run)
 
     async def watch(self) -> None:
         """Tries a lost primary whenever its circuit allows, until cancelled."""
@@ -168,15 +181,18 @@ class Embeddings:
         )
 
     @contextmanager
-    def _watching(self, service: EmbeddingService) -> Iterator[None]:
-        """Notes what an operation of the primary tells about its health."""
+    def _watching(self, service: EmbeddingService, *, recovers: bool = True) -> Iterator[None]:
+        """Notes what an operation of the primary tells about its health.
+
+        One that sends nothing, and so proves nothing, is told apart by `recovers`.
+        """
         try:
             yield
         except ProviderError as error:
             if service is self._primary and service.state().status == "open":
                 self._lose(error)
             raise
-        if service is self._primary:
+        if recovers and service is self._primary:
             self._recover()
 
     def _lose(self, error: ProviderError) -> None:

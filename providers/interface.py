@@ -7,9 +7,9 @@ alike, remote or local.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import msgspec
 
@@ -69,6 +69,23 @@ class Embedder(Protocol):
 
     @property
     def limits(self) -> InputLimits: ...
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether `prepare` would have nothing to do."""
+        ...
+
+    async def prepare(self) -> None:
+        """Does what may take longer than a request: a download. Raises `ProviderError`."""
+        ...
+
+    async def run(self) -> None:
+        """What goes on beside the requests, until cancelled; must be running for them."""
+        ...
+
+    def report(self) -> Mapping[str, Any] | None:
+        """For `status`, from any thread: what only this kind of provider has to tell."""
+        ...
 
     async def embed_documents(self, texts: Sequence[str]) -> EmbeddedBatch: ...
 

@@ -1,7 +1,7 @@
 """Which providers there are, and how each is assessed and made. The seam for further providers.
 
 A provider is an object with `assess` and `create`. Remote vendors share one class; `local` is the
-attribute `provider` of the package `providers.local`, asked for only when it is needed.
+module `providers.local.provider`, imported only when it is needed.
 """
 
 from __future__ import annotations
@@ -9,13 +9,12 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, cast
 
 import msgspec
 
 from config.settings import ProviderName, Settings
-from providers.errors import ProviderError, ProviderUnavailableError
-from providers.installing import INSTALL_LOCAL
+from providers.errors import ProviderError
 from providers.interface import Embedder
 from providers.remote import RemoteEmbedder, library_missing
 from providers.spec import RemoteSpec, Role, resolve_spec
@@ -53,13 +52,9 @@ class Provider(Protocol):
 
 
 def provider(name: ProviderName) -> Provider:
-    """The provider of this name; one that says what is missing, if it is not installed."""
-    if name != "local":
-        return _Remote(VENDORS[name])
-    if importlib.util.find_spec("providers.local") is None:
-        return _LocalMissing()
-    found: Provider | None = getattr(importlib.import_module("providers.local"), "provider", None)
-    return found or _LocalMissing()
+    if name == "local":
+        return cast(Provider, importlib.import_module("providers.local.provider"))
+    return _Remote(VENDORS[name])
 
 
 class _Remote:
@@ -89,16 +84,6 @@ class _Remote:
         if missing is not None:
             raise library_missing(self._vendor.label, self._vendor.name, missing)
         return spec
-
-
-class _LocalMissing:
-    _ERROR = ProviderUnavailableError("Local embeddings are not installed.", remedy=INSTALL_LOCAL)
-
-    def assess(self, _request: ProviderRequest) -> Candidate:
-        return unusable("local", self._ERROR)
-
-    def create(self, _request: ProviderRequest) -> Embedder:
-        raise self._ERROR
 
 
 def unusable(name: ProviderName, error: ProviderError) -> Candidate:

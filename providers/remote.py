@@ -7,7 +7,6 @@ and the way from raw numbers to validated vectors. One call is one request; noth
 from __future__ import annotations
 
 import importlib
-import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
@@ -25,8 +24,7 @@ from providers.errors import (
 from providers.fingerprint import Fingerprint, digest_headers
 from providers.interface import EmbeddedBatch, InputLimits, ItemError, Purpose, Vector
 from providers.spec import RemoteSpec
-
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+from providers.texts import without_lone_surrogates
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -92,6 +90,19 @@ class RemoteEmbedder:
             raise ProviderBadResponseError(f"{self._spec.place}: {item.message}")
         return item
 
+    @property
+    def is_prepared(self) -> bool:
+        return True
+
+    async def prepare(self) -> None:
+        """The first request brings all that it needs."""
+
+    async def run(self) -> None:
+        """Nothing goes on beside the requests."""
+
+    def report(self) -> None:
+        """Nothing but what every provider tells."""
+
     async def aclose(self) -> None:
         wire, self._wire = self._wire, None
         if wire is not None:
@@ -99,7 +110,7 @@ class RemoteEmbedder:
 
     async def _embed(self, texts: Sequence[str], purpose: Purpose) -> EmbeddedBatch:
         wire = await self._open()
-        clean = [_LONE_SURROGATE.sub("\ufffd", text) for text in texts]
+        clean = [without_lone_surrogates(text) for text in texts]
         try:
             reply = await wire.send(clean, purpose)
         except ProviderAuthError:

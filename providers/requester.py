@@ -75,6 +75,13 @@ class Requester:
                 attempt, policy, clock=self._clock, draw=self._draw, on_retry=self._wait_out
             )
 
+    async def prepare(self) -> None:
+        """Waits until the provider can be asked, however long that takes. Raises `ProviderError`."""
+        if self.embedder.is_prepared:
+            return
+        with self._counting_failures(), self.circuit.request():
+            await self.embedder.prepare()
+
     async def check(self) -> None:
         """Sends one harmless text, if the circuit allows it. Raises `ProviderError`.
 

@@ -42,6 +42,8 @@ class ServiceState(msgspec.Struct, frozen=True, kw_only=True):
     learned_limits: Mapping[str, Any]
     """`LearnedLimits.to_dict`, to be kept under the fingerprint's digest."""
     statistics: Statistics
+    details: Mapping[str, Any] | None = None
+    """What only this kind of provider has to tell."""
 
 
 class EmbeddingService:
@@ -71,6 +73,17 @@ class EmbeddingService:
     def dimensions(self) -> int | None:
         """None until the first answer, unless configured."""
         return self._embedder.dimensions
+
+    async def prepare(self) -> None:
+        """Waits for what the provider needs before its first text, such as a download.
+
+        Raises `ProviderError`. Asking without it is allowed, and fails at once where it is needed.
+        """
+        await self._requester.prepare()
+
+    async def run(self) -> None:
+        """What the provider does beside its requests, until cancelled."""
+        await self._embedder.run()
 
     async def embed_documents(self, texts: Sequence[str], *, on_batch: OnBatch) -> None:
         """Embeds all texts, in requests as large and as many at once as the host allows.
@@ -110,6 +123,7 @@ class EmbeddingService:
 
     async def probe(self) -> None:
         """Sends one harmless text, if the circuit allows it. Raises `ProviderError`."""
+        await self._requester.prepare()
         await self._requester.check()
 
     def state(self) -> ServiceState:
@@ -126,6 +140,7 @@ class EmbeddingService:
             fingerprint=mark,
             learned_limits=self.learned.to_dict(),
             statistics=self._requester.counters.snapshot(),
+            details=self._embedder.report(),
         )
 
     async def aclose(self) -> None:

@@ -145,6 +145,7 @@ class Backfill:
             await run_sync(self._save)
         while True:
             await self._settle()
+            await self._embeddings.prepare()
             service = self._embeddings.state().active
             texts = await run_sync(self._pending, service)
             if self._embeddings.fingerprint != service.fingerprint:

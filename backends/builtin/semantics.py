@@ -71,7 +71,7 @@ class Semantics:
             return
         try:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._embeddings.watch)
+                tasks.start_soon(self._embeddings.run)
                 for task in (self._backfill, self._upkeep):
                     if task is not None:
                         tasks.start_soon(task.run)

@@ -1,0 +1,193 @@
+"""The local model as an embedder: from a reference to a file, to prompts, to the worker's vectors.
+
+Owns which model file is in use and when it is looked for. Downloading belongs to `models`, the worker
+to `supervisor`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+import msgspec
+from anyio.to_thread import run_sync
+
+from providers.errors import (
+    ProviderBadResponseError,
+    ProviderError,
+    ProviderNotReadyError,
+    ProviderRejectedError,
+    ProviderUnavailableError,
+)
+from providers.fingerprint import Fingerprint
+from providers.interface import EmbeddedBatch, InputLimits, ItemError, Purpose, Vector
+from providers.local.model import ENGINE, Model, Wishes, read_model, stamp_of
+from providers.local.models import locate, obtain
+from providers.local.supervisor import Patience, Supervisor
+from providers.texts import without_lone_surrogates
+
+_LIMITS = InputLimits(
+    # A longer text is cut by the worker, so none has to go alone.
+    max_input_tokens=1 << 30,
+    max_items=64,
+    # Some seconds of work for a model of medium size, so that requests end within their time.
+    max_request_tokens=4096,
+    max_request_bytes=1 << 20,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LocalSpec:
+    """What the configuration says."""
+
+    reference: str
+    """A path, or where the model is to be had: `hf:` or http(s)."""
+    cache_dir: Path
+    wishes: Wishes
+    environment: Mapping[str, str]
+
+
+class LocalEmbedder:
+    """Implements `providers.interface.Embedder`. Belongs to one event loop, but for `report`."""
+
+    def __init__(self, spec: LocalSpec, *, patience: Patience | None = None) -> None:
+        """Blocking: reads the model file, if there is one, so that its vectors are known at once."""
+        self._spec = spec
+        self._supervisor = Supervisor(spec.environment, patience=patience)
+        self._looking = anyio.Lock()
+        self._progress: tuple[int, int | None] | None = None
+        self._model: Model | None = None
+        self._doubtful = False
+        """Whether the file should be looked at again, since the worker could not use it."""
+        try:
+            self._find()
+        except ProviderError:
+            self._model = None  # said again, and heard, when it is needed
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        """Without a model file: of no vectors at all, until `prepare` has brought one."""
+        if self._model is not None:
+            return self._model.fingerprint
+        return Fingerprint(
+            provider="local",
+            model=self._spec.reference,
+            endpoint=ENGINE,
+            variant=("not there yet",),
+        )
+
+    @property
+    def dimensions(self) -> int | None:
+        if self._model is None:
+            return self._spec.wishes.dimensions
+        return self._model.dimensions or self._model.width or None
+
+    @property
+    def limits(self) -> InputLimits:
+        return _LIMITS
+
+    @property
+    def is_prepared(self) -> bool:
+        model = self._model
+        return model is not None and not self._doubtful and stamp_of(model.path) == model.stamp
+
+    async def prepare(self) -> None:
+        """Brings the model file, by a download if need be. Raises `ProviderError`."""
+        async with self._looking:
+            if self.is_prepared:
+                return
+            spec = self._spec
+            try:
+                path = await obtain(
+                    spec.reference,
+                    spec.cache_dir,
+                    environment=spec.environment,
+                    on_progress=self._note_progress,
+                )
+            finally:
+                self._progress = None
+            await run_sync(self._read, path)
+
+    async def run(self) -> None:
+        await self._supervisor.run()
+
+    async def embed_documents(self, texts: Sequence[str]) -> EmbeddedBatch:
+        return await self._embed("document", texts)
+
+    async def embed_query(self, text: str) -> Vector:
+        (item,) = (await self._embed("query", [text])).items
+        if not isinstance(item, ItemError):
+            return item
+        if item.kind == ProviderBadResponseError.kind:
+            raise ProviderBadResponseError(item.message)
+        raise ProviderRejectedError(item.message)
+
+    async def aclose(self) -> None:
+        """The worker ends with `run`."""
+
+    def report(self) -> dict[str, Any]:
+        model, progress = self._model, self._progress
+        return {
+            "reference": self._spec.reference,
+            "worker": msgspec.to_builtins(self._supervisor.state()),
+            "model": None if model is None else _describe(model),
+            "download": progress and {"bytes": progress[0], "total_bytes": progress[1]},
+        }
+
+    async def _embed(self, purpose: Purpose, texts: Sequence[str]) -> EmbeddedBatch:
+        model = await self._usable()
+        clean = [model.prompted(purpose, without_lone_surrogates(text)) for text in texts]
+        try:
+            return await self._supervisor.embed(model.order, purpose, clean)
+        except ProviderUnavailableError:
+            self._doubtful = True
+            raise
+
+    async def _usable(self) -> Model:
+        """The model, unless it would have to be fetched first. Raises `ProviderError`."""
+        if not self.is_prepared and self._progress is None:
+            async with self._looking:
+                if not self.is_prepared:
+                    await run_sync(self._find)
+        if self._model is None:
+            raise ProviderNotReadyError(f"{self._missing()}.")
+        return self._model
+
+    def _missing(self) -> str:
+        if self._progress is None:
+            return f"The model {self._spec.reference} is not there yet"
+        done, total = self._progress
+        share = f", {done / total:.0%} are there" if total else f", {done >> 20} MiB are there"
+        return f"The model {self._spec.reference} is being downloaded{share}"
+
+    def _find(self) -> None:
+        """Takes the file that is on the disk, if one is. Raises `ProviderUnavailableError`."""
+        path = locate(self._spec.reference, self._spec.cache_dir)
+        if path is not None:
+            self._read(path)
+
+    def _read(self, path: Path) -> None:
+        # Imported here, in a worker thread, since vectors arrive on the event loop.
+        importlib.import_module("numpy")
+        self._model = read_model(path, self._spec.wishes)
+        self._doubtful = False
+
+    def _note_progress(self, done: int, total: int | None) -> None:
+        self._progress = (done, total)
+
+
+def _describe(model: Model) -> dict[str, Any]:
+    return {
+        "file": str(model.path),
+        "sha256": model.sha256,
+        "quantisation": model.quantisation,
+        "dimensions": model.dimensions or model.width,
+        "context_tokens": model.context_tokens,
+        "max_tokens": model.max_tokens,
+        "query_prompt": model.prompts.query,
+        "document_prompt": model.prompts.document,
+    }

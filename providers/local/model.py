@@ -1,0 +1,171 @@
+"""One model file as the provider uses it: what it is, how it is asked, and its fingerprint.
+
+Owns the decisions that follow from the file alone: pooling, the longest input, prompts. The file's
+hash is part of the fingerprint, so another file under the same name embeds everything anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from providers.errors import ProviderUnavailableError
+from providers.fingerprint import Fingerprint
+from providers.interface import Purpose
+from providers.local.families import Prompts, prompts_for
+from providers.local.gguf import Header, read_header
+from providers.local.protocol import Open
+
+ENGINE: Final = "llama.cpp"
+_POOLINGS: Final = {1: "mean", 2: "cls", 3: "last"}
+_MEAN, _LAST, _RANK = 1, 3, 4
+_QUANTISATIONS: Final = {0: "f32", 1: "f16", 2: "q4_0", 3: "q4_1", 7: "q8_0", 8: "q5_0", 9: "q5_1",
+                         15: "q4_k_m", 17: "q5_k_m", 18: "q6_k", 32: "bf16"}  # fmt: skip
+_USUAL_TOKENS: Final = 512
+"""Room for one text that costs nothing: batches of this size are the fastest anyway."""
+_ROUNDED_TO: Final = 256
+
+
+class Wishes(msgspec.Struct, frozen=True, kw_only=True):
+    """What the configuration says of whatever model it names."""
+
+    dimensions: int | None = None
+    query_prompt: str | None = None
+    document_prompt: str | None = None
+    chunk_tokens: int = 400
+    """The longest text that is to be expected, in estimated tokens."""
+
+
+class Model(msgspec.Struct, frozen=True, kw_only=True):
+    path: Path
+    stamp: tuple[int, ...]
+    """Tells whether another file stands at the path by now; see `stamp_of`."""
+    sha256: str
+    name: str
+    quantisation: str
+    pooling: int
+    width: int
+    """Dimensions that the model gives; 0 if its file does not say."""
+    has_dense_layers: bool
+    context_tokens: int
+    """What the model can read at most."""
+    max_tokens: int
+    """What it is given at most; enough for the chunks, since more would cost memory."""
+    prompts: Prompts
+    dimensions: int | None
+    """As configured; None takes all."""
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        return Fingerprint(
+            provider="local",
+            model=self.name,
+            endpoint=ENGINE,
+            dimensions=self.dimensions,
+            variant=(
+                f"sha256 {self.sha256}",
+                f"quantisation {self.quantisation}",
+                f"pooling {_POOLINGS[self.pooling]}",
+                f"dense layers {'yes' if self.has_dense_layers else 'no'}",
+                f"input {self.max_tokens}",
+                f"document {self.prompts.document!r}",
+            ),
+        )
+
+    @property
+    def order(self) -> Open:
+        """What the worker is told."""
+        return Open(str(self.path), self.max_tokens, self.pooling, self.dimensions)
+
+    def prompted(self, purpose: Purpose, text: str) -> str:
+        return self.prompts.apply(purpose, text)
+
+
+def read_model(path: Path, wishes: Wishes) -> Model:
+    """Reads header and hash. Blocking: about a second for a gigabyte.
+
+    Raises ProviderUnavailableError for a file that gives no embeddings as they are wished for.
+    """
+    header = read_header(path)
+    stamp = stamp_of(path)
+    context_tokens = _whole(header.own("context_length")) or _USUAL_TOKENS
+    width = _whole(header.own("dense_3_feat_out")) or _whole(header.own("embedding_length"))
+    if width and (wishes.dimensions or 0) > width:
+        raise ProviderUnavailableError(
+            f"The model {path.name} gives {width} dimensions, not {wishes.dimensions}.",
+            remedy="Lower memorySearch.outputDimensionality, or remove it.",
+        )
+    return Model(
+        path=path,
+        stamp=stamp,
+        sha256=_sha256(path),
+        name=path.name,
+        quantisation=_quantisation(header),
+        pooling=_pooling(header, path),
+        width=width,
+        has_dense_layers=header.own("dense_2_feat_out") is not None,
+        context_tokens=context_tokens,
+        max_tokens=min(context_tokens, _room(wishes.chunk_tokens)),
+        prompts=_prompts(header, path, wishes),
+        dimensions=wishes.dimensions,
+    )
+
+
+def stamp_of(path: Path) -> tuple[int, ...]:
+    """Identity, size and time of the file at a path; empty if there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return ()
+    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+
+
+def context_of(path: Path) -> int | None:
+    """What the model in this file can read at most, in its own tokens; None if it does not say."""
+    return _whole(read_header(path).own("context_length")) or None
+
+
+def _room(chunk_tokens: int) -> int:
+    """Twice the estimate, since scripts differ, in whole steps."""
+    steps = -(-2 * chunk_tokens // _ROUNDED_TO)
+    return max(_USUAL_TOKENS, steps * _ROUNDED_TO)
+
+
+def _pooling(header: Header, path: Path) -> int:
+    named = _whole(header.own("pooling_type"))
+    if named == _RANK:
+        raise ProviderUnavailableError(
+            f"The model {path.name} ranks texts and gives no embeddings.",
+            remedy="Name an embedding model in memorySearch.local.modelPath.",
+        )
+    if named in _POOLINGS:
+        return named
+    return _LAST if header.own("attention.causal") in (None, True) else _MEAN
+
+
+def _prompts(header: Header, path: Path, wishes: Wishes) -> Prompts:
+    names = (header.values.get("general.name", ""), path.name, header.architecture)
+    usual = prompts_for(*map(str, names))
+    query, document = wishes.query_prompt, wishes.document_prompt
+    return Prompts(
+        usual.query if query is None else query,
+        usual.document if document is None else document,
+    )
+
+
+def _quantisation(header: Header) -> str:
+    number = _whole(header.values.get("general.file_type"))
+    return _QUANTISATIONS.get(number, f"type {number}")
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _whole(value: Any) -> int:
+    """A number as the header has it; 0 for anything else."""
+    return value if isinstance(value, int) and value > 0 else 0

@@ -1,0 +1,141 @@
+"""One worker process as the gateway sees it: started, spoken to, and surely gone at the end.
+
+Owns the process, its pipe and its last words. What is said to it is the supervisor's business.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+import anyio
+from anyio.abc import Process
+
+from providers.errors import ProviderTransientError, ProviderUnavailableError
+from providers.local.environment import worker_variables
+from providers.local.protocol import (
+    FrameReader,
+    Open,
+    Opened,
+    ProtocolError,
+    Refused,
+    Reply,
+    Request,
+    frame,
+)
+
+_COMMAND: Final = (sys.executable, "-P", "-m", "providers.local.worker")
+_LAST_WORDS: Final = 4096
+_REAP_S: Final = 5.0
+
+
+class Worker:
+    """Make it with `started`. Only one task sends at a time."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self._reader = FrameReader(Reply)
+        self._said = bytearray()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    async def open(self, order: Open, *, within_s: float) -> Opened:
+        """Loads the model. Raises ProviderUnavailableError, also when the worker dies of it."""
+        name = Path(order.path).name
+        reply: Reply | None = None
+        with anyio.move_on_after(within_s) as scope:
+            await self.send(order)
+            reply = next(iter(await self.receive()), None)
+        match reply:
+            case Opened():
+                return reply
+            case Refused(message):
+                cause = message
+            case _ if scope.cancelled_caught:
+                cause = f"it was not loaded within {within_s:g} s"
+            case _:
+                cause = f"llama.cpp ended while loading it ({await self.cause_of_death()})"
+        raise ProviderUnavailableError(
+            f"The model {name} cannot be used: {cause}.",
+            remedy="Name another one in memorySearch.local.modelPath, or see that it is complete "
+            "and that there is enough memory.",
+        )
+
+    async def send(self, message: Request) -> None:
+        """What a dead worker does not get is noticed by `receive`."""
+        assert self._process.stdin is not None
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+            await self._process.stdin.send(frame(message))
+
+    async def receive(self) -> list[Reply]:
+        """What comes next; nothing when the worker ended, or says what it should not."""
+        assert self._process.stdout is not None
+        try:
+            while True:
+                piece = await self._process.stdout.receive()
+                if replies := list(self._reader.feed(piece)):
+                    return replies
+        except (ProtocolError, anyio.EndOfStream, anyio.BrokenResourceError):
+            return []
+
+    async def listen_to_errors(self) -> None:
+        """Keeps the last of what llama.cpp complains about."""
+        assert self._process.stderr is not None
+        async for piece in self._process.stderr:
+            self._said += piece
+            del self._said[:-_LAST_WORDS]
+
+    def kill(self) -> None:
+        with suppress(ProcessLookupError):
+            self._process.kill()
+
+    async def cause_of_death(self) -> str:
+        """`SIGABRT: GGML_ASSERT(...) failed`, or the exit status."""
+        self.kill()  # changes nothing where it has ended already
+        with anyio.move_on_after(_REAP_S):
+            await self._process.wait()
+        code = self._process.returncode
+        how = f"exit {code}" if code is None or code >= 0 else _signal_name(-code)
+        lines = self._said.decode("utf-8", "replace").split("\n")
+        words = next((line.strip() for line in reversed(lines) if "ASSERT" in line), "")
+        return f"{how}: {words[:200]}" if words else how
+
+
+@asynccontextmanager
+async def started(environment: Mapping[str, str]) -> AsyncIterator[Worker]:
+    """A worker that waits for its model; it is gone at the end. Raises ProviderTransientError."""
+    try:
+        process = await anyio.open_process(
+            _COMMAND,
+            stdin=subprocess.PIPE,
+            env=worker_variables(environment),
+            # A module of the same name in some workspace must not be taken for ours.
+            cwd="/",
+            # What is typed at the gateway's terminal is not meant for the worker.
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise ProviderTransientError(
+            f"The worker for local embeddings cannot be started: {error.strerror}."
+        ) from None
+    worker = Worker(process)
+    try:
+        yield worker
+    finally:
+        with anyio.CancelScope(shield=True):
+            worker.kill()
+            await process.aclose()
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

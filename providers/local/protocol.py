@@ -1,0 +1,128 @@
+"""What gateway and worker say to each other: messages, and their frames on the pipe.
+
+A frame is the length of a message (four bytes, big-endian), then the message in MessagePack. Used on
+both sides of the pipe, so it imports nothing else of this project.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
+
+Lane = Literal["query", "document"]
+
+MAX_FRAME_BYTES: Final = 256 * 1024 * 1024
+_LENGTH: Final = struct.Struct(">I")
+
+
+class Open(msgspec.Struct, frozen=True, tag=True):
+    """First of all: the model to load, and how its vectors are made."""
+
+    path: str
+    max_tokens: int
+    """Of one text, its special tokens included; longer ones are cut."""
+    pooling: int
+    """As `LLAMA_POOLING_TYPE_*`."""
+    dimensions: int | None
+    """Matryoshka: so many leading components are kept. None keeps all."""
+
+
+class Embed(msgspec.Struct, frozen=True, tag=True):
+    """Texts, with their prompts. `number` is chosen by the gateway and never used again."""
+
+    number: int
+    lane: Lane
+    texts: list[str]
+
+
+class Cancel(msgspec.Struct, frozen=True, tag=True):
+    """What is not being computed yet need not be."""
+
+    number: int
+
+
+class Ping(msgspec.Struct, frozen=True, tag=True):
+    """Answered at once, also while texts are computed."""
+
+
+class Opened(msgspec.Struct, frozen=True, tag=True):
+    """The model is loaded and has embedded a harmless text."""
+
+    dimensions: int
+
+
+class Refused(msgspec.Struct, frozen=True, tag=True):
+    """The model cannot be used; the worker ends."""
+
+    message: str
+
+
+class Computing(msgspec.Struct, frozen=True, tag=True):
+    """If the worker dies now, it is for one of these texts of the request."""
+
+    number: int
+    positions: list[int]
+
+
+class Computed(msgspec.Struct, frozen=True, tag=True):
+    """`vectors` holds one normalised vector for each position: float32, little-endian."""
+
+    number: int
+    positions: list[int]
+    vectors: bytes
+    tokens: int
+    cut: int
+    """How many of the texts were longer than the model's input."""
+
+
+class Failed(msgspec.Struct, frozen=True, tag=True):
+    """llama.cpp refused these texts of the request, and lives."""
+
+    number: int
+    positions: list[int]
+    message: str
+
+
+class Pong(msgspec.Struct, frozen=True, tag=True):
+    """The worker lives, whatever it is busy with."""
+
+
+Request: TypeAlias = Open | Embed | Cancel | Ping
+Reply: TypeAlias = Opened | Refused | Computing | Computed | Failed | Pong
+
+
+class ProtocolError(Exception):
+    """What came over the pipe is no frame of this protocol."""
+
+
+def frame(message: Request | Reply) -> bytes:
+    body = msgspec.msgpack.encode(message)
+    return _LENGTH.pack(len(body)) + body
+
+
+class FrameReader:
+    """Puts frames together from whatever pieces a pipe gives. `kind` is the union to decode."""
+
+    def __init__(self, kind: Any) -> None:
+        self._decoder = msgspec.msgpack.Decoder(kind)
+        self._data = bytearray()
+
+    def feed(self, piece: bytes) -> Iterator[Any]:
+        """The messages that this piece completes. Raises `ProtocolError`."""
+        self._data += piece
+        while len(self._data) >= _LENGTH.size:
+            (length,) = _LENGTH.unpack_from(self._data)
+            if length > MAX_FRAME_BYTES:
+                raise ProtocolError(f"a frame of {length} bytes")
+            end = _LENGTH.size + length
+            if len(self._data) < end:
+                return
+            body = bytes(self._data[_LENGTH.size : end])
+            del self._data[:end]
+            try:
+                yield self._decoder.decode(body)
+            except msgspec.MsgspecError as error:
+                raise ProtocolError(str(error)) from None

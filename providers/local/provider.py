@@ -1,0 +1,65 @@
+"""How the provider `local` is assessed and made; this module is what `providers.registry` calls.
+
+Whether llama.cpp is installed is looked up, never tried: it is loaded in the worker only.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from pathlib import Path
+from typing import Final
+
+from config.settings import Settings
+from providers.errors import ProviderUnavailableError
+from providers.interface import Embedder
+from providers.local.embedder import LocalEmbedder, LocalSpec
+from providers.local.model import Wishes
+from providers.local.models import locate
+from providers.registry import Candidate, ProviderRequest, unusable
+
+_MODULES: Final = ("llama_cpp", "numpy")
+_DEFAULT_CACHE: Final = Path("memory-gateway") / "models"
+
+
+def assess(request: ProviderRequest) -> Candidate:
+    missing = next((name for name in _MODULES if importlib.util.find_spec(name) is None), None)
+    if missing is not None:
+        return unusable("local", _not_installed(missing))
+    reference = request.settings.search.local.model_path
+    path = locate(reference, cache_dir(request.settings))
+    return Candidate(
+        provider="local",
+        usable=True,
+        reason=f"The model is {path}." if path else f"The model {reference} is yet to be fetched.",
+        model=reference,
+    )
+
+
+def create(request: ProviderRequest) -> Embedder:
+    search, primary = request.settings.search, request.role == "primary"
+    wishes = Wishes(
+        dimensions=search.output_dimensionality if primary else None,
+        query_prompt=search.query_input_type if primary else None,
+        document_prompt=search.document_input_type if primary else None,
+        chunk_tokens=search.chunking.tokens,
+    )
+    reference, directory = search.local.model_path, cache_dir(request.settings)
+    return LocalEmbedder(LocalSpec(reference, directory, wishes, os.environ))
+
+
+def cache_dir(settings: Settings) -> Path:
+    """Where downloaded models are kept: as configured, or in the user's cache."""
+    if settings.search.local.model_cache_dir is not None:
+        return settings.search.local.model_cache_dir
+    home = os.environ.get("XDG_CACHE_HOME", "")
+    # The XDG specification has relative values ignored.
+    root = Path(home) if home.startswith("/") else Path.home() / ".cache"
+    return root / _DEFAULT_CACHE
+
+
+def _not_installed(module: str) -> ProviderUnavailableError:
+    return ProviderUnavailableError(
+        f"Local embeddings are not installed ({module} is missing).",
+        remedy='Run: pip install "memory-gateway[local]"',
+    )

@@ -1,0 +1,103 @@
+"""The worker process: takes its pipe for itself, opens one model, answers until the pipe ends.
+
+Descriptors 0 and 1 become private before anything else is loaded, so that nothing llama.cpp or a
+library prints can tear a frame.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import BinaryIO, Final
+
+from providers.local.protocol import (
+    Cancel,
+    Embed,
+    FrameReader,
+    Open,
+    Opened,
+    Ping,
+    Pong,
+    Refused,
+    Reply,
+    Request,
+    frame,
+)
+
+_PIECE_BYTES: Final = 1 << 16
+_PR_SET_PDEATHSIG: Final = 1
+
+
+def main() -> None:
+    requests, replies = _claim_pipe()
+    _end_with_parent()
+    messages = _messages(requests)
+    first = next(messages, None)
+    if isinstance(first, Open):
+        _serve(first, messages, _sender(replies))
+    # Also while a lane is computing: nobody is there any more to hear of it.
+    os._exit(0)
+
+
+def _serve(order: Open, messages: Iterator[Request], send: Callable[[Reply], None]) -> None:
+    from providers.local.worker.engine import Engine, EngineError  # noqa: PLC0415 - after the pipe
+    from providers.local.worker.lanes import Lanes  # noqa: PLC0415
+
+    try:
+        engine = Engine(order)
+        lanes = Lanes(engine, send)
+        lanes.warm_up()
+    except EngineError as error:
+        send(Refused(str(error)))
+        return
+    lanes.start()
+    send(Opened(order.dimensions or engine.width))
+    for message in messages:
+        match message:
+            case Embed():
+                lanes.put(message)
+            case Cancel(number):
+                lanes.cancel(number)
+            case Ping():
+                send(Pong())
+
+
+def _claim_pipe() -> tuple[BinaryIO, BinaryIO]:
+    requests, replies = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    return os.fdopen(requests, "rb", buffering=0), os.fdopen(replies, "wb", buffering=0)
+
+
+def _end_with_parent() -> None:
+    """For a worker that is stopped and cannot see the end of its pipe; Linux knows how."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _messages(pipe: BinaryIO) -> Iterator[Request]:
+    reader = FrameReader(Request)
+    while piece := pipe.read(_PIECE_BYTES):
+        yield from reader.feed(piece)
+
+
+def _sender(pipe: BinaryIO) -> Callable[[Reply], None]:
+    turn = threading.Lock()
+
+    def send(reply: Reply) -> None:
+        data = memoryview(frame(reply))
+        with turn:
+            while data:
+                data = data[pipe.write(data) or 0 :]
+
+    return send
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,161 @@
+"""llama.cpp as this worker uses it: one model, and contexts that compute embeddings with it.
+
+Uses the low-level functions, because the convenient class redirects descriptors 1 and 2, cuts the
+closing token off long texts and cannot share a model. A wrong call here ends the process.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from providers.local.protocol import Open
+from providers.local.worker.packing import BATCH_TEXTS, BATCH_TOKENS, cut
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_ERROR_LEVEL: Final = 3
+_LAST_COMPLAINTS: Final = 4
+_SPECIAL_TOKENS: Final = 8
+"""More than any tokenizer puts around a text."""
+
+
+class EngineError(Exception):
+    """llama.cpp refused; the process is well."""
+
+
+class Text(NamedTuple):
+    """What the model reads of one text."""
+
+    tokens: list[int]
+    is_cut: bool
+
+
+class Engine:
+    """The library and one loaded model. Contexts may compute in different threads at once."""
+
+    def __init__(self, order: Open) -> None:
+        """Raises EngineError."""
+        try:
+            self.api: Any = importlib.import_module("llama_cpp.llama_cpp")
+        except (ImportError, OSError, RuntimeError) as error:
+            raise EngineError(f"llama.cpp cannot be loaded: {error}") from None
+        self.order = order
+        self._complaints: list[str] = []
+        # Kept, since llama.cpp calls it as long as the process lives.
+        self._log = self.api.llama_log_callback(self._listen)
+        self.api.llama_log_set(self._log, None)
+        self.api.llama_backend_init()
+        settings = self.api.llama_model_default_params()
+        self.model = self.api.llama_model_load_from_file(order.path.encode(), settings)
+        if not self.model:
+            raise EngineError(self._complaint("the model cannot be loaded"))
+        self._vocabulary = self.api.llama_model_get_vocab(self.model)
+        self.width: int = self.api.llama_model_n_embd_out(self.model)
+
+    def read(self, text: str) -> Text:
+        """The tokens of a text, as far as the model can read. Raises EngineError without any."""
+        data = text.encode("utf-8", "replace")
+        room = len(data) + _SPECIAL_TOKENS
+        buffer = (ctypes.c_int32 * room)()
+        count = self.api.llama_tokenize(
+            self._vocabulary, data, len(data), buffer, room, True, False
+        )
+        if count <= 0:
+            raise EngineError("the text has no tokens")
+        found = buffer[:count]
+        closing = self.api.llama_vocab_is_control(self._vocabulary, found[-1])
+        kept = cut(found, self.order.max_tokens, closing=closing)
+        return Text(kept, is_cut=len(kept) < count)
+
+    def context(self, texts: int, threads: int) -> Context:
+        """Raises EngineError. `texts` is the most that one computation will hold."""
+        settings = self.api.llama_context_default_params()
+        size = max(self.order.max_tokens, BATCH_TOKENS)
+        settings.n_ctx = settings.n_batch = settings.n_ubatch = size
+        settings.n_seq_max = texts
+        settings.kv_unified = True
+        settings.embeddings = True
+        settings.pooling_type = self.order.pooling
+        settings.flash_attn_type = self.api.LLAMA_FLASH_ATTN_TYPE_ENABLED
+        settings.n_threads = settings.n_threads_batch = threads
+        settings.no_perf = True
+        handle = self.api.llama_init_from_model(self.model, settings)
+        if not handle:
+            raise EngineError(self._complaint("there is no room to compute with the model"))
+        return Context(self, handle)
+
+    def _listen(self, level: int, text: bytes, _data: object) -> None:
+        if level == _ERROR_LEVEL:
+            self._complaints.append(text.decode("utf-8", "replace").strip())
+
+    def _complaint(self, otherwise: str) -> str:
+        return "; ".join(self._complaints[-_LAST_COMPLAINTS:]) or otherwise
+
+
+class Context:
+    """Room for one computation at a time; belongs to one thread at a time."""
+
+    def __init__(self, engine: Engine, handle: Any) -> None:
+        self._api = engine.api
+        self._handle = handle
+        self._width = engine.width
+        self._kept = engine.order.dimensions or engine.width
+        self._memory = self._api.llama_get_memory(handle)
+        self._sequences = np.arange(BATCH_TEXTS, dtype=np.int32)
+
+    def use_threads(self, count: int) -> None:
+        self._api.llama_set_n_threads(self._handle, count, count)
+
+    def embed(self, texts: Sequence[Sequence[int]]) -> NDArray[np.float32]:
+        """One row for each text, of length (L2 norm) 1, or all zeros where it has no direction.
+
+        Raises EngineError.
+        """
+        # Named, so that what the batch points to lives as long as the computation.
+        lengths = np.array([len(text) for text in texts])
+        tokens = np.concatenate([np.array(text, np.int32) for text in texts])
+        positions = np.concatenate([np.arange(length, dtype=np.int32) for length in lengths])
+        ones = np.ones(tokens.size, np.int32)
+        wanted = np.ones(tokens.size, np.int8)
+        owners = np.repeat(np.arange(len(texts)), lengths)
+        sequences = (self._sequences.ctypes.data + 4 * owners).astype(np.uintp)
+        self._compute(self._batch(tokens, positions, ones, sequences, wanted))
+        return _normalised(np.stack([self._row(at) for at in range(len(texts))]))
+
+    def _batch(self, *columns: NDArray[Any]) -> Any:
+        kinds = dict(self._api.llama_batch._fields_)
+        names = ("token", "pos", "n_seq_id", "seq_id", "logits")
+        pointers = {
+            name: ctypes.cast(column.ctypes.data, kinds[name])
+            for name, column in zip(names, columns, strict=True)
+        }
+        return self._api.llama_batch(n_tokens=columns[0].size, **pointers)
+
+    def _compute(self, batch: Any) -> None:
+        if self._memory:
+            self._api.llama_memory_clear(self._memory, True)
+            code = self._api.llama_decode(self._handle, batch)
+        else:
+            code = self._api.llama_encode(self._handle, batch)
+        if code != 0:
+            raise EngineError(f"llama.cpp refused the text (code {code})")
+
+    def _row(self, sequence: int) -> NDArray[np.float32]:
+        found = self._api.llama_get_embeddings_seq(self._handle, sequence)
+        if not found:
+            raise EngineError("llama.cpp gave no embedding for the text")
+        whole = np.ctypeslib.as_array(found, (self._width,))
+        return whole[: self._kept].astype(np.float32)
+
+
+def _normalised(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    wide = rows.astype(np.float64)
+    lengths = np.linalg.norm(wide, axis=1, keepdims=True)
+    sound = np.isfinite(lengths) & (lengths > 0)
+    return np.where(sound, wide / np.where(sound, lengths, 1), 0).astype(np.float32)
