@@ -20,6 +20,7 @@ from backends.builtin.failures import IndexDamagedError
 from backends.builtin.freshness import Freshness
 from backends.builtin.housekeeping import give_back_unused
 from backends.builtin.indexing import Indexer
+from backends.builtin.limits import chunk_limits
 from backends.builtin.meaning import Meaning
 from backends.builtin.preparing import Preparer
 from backends.builtin.reporting import probe_weaknesses, report_status
@@ -54,12 +55,14 @@ _log = structlog.get_logger(__name__)
 class BuiltinBackend:
     """The memory of one agent in one SQLite file. Make it with `open_builtin`."""
 
-    def __init__(self, settings: Settings, database: Database, semantics: Semantics) -> None:
+    def __init__(
+        self, settings: Settings, database: Database, semantics: Semantics, limits: ChunkLimits
+    ) -> None:
         search = settings.search
         self._settings = settings
         self._database = database
         self._roots = MemoryRoots(settings.workspace, search.extra_paths)
-        preparer = Preparer(ChunkLimits(search.chunking.tokens, search.chunking.overlap))
+        preparer = Preparer(limits)
         self._sessions = SessionIndexer(
             database,
             settings.sessions_dir,
@@ -204,10 +207,11 @@ async def open_builtin(
             yield backend
         return
     semantics = Semantics(settings, database, backfill=background)
+    limits = await run_sync(chunk_limits, settings)
     with ungrouped():
         async with create_task_group() as tasks:
             tasks.start_soon(semantics.run)
             try:
-                yield BuiltinBackend(settings, database, semantics)
+                yield BuiltinBackend(settings, database, semantics, limits)
             finally:
                 tasks.cancel_scope.cancel()

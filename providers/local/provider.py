@@ -7,19 +7,17 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from pathlib import Path
 from typing import Final
 
-from config.settings import Settings
 from providers.errors import ProviderUnavailableError
 from providers.interface import Embedder
 from providers.local.embedder import LocalEmbedder, LocalSpec
 from providers.local.model import Wishes
 from providers.local.models import locate
+from providers.local.places import cache_dir
 from providers.registry import Candidate, ProviderRequest, unusable
 
 _MODULES: Final = ("llama_cpp", "numpy")
-_DEFAULT_CACHE: Final = Path("memory-gateway") / "models"
 
 
 def assess(request: ProviderRequest) -> Candidate:
@@ -46,16 +44,6 @@ def create(request: ProviderRequest) -> Embedder:
     )
     reference, directory = search.local.model_path, cache_dir(request.settings)
     return LocalEmbedder(LocalSpec(reference, directory, wishes, os.environ))
-
-
-def cache_dir(settings: Settings) -> Path:
-    """Where downloaded models are kept: as configured, or in the user's cache."""
-    if settings.search.local.model_cache_dir is not None:
-        return settings.search.local.model_cache_dir
-    home = os.environ.get("XDG_CACHE_HOME", "")
-    # The XDG specification has relative values ignored.
-    root = Path(home) if home.startswith("/") else Path.home() / ".cache"
-    return root / _DEFAULT_CACHE
 
 
 def _not_installed(module: str) -> ProviderUnavailableError:

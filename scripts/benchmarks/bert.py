@@ -70,7 +70,7 @@ class Bert:
     """Weights that were loaded once; `encode` may be called by several threads at once."""
 
     def __init__(self, weights: Path) -> None:
-        tensors = _read_safetensors(weights)
+        tensors = read_safetensors(weights)
         self._words = tensors["embeddings.word_embeddings.weight"]
         # Only the first of two sentence types is ever used, so it is part of the positions.
         self._positions = (
@@ -163,7 +163,7 @@ def _norm(tensors: dict[str, Matrix], name: str) -> LayerNorm:
     return LayerNorm(tensors[f"{name}.weight"], tensors[f"{name}.bias"])
 
 
-def _read_safetensors(path: Path) -> dict[str, Matrix]:
+def read_safetensors(path: Path) -> dict[str, Matrix]:
     """The float32 tensors: 8 bytes little-endian length, a header in JSON, then the raw values."""
     data = np.memmap(path, dtype=np.uint8, mode="r")
     values_at = 8 + int(data[:8].view("<u8")[0])

@@ -1,7 +1,7 @@
 """The worker's two lanes: documents and queries, each with its own context and thread.
 
 A query never waits for documents: it is computed beside them, from the same weights. Documents take
-one processor; a query takes all that are free.
+one processor; a query takes as many of the others as make it faster.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import os
 import queue
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable
 
@@ -19,6 +20,8 @@ from providers.local.worker.packing import BATCH_TEXTS, batches
 
 _MOST_THREADS = 4
 """More give a short text nothing but waiting for each other."""
+_HARMLESS = "where did we put the key of the garden shed in the autumn"
+_MEASUREMENTS = 3
 _INTERNAL_FAULT = 70
 
 
@@ -29,6 +32,7 @@ class Lanes:
         self._send = send
         self._wanted: set[int] = set()
         self._processors = min(_MOST_THREADS, len(os.sched_getaffinity(0)))
+        self._query_threads = self._processors
         self._computing_documents = False
         self._contexts: dict[Lane, Context] = {
             "document": engine.context(BATCH_TEXTS, 1),
@@ -39,11 +43,28 @@ class Lanes:
         }
 
     def warm_up(self) -> None:
-        """Computes a harmless text in each lane, so that a model that kills is found out at once."""
-        tokens = self._engine.read("ping").tokens
+        """Computes a harmless text in each lane, so that a model that kills is found out at once.
+
+        Finds thereby how many threads answer a query soonest: with a small model, waking a second
+        one takes longer than its help is worth.
+        """
+        tokens = self._engine.read(_HARMLESS).tokens
         for context in self._contexts.values():
             if not context.embed([tokens]).any():
                 raise EngineError("the model's vectors are not finite, or zero")
+        counts = {1, self._processors}
+        self._query_threads = min(counts, key=lambda count: self._query_s(tokens, count))
+
+    def _query_s(self, tokens: list[int], threads: int) -> float:
+        """The shortest of some measurements, since other processes may be at work."""
+        context = self._contexts["query"]
+        context.use_threads(threads)
+        measured = []
+        for _ in range(_MEASUREMENTS):
+            started = time.perf_counter()
+            context.embed([tokens])
+            measured.append(time.perf_counter() - started)
+        return min(measured)
 
     def start(self) -> None:
         for lane in self._contexts:
@@ -92,7 +113,8 @@ class Lanes:
         if documents:
             self._computing_documents = True
         else:
-            context.use_threads(max(1, self._processors - self._computing_documents))
+            free = self._processors - self._computing_documents
+            context.use_threads(max(1, min(self._query_threads, free)))
         try:
             rows = context.embed([text.tokens for text in texts])
         except EngineError as error:
