@@ -34,6 +34,8 @@ class Job:
         """How many texts were longer than what the model is given."""
         self._tokens = 0
         self._items: dict[int, Vector | ItemError] = {}
+        if not texts:
+            self.ended.set()
 
     def accept(self, positions: Sequence[int], reply: Computed) -> None:
         """Takes the vectors of these texts."""

@@ -5,6 +5,8 @@ Owns the process, its pipe and its last words. What is said to it is the supervi
 
 from __future__ import annotations
 
+import os
+import re
 import signal
 import subprocess
 import sys
@@ -31,6 +33,7 @@ from providers.local.protocol import (
 
 _COMMAND: Final = (sys.executable, "-P", "-m", "providers.local.worker")
 _LAST_WORDS: Final = 4096
+_ASSERTION: Final = re.compile(r"GGML_ASSERT\(.{1,160}\) failed")
 _REAP_S: Final = 5.0
 
 
@@ -93,19 +96,21 @@ class Worker:
             del self._said[:-_LAST_WORDS]
 
     def kill(self) -> None:
-        with suppress(ProcessLookupError):
-            self._process.kill()
+        # Not by the process object: it would look after the process, and take the exit status away
+        # from the event loop, which waits for it.
+        if self._process.returncode is None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
 
     async def cause_of_death(self) -> str:
-        """`SIGABRT: GGML_ASSERT(...) failed`, or the exit status."""
+        """`SIGABRT, GGML_ASSERT(...) failed`, or the exit status."""
         self.kill()  # changes nothing where it has ended already
         with anyio.move_on_after(_REAP_S):
             await self._process.wait()
         code = self._process.returncode
         how = f"exit {code}" if code is None or code >= 0 else _signal_name(-code)
-        lines = self._said.decode("utf-8", "replace").split("\n")
-        words = next((line.strip() for line in reversed(lines) if "ASSERT" in line), "")
-        return f"{how}: {words[:200]}" if words else how
+        words = _ASSERTION.search(self._said.decode("utf-8", "replace"))
+        return f"{how}, {words[0]}" if words else how
 
 
 @asynccontextmanager

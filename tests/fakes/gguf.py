@@ -9,43 +9,66 @@ import random
 import string
 import struct
 from array import array
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 WIDTH = 32
 CONTEXT = 2048
+CHARACTERS = string.ascii_lowercase + string.digits
 MEAN_POOLING, RANK_POOLING = 1, 4
 _UINT32, _INT32, _FLOAT32, _BOOL, _STRING, _ARRAY = 4, 5, 6, 7, 8, 9
 _ALIGNMENT = 32
 _SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
-def write_embedder(path: Path) -> Path:
-    return _write(path, _settings(path.stem, MEAN_POOLING), _tensors())
+def write_embedder(
+    path: Path,
+    *,
+    context: int = CONTEXT,
+    characters: str = CHARACTERS,
+    more: Mapping[str, int] | None = None,
+    **settings: Any,
+) -> Path:
+    """`settings` replace values of the header, by key with `_` for `.`; None leaves one out.
+
+    `more` adds whole numbers that no BERT has.
+    """
+    tokens = _tokens(characters)
+    values = _settings(path.stem, MEAN_POOLING, context, tokens)
+    unknown = set(settings) - {key.replace(".", "_") for key, _, _ in values}
+    assert not unknown, f"no such keys: {unknown}"
+    chosen = [
+        (key, kind, settings.get(key.replace(".", "_"), value)) for key, kind, value in values
+    ]
+    kept = [entry for entry in chosen if entry[2] is not None]
+    kept += [(key, _UINT32, value) for key, value in (more or {}).items()]
+    return _write(path, kept, _tensors(context, len(tokens)))
 
 
 def write_reranker(path: Path) -> Path:
     classifier = {"cls": (WIDTH, WIDTH), "cls.output": (1, WIDTH)}
-    values = _settings(path.stem, RANK_POOLING)
+    tokens = _tokens(CHARACTERS)
+    values = _settings(path.stem, RANK_POOLING, CONTEXT, tokens)
     values.append(("bert.classifier.output_labels", _STRING, ["LABEL_0"]))
-    return _write(path, values, {**_tensors(), **_layers(classifier)})
+    return _write(path, values, {**_tensors(CONTEXT, len(tokens)), **_layers(classifier)})
 
 
-def _tokens() -> list[str]:
-    characters = string.ascii_lowercase + string.digits
+def _tokens(characters: str) -> list[str]:
     starts = [f"\u2581{one}" for one in characters + string.punctuation]
     return [*_SPECIAL, *starts, *characters]
 
 
-def _settings(name: str, pooling: int) -> list[tuple[str, int, Any]]:
-    tokens = _tokens()
+def _settings(
+    name: str, pooling: int, context: int, tokens: list[str]
+) -> list[tuple[str, int, Any]]:
     kinds = [3] * len(_SPECIAL) + [1] * (len(tokens) - len(_SPECIAL))
     return [
         ("general.architecture", _STRING, "bert"),
         ("general.name", _STRING, name),
         ("general.file_type", _UINT32, 0),
         ("bert.block_count", _UINT32, 1),
-        ("bert.context_length", _UINT32, CONTEXT),
+        ("bert.context_length", _UINT32, context),
         ("bert.embedding_length", _UINT32, WIDTH),
         ("bert.feed_forward_length", _UINT32, WIDTH),
         ("bert.attention.head_count", _UINT32, 1),
@@ -67,9 +90,9 @@ def _settings(name: str, pooling: int) -> list[tuple[str, int, Any]]:
     ]
 
 
-def _tensors() -> dict[str, tuple[tuple[int, ...], array[float]]]:
+def _tensors(context: int, words: int) -> dict[str, tuple[tuple[int, ...], array[float]]]:
     square = (WIDTH, WIDTH)
-    tables = {"token_embd": (len(_tokens()), WIDTH), "position_embd": (CONTEXT, WIDTH)}
+    tables = {"token_embd": (words, WIDTH), "position_embd": (context, WIDTH)}
     norms = ("token_embd_norm", "blk.0.attn_output_norm", "blk.0.layer_output_norm")
     names = ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_up", "ffn_down")
     return {

@@ -1,18 +1,15 @@
 """Choosing a provider from the configuration."""
 
 import importlib.util
-import sys
 
 import anyio.to_thread
 import msgspec
 import pytest
 
-import providers
 from config.settings import LocalSettings, Secret
+from fakes.gguf import write_embedder
 from fakes.settings import make_settings, remote
 from providers.choosing import choose, open_embeddings
-from providers.errors import ProviderUnavailableError
-from providers.registry import provider
 
 OPENAI = {"OPENAI_API_KEY": Secret("sk-openai-secret")}
 GEMINI = {"GEMINI_API_KEY": Secret("AIza-gemini-secret")}
@@ -25,6 +22,9 @@ def chosen(tmp_path):
         return choose(make_settings(tmp_path, search=search, environment_keys=keys or {}))
 
     return make
+
+
+NOT_INSTALLED = "Local embeddings are not installed (llama_cpp is missing)."
 
 
 def reasons(choice):
@@ -62,7 +62,7 @@ def without_local(monkeypatch):
     monkeypatch.setattr(
         importlib.util,
         "find_spec",
-        lambda name, *rest: None if name == "providers.local" else real(name, *rest),
+        lambda name, *rest: None if name == "llama_cpp" else real(name, *rest),
     )
 
 
@@ -72,42 +72,17 @@ def test_a_local_model_file_is_considered_first(chosen, tmp_path, without_local)
     local = LocalSettings(model_path=str(model), model_path_is_default=False)
     choice = chosen(OPENAI, local=local)
     assert choice.primary.provider == "openai"
-    assert reasons(choice)["local"] == "Local embeddings are not installed."
+    assert reasons(choice)["local"] == NOT_INSTALLED
     assert 'Run: pip install "memory-gateway[local]"' in choice.candidates[0].remedy
     assert "./scripts/llama-setup" in choice.candidates[0].remedy
 
 
-LOCAL = """
-from providers.registry import Candidate
-
-class Local:
-    def assess(self, request):
-        path = request.settings.search.local.model_path
-        return Candidate(provider="local", usable=True, reason="It is installed.", model=path)
-
-    def create(self, request):
-        return "an embedder"
-
-provider = Local()
-"""
-
-
-def test_a_local_provider_is_found_once_it_is_installed(chosen, tmp_path, monkeypatch):
-    package = tmp_path / "local"
-    package.mkdir()
-    (package / "__init__.py").write_text(LOCAL, encoding="utf-8")
-    monkeypatch.setattr(providers, "__path__", [str(tmp_path), *providers.__path__])
-    monkeypatch.delitem(sys.modules, "providers.local", raising=False)
-    local = LocalSettings(model_path=str(package / "__init__.py"), model_path_is_default=False)
+def test_with_the_library_a_local_model_file_is_used(chosen, tmp_path):
+    model = write_embedder(tmp_path / "model.gguf")
+    local = LocalSettings(model_path=str(model), model_path_is_default=False)
     choice = chosen(OPENAI, local=local)
     assert choice.primary.provider == "local"
-    assert provider("local").create(None) == "an embedder"
-    monkeypatch.delitem(sys.modules, "providers.local")
-
-
-def test_without_it_making_it_is_a_typed_error(without_local):
-    with pytest.raises(ProviderUnavailableError, match="not installed"):
-        provider("local").create(None)
+    assert str(model) in choice.reason
 
 
 @pytest.mark.parametrize("path", ["hf:org/repo/model.gguf", "https://example.com/m.gguf"])
@@ -147,7 +122,7 @@ def test_a_named_provider_that_cannot_be_made_is_replaced_by_its_fallback(chosen
 def test_local_falls_back_to_openai(chosen, without_local):
     choice = chosen(OPENAI, provider="local", fallback="openai")
     assert choice.primary.provider == "openai"
-    assert choice.fell_back.reason == "Local embeddings are not installed."
+    assert choice.fell_back.reason == NOT_INSTALLED
 
 
 def test_when_neither_can_be_made_both_are_explained(chosen):

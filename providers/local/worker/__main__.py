@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import ctypes
 import os
+import resource
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import BinaryIO, Final
 
 from providers.local.protocol import (
@@ -30,11 +33,12 @@ from providers.local.protocol import (
 
 _PIECE_BYTES: Final = 1 << 16
 _PR_SET_PDEATHSIG: Final = 1
+_KILLED_FIRST: Final = "500"
 
 
 def main() -> None:
     requests, replies = _claim_pipe()
-    _end_with_parent()
+    _be_expendable()
     messages = _messages(requests)
     first = next(messages, None)
     if isinstance(first, Open):
@@ -75,10 +79,14 @@ def _claim_pipe() -> tuple[BinaryIO, BinaryIO]:
     return os.fdopen(requests, "rb", buffering=0), os.fdopen(replies, "wb", buffering=0)
 
 
-def _end_with_parent() -> None:
-    """For a worker that is stopped and cannot see the end of its pipe; Linux knows how."""
+def _be_expendable() -> None:
+    """Ends with the gateway, before it where memory is short, and without a dump of the notes."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if sys.platform == "linux":
+        # Also when it is stopped, and cannot see the end of its pipe.
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        with suppress(OSError):
+            Path("/proc/self/oom_score_adj").write_text(_KILLED_FIRST, encoding="ascii")
 
 
 def _messages(pipe: BinaryIO) -> Iterator[Request]:

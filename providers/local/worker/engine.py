@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -19,7 +20,8 @@ from providers.local.worker.packing import BATCH_TEXTS, BATCH_TOKENS, cut
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_ERROR_LEVEL: Final = 3
+_ERROR_LEVEL: Final = 4
+"""GGML_LOG_LEVEL_ERROR of ggml.h; other numbers are in use elsewhere."""
 _LAST_COMPLAINTS: Final = 4
 _SPECIAL_TOKENS: Final = 8
 """More than any tokenizer puts around a text."""
@@ -44,7 +46,9 @@ class Engine:
         try:
             self.api: Any = importlib.import_module("llama_cpp.llama_cpp")
         except (ImportError, OSError, RuntimeError) as error:
-            raise EngineError(f"llama.cpp cannot be loaded: {error}") from None
+            place = os.environ.get("LLAMA_CPP_LIB_PATH")
+            where = f" from {place} (LLAMA_CPP_LIB_PATH)" if place else ""
+            raise EngineError(f"llama.cpp cannot be loaded{where}: {error}") from None
         self.order = order
         self._complaints: list[str] = []
         # Kept, since llama.cpp calls it as long as the process lives.

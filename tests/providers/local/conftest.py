@@ -1,0 +1,72 @@
+"""Tiny models that llama.cpp really loads, and embedders whose workers are real processes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from fakes.gguf import write_embedder
+from providers.local.embedder import LocalEmbedder, LocalSpec
+from providers.local.model import Wishes
+from providers.local.supervisor import Patience, Supervisor
+
+QUICK = Patience(beat_s=0.05, silence_s=1.0, idle_s=60.0, first_pause_s=0.01, open_s=30.0)
+BOUND_S = 30.0
+
+
+@pytest.fixture
+def model(tmp_path) -> Path:
+    return write_embedder(tmp_path / "tiny.gguf")
+
+
+@pytest.fixture
+def short_model(tmp_path) -> Path:
+    """It has 64 positions: a longer text that reaches llama.cpp ends its process."""
+    return write_embedder(tmp_path / "short.gguf", context=64)
+
+
+@asynccontextmanager
+async def _running(part: Any) -> AsyncIterator[Any]:
+    with anyio.fail_after(BOUND_S):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(part.run)
+            yield part
+            tasks.cancel_scope.cancel()
+
+
+@pytest.fixture
+def embedding(tmp_path) -> Callable[..., AbstractAsyncContextManager[LocalEmbedder]]:
+    """An embedder at work: `async with embedding(path) as embedder`; keywords are wishes."""
+
+    def make(
+        reference: Path | str, *, patience: Patience = QUICK, **wishes: Any
+    ) -> AbstractAsyncContextManager[LocalEmbedder]:
+        spec = LocalSpec(str(reference), tmp_path / "models", Wishes(**wishes), os.environ)
+        return _running(LocalEmbedder(spec, patience=patience))
+
+    return make
+
+
+@pytest.fixture
+def supervising() -> Callable[..., AbstractAsyncContextManager[Supervisor]]:
+    def make(patience: Patience = QUICK) -> AbstractAsyncContextManager[Supervisor]:
+        return _running(Supervisor(os.environ, patience=patience))
+
+    return make
+
+
+async def _until(condition: Callable[[], Any]) -> None:
+    """Waits for a condition; the bound is that of what is running."""
+    while not condition():
+        await anyio.sleep(0.01)
+
+
+@pytest.fixture
+def until() -> Callable[[Callable[[], Any]], Any]:
+    return _until

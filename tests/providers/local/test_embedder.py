@@ -1,0 +1,149 @@
+"""The local model as the service above it sees it."""
+
+import os
+
+import numpy as np
+import pytest
+
+from fakes.gguf import write_embedder
+from providers.errors import (
+    ProviderNotReadyError,
+    ProviderRejectedError,
+    ProviderUnavailableError,
+)
+from providers.local.model import read_model
+from providers.requester import RequestOptions
+from providers.retry import RetryPolicy
+from providers.service import EmbeddingService
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_documents_and_queries_get_vectors_of_length_one(embedding, model, collected):
+    async with embedding(model) as embedder:
+        service = EmbeddingService(embedder)
+        texts = [f"note {number} " + "word " * number for number in range(200)]
+        await service.embed_documents(texts, on_batch=collected)
+        query = await service.embed_query(texts[150])
+        vectors = np.stack([collected.vectors[at] for at in range(200)])
+        assert vectors.dtype == np.float32
+        assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
+        assert int(np.argmax(vectors @ query)) == 150
+        assert embedder.dimensions == 32
+        assert service.state().details["worker"]["deaths"] == 0
+
+
+async def test_prompts_of_the_family_go_with_the_texts(embedding, tmp_path):
+    plain = write_embedder(tmp_path / "plain.gguf")
+    named = write_embedder(tmp_path / "nomic-embed-text.gguf")
+    async with embedding(plain) as without, embedding(named) as family:
+        (expected,) = (await without.embed_documents(["search_document: x"])).items
+        (found,) = (await family.embed_documents(["x"])).items
+        assert np.allclose(expected, found, atol=1e-6)
+        asked = await family.embed_query("x")
+        assert np.allclose(await without.embed_query("search_query: x"), asked, atol=1e-6)
+
+
+async def test_configured_prompts_replace_those_of_the_family(embedding, tmp_path):
+    path = write_embedder(tmp_path / "nomic-embed-text.gguf")
+    async with embedding(path, query_prompt="ask {text} now", document_prompt="") as embedder:
+        (plain,) = (await embedder.embed_documents(["ask x now"])).items
+        assert np.allclose(await embedder.embed_query("x"), plain, atol=1e-6)
+
+
+async def test_fewer_dimensions_as_configured(embedding, model):
+    async with embedding(model, dimensions=16) as embedder:
+        assert embedder.dimensions == 16
+        vector = await embedder.embed_query("x")
+        assert vector.shape == (16,)
+        assert float(np.linalg.norm(vector)) == pytest.approx(1, abs=1e-6)
+
+
+async def test_halves_of_emoji_and_other_oddities_are_embedded(embedding, model):
+    async with embedding(model) as embedder:
+        batch = await embedder.embed_documents(["broken \ud83d emoji", "\0", "a" * 100_000])
+        assert [item.shape for item in batch.items] == [(32,)] * 3
+        assert embedder.report()["worker"]["cut_texts"] == 1
+
+
+async def test_the_fingerprint_is_known_before_any_text(embedding, model):
+    async with embedding(model) as embedder:
+        assert embedder.is_prepared
+        assert embedder.fingerprint.model == "tiny.gguf"
+        assert any(entry.startswith("sha256 ") for entry in embedder.fingerprint.variant)
+        assert embedder.report()["worker"]["status"] == "off"
+
+
+async def test_a_model_that_comes_later_is_taken_up(embedding, tmp_path):
+    path = tmp_path / "later.gguf"
+    async with embedding(path) as embedder:
+        service = EmbeddingService(embedder)
+        assert not embedder.is_prepared
+        with pytest.raises(ProviderNotReadyError, match="not there yet"):
+            await service.embed_query("x")
+        assert service.state().status == "ready"
+        write_embedder(path)
+        assert (await service.embed_query("x")).shape == (32,)
+        assert embedder.is_prepared
+
+
+async def test_a_model_that_changes_under_our_hands_is_another_one(embedding, model):
+    async with embedding(model) as embedder:
+        first, before = await embedder.embed_query("x"), embedder.fingerprint
+        write_embedder(model.with_suffix(".new"), context=128, general_name="tiny").replace(model)
+        second = await embedder.embed_query("x")
+        assert embedder.fingerprint != before
+        assert first.tolist() != second.tolist()
+
+
+async def test_a_model_that_cannot_be_used_is_a_failure_of_the_provider(embedding, tmp_path):
+    path = tmp_path / "page.gguf"
+    path.write_text("<!doctype html>", encoding="utf-8")
+    async with embedding(path) as embedder:
+        service = EmbeddingService(embedder)
+        with pytest.raises(ProviderUnavailableError, match="web page"):
+            await service.prepare()
+        assert service.state().status == "open"
+        assert "web page" in service.state().reason
+
+
+async def test_a_damaged_model_is_looked_at_again_once_it_is_replaced(embedding, model):
+    whole = model.read_bytes()
+    model.write_bytes(whole[:-2000])
+    options = RequestOptions(retry=RetryPolicy(attempts=1))
+    async with embedding(model) as embedder:
+        service = EmbeddingService(embedder, options=options)
+        with pytest.raises(ProviderUnavailableError, match=r"tiny\.gguf cannot be used"):
+            await service.embed_query("x")
+        assert not embedder.is_prepared
+        model.write_bytes(whole)
+        await embedder.prepare()
+        assert (await embedder.embed_query("x")).shape == (32,)
+
+
+async def test_a_text_that_ends_workers_is_one_texts_error(embedding, short_model, collected):
+    async with embedding(short_model) as embedder:
+        # As if the file named more positions than it has.
+        embedder._model = read_longer(short_model, embedder)
+        service = EmbeddingService(embedder)
+        texts = [f"note {number}" for number in range(30)]
+        texts[11] = "x" * 300
+        await service.embed_documents(texts, on_batch=collected)
+        assert list(collected.errors) == [11]
+        assert "SIGABRT" in collected.errors[11].message
+        assert service.state().status == "ready"
+        with pytest.raises(ProviderRejectedError, match="dies of this text"):
+            await service.embed_query("x" * 300)
+
+
+def read_longer(path, embedder):
+    import msgspec
+
+    return msgspec.structs.replace(read_model(path, embedder._spec.wishes), max_tokens=512)
+
+
+async def test_vectors_are_the_same_after_the_worker_was_killed(embedding, model):
+    async with embedding(model) as embedder:
+        before = await embedder.embed_query("x")
+        os.kill(embedder.report()["worker"]["pid"], 9)
+        assert (await embedder.embed_query("x")).tolist() == before.tolist()

@@ -1,0 +1,174 @@
+"""A worker that dies, hangs, starves or is not needed: what becomes of the texts, and of it."""
+
+import os
+import resource
+import signal
+
+import anyio
+import pytest
+
+from providers.errors import ProviderUnavailableError
+from providers.interface import ItemError
+from providers.local.protocol import Open
+from providers.local.supervisor import Patience
+
+pytestmark = pytest.mark.anyio
+
+TOO_LONG = "x" * 300
+"""More tokens than the short model has positions."""
+
+
+def order(path, max_tokens=512):
+    return Open(str(path), max_tokens, 1, None)
+
+
+def errors(batch):
+    return {at: item.message for at, item in enumerate(batch.items) if isinstance(item, ItemError)}
+
+
+def alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+async def test_nothing_runs_before_the_first_text_and_nothing_after_the_end(supervising, model):
+    async with supervising() as supervisor:
+        assert supervisor.state().status == "off"
+        await supervisor.embed(order(model), "document", ["one"])
+        state = supervisor.state()
+        assert state.status == "running"
+        assert state.resident_bytes > 10 << 20
+    assert not alive(state.pid)
+
+
+async def test_a_killed_worker_is_replaced_and_nothing_is_lost(supervising, model):
+    async with supervising() as supervisor:
+        first = await supervisor.embed(order(model), "document", ["one"])
+        os.kill(supervisor.state().pid, signal.SIGKILL)
+        again = await supervisor.embed(order(model), "document", ["one"])
+        assert again.items[0].tolist() == first.items[0].tolist()
+        state = supervisor.state()
+        assert (state.deaths, state.last_death) == (1, "SIGKILL")
+
+
+async def test_texts_under_way_survive_several_killings(supervising, model, until):
+    texts = [f"{number} " + "x " * 200 for number in range(300)]
+    results = []
+
+    async def embed(supervisor):
+        results.append(await supervisor.embed(order(model), "document", texts))
+
+    async with supervising() as supervisor, anyio.create_task_group() as tasks:
+        tasks.start_soon(embed, supervisor)
+        for deaths in range(3):
+            await until(lambda: supervisor.state().status == "running")
+            os.kill(supervisor.state().pid, signal.SIGKILL)
+            await until(lambda deaths=deaths: supervisor.state().deaths > deaths)
+    assert not errors(results[0])
+
+
+async def test_a_text_that_aborts_llama_cpp_is_left_out_with_the_reason(supervising, short_model):
+    texts = [f"note {number}" for number in range(20)]
+    texts[13] = TOO_LONG
+    async with supervising() as supervisor:
+        batch = await supervisor.embed(order(short_model), "document", texts)
+        assert list(errors(batch)) == [13]
+        assert "SIGABRT" in errors(batch)[13]
+        assert "GGML_ASSERT" in errors(batch)[13]
+        assert TOO_LONG not in errors(batch)[13]
+        assert supervisor.state().refused_texts == 1
+        assert errors(await supervisor.embed(order(short_model), "query", ["fine"])) == {}
+
+
+async def test_a_query_that_aborts_llama_cpp_is_refused_and_documents_go_on(
+    supervising, short_model
+):
+    results = {}
+
+    async def embed(supervisor, lane, texts):
+        results[lane] = await supervisor.embed(order(short_model), lane, texts)
+
+    documents = [f"note {number}" for number in range(200)]
+    async with supervising() as supervisor, anyio.create_task_group() as tasks:
+        tasks.start_soon(embed, supervisor, "document", documents)
+        tasks.start_soon(embed, supervisor, "query", [TOO_LONG])
+    assert list(errors(results["query"])) == [0]
+    assert not errors(results["document"])
+
+
+async def test_a_stopped_worker_is_noticed_and_replaced_without_blame(supervising, model):
+    async with supervising() as supervisor:
+        await supervisor.embed(order(model), "document", ["one"])
+        stopped = supervisor.state().pid
+        os.kill(stopped, signal.SIGSTOP)
+        assert not errors(await supervisor.embed(order(model), "document", ["two"]))
+        assert "did not answer" in supervisor.state().last_death
+        assert supervisor.state().pid != stopped
+
+
+async def test_a_worker_without_memory_dies_alone(supervising, model):
+    async with supervising() as supervisor:
+        await supervisor.embed(order(model), "document", ["one"])
+        resource.prlimit(supervisor.state().pid, resource.RLIMIT_AS, (1 << 20, 1 << 20))
+        batch = await supervisor.embed(order(model), "document", ["x " * 400] * 200)
+        assert not errors(batch)
+        assert supervisor.state().deaths >= 1
+
+
+async def test_an_idle_worker_gives_its_memory_back_and_returns_on_demand(
+    supervising, model, until
+):
+    async with supervising(Patience(idle_s=0.1, beat_s=0.02, silence_s=30.0)) as supervisor:
+        await supervisor.embed(order(model), "document", ["one"])
+        pid = supervisor.state().pid
+        await until(lambda: supervisor.state().status == "off")
+        assert not alive(pid)
+        assert not errors(await supervisor.embed(order(model), "document", ["two"]))
+        assert supervisor.state().deaths == 0
+
+
+async def test_a_model_that_cannot_be_loaded_ends_the_wait_with_the_reason(supervising, tmp_path):
+    path = tmp_path / "none.gguf"
+    path.write_bytes(b"GGUF and nothing else")
+    async with supervising() as supervisor:
+        with pytest.raises(ProviderUnavailableError, match=r"none\.gguf cannot be used"):
+            await supervisor.embed(order(path), "document", ["one"])
+        assert supervisor.state().status == "off"
+
+
+async def test_another_model_takes_the_place_of_the_first(supervising, model, short_model):
+    async with supervising() as supervisor:
+        first = await supervisor.embed(order(model), "query", ["one"])
+        second = await supervisor.embed(order(short_model, 64), "query", ["one"])
+        assert first.items[0].tolist() != second.items[0].tolist()
+        assert supervisor.state().deaths == 0
+
+
+async def test_a_caller_that_gives_up_leaves_the_worker_to_the_others(supervising, model):
+    async with supervising() as supervisor:
+        await supervisor.embed(order(model), "document", ["one"])
+        with anyio.move_on_after(0.05) as scope:
+            await supervisor.embed(order(model), "document", ["x " * 400] * 2000)
+        assert scope.cancelled_caught
+        assert not errors(await supervisor.embed(order(model), "document", ["two"]))
+        assert supervisor.state().deaths == 0
+
+
+async def test_a_query_overtakes_queued_documents(supervising, model):
+    ended = []
+
+    async def embed(supervisor, lane, texts):
+        await supervisor.embed(order(model), lane, texts)
+        ended.append(lane)
+
+    async with supervising() as supervisor:
+        await supervisor.embed(order(model), "query", ["ready"])
+        async with anyio.create_task_group() as tasks:
+            for _ in range(8):
+                tasks.start_soon(embed, supervisor, "document", ["x " * 400] * 64)
+            await anyio.lowlevel.checkpoint()
+            tasks.start_soon(embed, supervisor, "query", ["where"])
+    assert ended.index("query") <= 1

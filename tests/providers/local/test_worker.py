@@ -1,0 +1,273 @@
+"""The worker process by itself: its pipe, its end, and what it leaves behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from string import ascii_lowercase
+
+import numpy as np
+import pytest
+
+from fakes.gguf import write_embedder
+from providers.local.environment import worker_variables
+from providers.local.protocol import (
+    Cancel,
+    Computed,
+    Computing,
+    Embed,
+    Failed,
+    FrameReader,
+    Open,
+    Opened,
+    Ping,
+    Pong,
+    Refused,
+    Reply,
+    frame,
+)
+
+COMMAND = [sys.executable, "-P", "-m", "providers.local.worker"]
+PARENT = """
+import os, subprocess, sys
+worker = subprocess.Popen([sys.executable, "-P", "-m", "providers.local.worker"],
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+print(worker.pid, flush=True)
+sys.stdin.read()
+"""
+
+
+class Dialogue:
+    def __init__(self, **environment):
+        self.process = subprocess.Popen(
+            COMMAND,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=worker_variables(os.environ) | environment,
+        )
+        self._reader = FrameReader(Reply)
+        self._replies = []
+
+    def say(self, *messages):
+        self.process.stdin.write(b"".join(map(frame, messages)))
+        self.process.stdin.flush()
+
+    def hear(self):
+        while not self._replies:
+            piece = os.read(self.process.stdout.fileno(), 1 << 16)
+            assert piece, self.process.stderr.read().decode()
+            self._replies += self._reader.feed(piece)
+        return self._replies.pop(0)
+
+    def vectors(self, lane, *texts, number=1):
+        """Of all texts, in order."""
+        self.say(Embed(number, lane, list(texts)))
+        found = {}
+        while len(found) < len(texts):
+            reply = self.hear()
+            if isinstance(reply, Computed):
+                rows = np.frombuffer(reply.vectors, "<f4").reshape(len(reply.positions), -1)
+                found.update(zip(reply.positions, rows, strict=True))
+        return np.stack([found[at] for at in range(len(texts))])
+
+
+@pytest.fixture
+def talk():
+    opened = []
+
+    def start(**environment):
+        opened.append(Dialogue(**environment))
+        return opened[-1]
+
+    yield start
+    for dialogue in opened:
+        with dialogue.process as process:
+            process.kill()
+
+
+@pytest.fixture
+def worker(talk, model):
+    dialogue = talk()
+    dialogue.say(Open(str(model), 512, 1, None))
+    assert dialogue.hear() == Opened(32)
+    return dialogue
+
+
+def test_vectors_are_of_length_one_and_the_same_in_both_lanes_and_any_company(worker):
+    texts = ["one", "two words", "x " * 100]
+    together = worker.vectors("document", *texts)
+    assert np.allclose(np.linalg.norm(together, axis=1), 1, atol=1e-6)
+    for number, text in enumerate(texts, start=2):
+        alone = worker.vectors("query", text, number=number)[0]
+        assert float(alone @ together[number - 2]) > 0.9999
+
+
+def test_fewer_dimensions_are_the_leading_ones_normalised_again(talk, worker, model):
+    whole = worker.vectors("query", "some text")[0]
+    narrow = talk()
+    narrow.say(Open(str(model), 512, 1, 8))
+    assert narrow.hear() == Opened(8)
+    cut = narrow.vectors("query", "some text")[0]
+    assert np.allclose(cut, whole[:8] / np.linalg.norm(whole[:8]), atol=1e-6)
+
+
+def test_a_text_beyond_the_limit_is_cut_and_counted(talk, model):
+    short = talk()
+    short.say(Open(str(model), 16, 1, None))
+    short.hear()
+    short.say(Embed(1, "document", ["x" * 500, "x"]))
+    assert short.hear() == Computing(1, [0, 1])
+    reply = short.hear()
+    assert (reply.cut, reply.tokens) == (1, 16 + 3)
+    beginning = short.vectors("document", "x" * 14, number=2)[0]
+    assert np.allclose(np.frombuffer(reply.vectors, "<f4")[:32], beginning, atol=1e-5)
+
+
+def test_it_answers_a_ping_and_a_query_while_documents_are_computed(worker):
+    documents = ["x " * 400] * 200
+    worker.say(Embed(1, "document", documents), Embed(2, "query", ["where"]), Ping())
+    seen = []
+    while not (any(isinstance(each, Pong) for each in seen) and any_vector(seen, 2)):
+        seen.append(worker.hear())
+    done = sum(len(each.positions) for each in seen if isinstance(each, Computed))
+    assert done < len(documents)
+
+
+def any_vector(replies, number):
+    return any(isinstance(each, Computed) and each.number == number for each in replies)
+
+
+def test_what_is_cancelled_stops_between_batches(worker):
+    worker.say(Embed(1, "document", ["x " * 400] * 200))
+    worker.hear()
+    worker.say(Cancel(1), Embed(2, "document", ["x"]))
+    seen = []
+    while not any_vector(seen, 2):
+        seen.append(worker.hear())
+    assert len(seen) < 100
+
+
+def test_blank_and_strange_texts_do_no_harm(worker):
+    texts = ["", "\0", "🙂" * 50, "[CLS] [SEP]", "a" * 10_000, "\ufffd"]
+    assert worker.vectors("document", *texts).shape == (6, 32)
+
+
+def test_what_libraries_print_never_tears_a_frame(talk, model, tmp_path):
+    site = tmp_path / "noisy"
+    site.mkdir()
+    noise = "import os, sys\nos.write(1, b'noise' * 100)\nprint('more')\n"
+    (site / "numpy.py").write_text(noise + "raise ImportError('no numpy')\n", encoding="utf-8")
+    (site / "llama_cpp.py").write_text(noise, encoding="utf-8")
+    noisy = talk(PYTHONPATH=str(site))
+    noisy.say(Open(str(model), 512, 1, None))
+    out, err = noisy.process.communicate(timeout=30)
+    assert out == b""
+    assert b"noise" in err
+
+
+def test_a_library_that_is_missing_is_said_to_be(talk, model, tmp_path):
+    (tmp_path / "llama_cpp.py").write_text("raise ImportError('no such thing')", encoding="utf-8")
+    without = talk(PYTHONPATH=str(tmp_path))
+    without.say(Open(str(model), 512, 1, None))
+    assert "no such thing" in without.hear().message
+    assert without.process.wait(30) == 0
+
+
+def test_another_build_of_llama_cpp_is_taken_where_the_variable_says(talk, model, tmp_path):
+    elsewhere = talk(LLAMA_CPP_LIB_PATH=str(tmp_path))
+    elsewhere.say(Open(str(model), 512, 1, None))
+    reply = elsewhere.hear()
+    assert isinstance(reply, Refused)
+    assert str(tmp_path) in reply.message
+
+
+def test_a_truncated_model_is_refused_in_llama_cpps_own_words(talk, model):
+    model.write_bytes(model.read_bytes()[:-5000])
+    broken = talk()
+    broken.say(Open(str(model), 512, 1, None))
+    reply = broken.hear()
+    assert isinstance(reply, Refused)
+    assert "tensor" in reply.message or "file" in reply.message
+
+
+def test_a_text_that_llama_cpp_refuses_is_reported_and_the_worker_lives(talk, tmp_path):
+    """The word for unknown characters is a default that this small vocabulary does not reach."""
+    path = write_embedder(
+        tmp_path / "letters.gguf", characters=ascii_lowercase, tokenizer_ggml_unknown_token_id=None
+    )
+    worker = talk()
+    worker.say(Open(str(path), 512, 1, None))
+    worker.hear()
+    worker.say(Embed(1, "document", ["a 7 b"]))
+    assert worker.hear() == Computing(1, [0])
+    reply = worker.hear()
+    assert isinstance(reply, Failed)
+    assert "refused" in reply.message
+    assert worker.vectors("document", "abc", number=2).shape == (1, 32)
+
+
+def test_the_end_of_the_pipe_ends_it_in_the_middle_of_its_work(worker):
+    worker.say(Embed(1, "document", ["x " * 400] * 500))
+    worker.hear()
+    started = time.monotonic()
+    worker.process.stdin.close()
+    assert worker.process.wait(10) == 0
+    assert time.monotonic() - started < 2
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_it_ends_with_its_parent_even_when_it_is_stopped(stopped):
+    with subprocess.Popen(
+        [sys.executable, "-c", PARENT],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=worker_variables(os.environ),
+    ) as parent:
+        worker = int(parent.stdout.readline())
+        wait_for(lambda: expendable(worker))
+        if stopped:
+            os.kill(worker, signal.SIGSTOP)
+        parent.kill()
+        parent.wait(10)
+    wait_for(lambda: not alive(worker))
+
+
+def test_it_leaves_no_dump_of_the_notes_and_dies_before_the_gateway_does(worker):
+    assert expendable(worker.process.pid)
+    limits = Path(f"/proc/{worker.process.pid}/limits").read_text(encoding="ascii")
+    (line,) = (line for line in limits.splitlines() if line.startswith("Max core"))
+    assert line.split()[4:6] == ["0", "0"]
+
+
+def test_it_gets_no_credential_and_waits_without_spinning():
+    variables = worker_variables(
+        {"OPENAI_API_KEY": "sk", "HF_TOKEN": "hf", "PATH": "/bin", "LLAMA_CPP_LIB_PATH": "/x"}
+    )
+    assert {"PATH": "/bin", "LLAMA_CPP_LIB_PATH": "/x"}.items() < variables.items()
+    assert variables["OMP_WAIT_POLICY"] == "passive"
+    assert not {"OPENAI_API_KEY", "HF_TOKEN"} & set(variables)
+
+
+def wait_for(condition):
+    ends = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < ends
+        time.sleep(0.01)
+
+
+def status_of(pid):
+    return Path(f"/proc/{pid}/stat").read_bytes()
+
+
+def expendable(pid):
+    return Path(f"/proc/{pid}/oom_score_adj").read_text(encoding="ascii").strip() == "500"
+
+
+def alive(pid):
+    try:
+        return status_of(pid).rpartition(b")")[2].split()[0] != b"Z"
+    except OSError:
+        return False

@@ -1,0 +1,153 @@
+"""The real process with a model of its own: no key, no network, and a worker that may die."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import anyio
+import pytest
+
+from fakes.gguf import write_embedder
+
+pytestmark = pytest.mark.anyio
+
+PATIENCE_S = 30
+
+
+@pytest.fixture
+def local(home):
+    """A home whose openclaw.json names a tiny model."""
+    path = write_embedder(home.root / "tiny.gguf", context=256)
+
+    def configure(**search):
+        block = {"provider": "local", "local": {"modelPath": str(path)}, **search}
+        home.configure({"agents": {"defaults": {"memorySearch": block}}})
+        return home
+
+    home.model, home.reconfigure = path, configure
+    return configure()
+
+
+async def vector_status(client):
+    return (await client.call("status", {}))["details"]["vector"]
+
+
+async def embedded(client):
+    """Waits until every text has its vector."""
+    with anyio.fail_after(PATIENCE_S):
+        while True:
+            backfill = (await vector_status(client)).get("backfill")
+            if backfill and not backfill["running"]:
+                coverage = backfill["coverage"]
+                if coverage["embedded"] == coverage["total"] > 0:
+                    return coverage
+            await anyio.sleep(0.02)
+
+
+async def worker_of(client):
+    return (await vector_status(client))["provider"]["active"]["details"]["worker"]
+
+
+def gone(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+async def until_gone(pid):
+    with anyio.fail_after(PATIENCE_S):
+        while not gone(pid):
+            await anyio.sleep(0.01)
+
+
+async def test_notes_are_embedded_and_found_without_any_key(local):
+    async with local.gateway() as client:
+        await client.call("sync", {})
+        coverage = await embedded(client)
+        result = await client.call("memory_search", {"query": "heating pump membrane"})
+        status = await vector_status(client)
+        worker = status["provider"]["active"]["details"]["worker"]
+        health = await client.call("health", {})
+    assert (result["mode"], result["provider"], result["model"]) == ("hybrid", "local", "tiny.gguf")
+    assert result["results"][0]["vectorScore"] > 0
+    assert coverage["dimensions"] == 32
+    assert worker["resident_bytes"] > 0
+    assert health["status"] == "ok"
+    assert gone(worker["pid"])
+
+
+async def test_a_killed_worker_is_not_noticed_by_who_searches(local):
+    async with local.gateway() as client:
+        await client.call("sync", {})
+        await embedded(client)
+        for number in range(3):
+            os.kill((await worker_of(client))["pid"], signal.SIGKILL)
+            result = await client.call("memory_search", {"query": f"heating pump {number}"})
+            assert result["mode"] == "hybrid"
+            assert "warning" not in result
+        assert (await worker_of(client))["deaths"] == 3
+
+
+async def test_a_killed_gateway_leaves_no_worker(local):
+    async with local.gateway() as client:
+        await client.call("sync", {})
+        await embedded(client)
+        pid = (await worker_of(client))["pid"]
+        client.process.send_signal(signal.SIGKILL)
+        await client.process.wait()
+        await until_gone(pid)
+
+
+async def test_the_end_of_the_input_ends_gateway_and_worker_while_they_embed(local):
+    for number in range(200):
+        local.write(f"memory/n{number:03}.md", f"- Entry {number}. " + "The boiler log. " * 200)
+    async with local.gateway() as client:
+        await client.call("sync", {})
+        with anyio.fail_after(PATIENCE_S):
+            while (worker := await worker_of(client))["status"] != "running":
+                await anyio.sleep(0.02)
+        started = time.monotonic()
+    assert time.monotonic() - started < 3
+    assert client.process.returncode == 0
+    await until_gone(worker["pid"])
+
+
+async def test_without_its_model_notes_are_found_by_keywords_and_the_reason_is_given(local):
+    local.model.unlink()
+    async with local.gateway() as client:
+        await client.call("sync", {})
+        result = await client.call("memory_search", {"query": "heating pump membrane"})
+        assert result["mode"] == "keyword"
+        assert result["results"][0]["path"] == "memory/2026-02-01.md"
+        assert str(local.model) in result["warning"]
+        with anyio.fail_after(PATIENCE_S):
+            while (health := await client.call("health", {}))["status"] == "ok":
+                await anyio.sleep(0.05)
+    assert any(str(local.model) in reason for reason in health["reasons"])
+
+
+async def test_two_gateways_of_two_agents_share_one_model_file(local):
+    async with local.gateway("--agent", "main") as first, local.gateway("--agent", "two") as second:
+        for client in (first, second):
+            await client.call("sync", {})
+        for client in (first, second):
+            await embedded(client)
+            result = await client.call("memory_search", {"query": "heating pump membrane"})
+            assert result["mode"] == "hybrid"
+        assert (await worker_of(first))["pid"] != (await worker_of(second))["pid"]
+
+
+async def test_chunks_are_no_longer_than_what_the_model_reads(local):
+    sentences = (f"The pump was oiled for the {number}th time. " for number in range(400))
+    local.write("memory/long.md", "".join(sentences))
+    sizes = {}
+    for context in (64, 2048):
+        write_embedder(local.model, context=context)
+        async with local.gateway() as client:
+            await client.call("sync", {})
+            sizes[context] = (await embedded(client))["total"]
+    assert sizes[64] > 4 * sizes[2048]
