@@ -21,24 +21,25 @@ from benchmarks.minilm_files import minilm_files
 
 _BATCH_TOKENS = 2048
 _POSITIONS = 512
+_USUAL = 256
 
 
 class MiniLM:
     """Texts beyond `max_tokens` (special tokens included, at most 512) are cut.
 
-    256 is what sentence-transformers does with this model. The first one in a checkout downloads the
+    256 is what sentence-transformers does with this model, and llama.cpp 512. The first one in a checkout downloads the
     weights: see `minilm_files`.
     """
 
-    name = "all-minilm-l6-v2"
     dimensions = 384
 
-    def __init__(self, max_tokens: int = 256, directory: Path | None = None) -> None:
+    def __init__(self, max_tokens: int = _USUAL, directory: Path | None = None) -> None:
         if not 2 < max_tokens <= _POSITIONS:
             raise ValueError(f"max_tokens must be 3 to {_POSITIONS}, not {max_tokens}")
         directory = directory or minilm_files()
         use_one_thread()
-        self.identity = f"{self.name}, {max_tokens} tokens"
+        self.name = "all-minilm-l6-v2" if max_tokens == _USUAL else f"all-minilm-l6-v2-{max_tokens}"
+        self.identity = f"all-minilm-l6-v2, {max_tokens} tokens"
         self._workers = os.cpu_count() or 1
         self._bert = Bert(directory / "model.safetensors")
         self._tokenizer = Tokenizer.from_file(str(directory / "tokenizer.json"))

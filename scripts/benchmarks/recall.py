@@ -24,6 +24,7 @@ from benchmarks.embedding_server import EmbeddingServer, embedding_server
 from benchmarks.hash_embedder import HashEmbedder
 from benchmarks.minilm import MiniLM
 from benchmarks.minilm_files import CACHE
+from benchmarks.minilm_gguf import minilm_gguf
 from benchmarks.questions import Collection, Question, locomo, multilingual, sample
 from benchmarks.scoring import Score, percentile, score, wilson
 from benchmarks.vector_cache import CachedEmbedder
@@ -43,18 +44,24 @@ class System(NamedTuple):
 
     name: str
     model: str | None = None
+    local: bool = False
+    """Embeds by itself, with llama.cpp."""
 
     def settings(self, server: EmbeddingServer) -> dict[str, object]:
         search: dict[str, object] = {"provider": "none"}
         if self.model:
             remote = {"baseUrl": server.base_url, "apiKey": server.key}
             search = {"provider": "openai", "model": self.model, "remote": remote}
+        if self.local:
+            search = {"provider": "local", "local": {"modelPath": str(minilm_gguf())}}
         return {"agents": {"defaults": {"memorySearch": search}}}
 
 
 SYSTEMS = {
     "keyword": System("keyword"),
-    "minilm": System("hybrid, all-MiniLM-L6-v2", MiniLM.name),
+    "minilm": System("hybrid, all-MiniLM-L6-v2", "all-minilm-l6-v2"),
+    "minilm-512": System("hybrid, all-MiniLM-L6-v2 up to 512 tokens", "all-minilm-l6-v2-512"),
+    "local": System("hybrid, all-MiniLM-L6-v2 in the gateway's own worker", local=True),
     "hash": System("hybrid, hash embedder", HashEmbedder.name),
 }
 
@@ -70,7 +77,7 @@ async def ask(
         arguments += ["--config", str(config), "--log-level", "warning"]
         async with spawn_gateway(arguments, environment=dict(os.environ)) as client:
             await client.call("sync", {}, timeout_s=600)
-            if system.model:
+            if system.model or system.local:
                 await embedded(client)
             return [
                 await _answer(client, question, max_results) for question in collection.questions
@@ -149,8 +156,9 @@ async def _run(options: argparse.Namespace) -> None:
     if options.multilingual:
         sets["multilingual"] = multilingual(options.multilingual)
     systems = [SYSTEMS[name] for name in options.systems]
-    with CachedEmbedder(MiniLM(), CACHE / "vectors.sqlite") as minilm:
-        async with embedding_server(minilm, HashEmbedder()) as server:
+    vectors = CACHE / "vectors.sqlite"
+    with CachedEmbedder(MiniLM(), vectors) as usual, CachedEmbedder(MiniLM(512), vectors) as longer:
+        async with embedding_server(usual, longer, HashEmbedder()) as server:
             await _compare(console, sets, systems, server, options.max_results)
 
 
