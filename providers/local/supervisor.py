@@ -115,7 +115,7 @@ class Supervisor:
                 await self._one_life()
             except ProviderError as error:
                 self._desk.fail_all(error)
-            await self._clock.sleep(self._pause_s())
+            await self._clock.sleep(self.pause_s())
 
     def state(self) -> WorkerState:
         """May be asked from any thread."""
@@ -213,7 +213,7 @@ class Supervisor:
         self._changed.set()
         self._changed = anyio.Event()
 
-    def _pause_s(self) -> float:
+    def pause_s(self) -> float:
         """Before the next worker may start."""
         if self._fruitless == 0:
             return 0.0

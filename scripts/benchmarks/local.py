@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -46,7 +46,7 @@ QUERIES = 200
 PAUSE_S = 0.02
 """Between queries, as if somebody asked them."""
 SEARCHES = 30
-FILES, BULLETS = 150, 20
+FILES, BULLETS = 60, 12
 MIB = 1 << 20
 
 
@@ -150,15 +150,17 @@ async def compare_memory(model: Path, table: Table) -> None:
         async with embedding_server(MiniLM(512)) as server:
             remote = await _resident(workspace, _remote(server))
             keywords = await _resident(workspace, {"provider": "none"})
+            vectors = await _resident(workspace, {"provider": "none"}, loaded=("numpy", "simsimd"))
             local = await _resident(
                 workspace, {"provider": "local", "local": {"modelPath": str(model)}}
             )
     for label, (gateway, worker) in (
         ("keywords only", keywords),
-        ("the same model on a loopback server", remote),
+        ("the same, with the libraries for vectors", vectors),
         ("local", local),
+        ("the same model on a loopback server", remote),
     ):
-        more = (gateway - remote[0]) / MIB
+        more = (gateway - vectors[0]) / MIB
         worker_shown = f"{worker / MIB:.0f} MiB" if worker else ""
         table.add_row(label, f"{gateway / MIB:.1f} MiB", f"{more:+.1f} MiB", worker_shown)
 
@@ -168,14 +170,22 @@ def _remote(server: EmbeddingServer) -> dict[str, Any]:
     return {"provider": "openai", "model": server.embedders[0].name, "remote": address}
 
 
-async def _resident(workspace: Path, search: dict[str, Any]) -> tuple[int, int]:
-    """Of gateway and worker, after everything was embedded and some questions were answered."""
+async def _resident(
+    workspace: Path, search: dict[str, Any], *, loaded: Sequence[str] = ()
+) -> tuple[int, int]:
+    """Of gateway and worker, after everything was embedded and some questions were answered.
+
+    `loaded` are modules that the gateway imports whether it needs them or not.
+    """
     with tempfile.TemporaryDirectory() as state:
         config = Path(state) / "openclaw.json"
         block = {"agents": {"defaults": {"memorySearch": search}}}
         config.write_text(json.dumps(block), encoding="utf-8")
         arguments = ["--workspace", str(workspace), "--state-dir", state, "--config", str(config)]
-        async with spawn_gateway(arguments, environment=dict(os.environ)) as client:
+        imports = "".join(f"import {module}\n" for module in loaded)
+        (Path(state) / "sitecustomize.py").write_text(imports, encoding="utf-8")
+        environment = {**os.environ, "PYTHONPATH": state}
+        async with spawn_gateway(arguments, environment=environment) as client:
             await client.call("sync", {}, timeout_s=600)
             if search["provider"] != "none":
                 await embedded(client)

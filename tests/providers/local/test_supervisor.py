@@ -7,7 +7,7 @@ import signal
 import anyio
 import pytest
 
-from providers.errors import ProviderUnavailableError
+from providers.errors import ProviderTransientError, ProviderUnavailableError
 from providers.interface import ItemError
 from providers.local.protocol import Open
 from providers.local.supervisor import Patience
@@ -172,3 +172,40 @@ async def test_a_query_overtakes_queued_documents(supervising, model):
             await anyio.lowlevel.checkpoint()
             tasks.start_soon(embed, supervisor, "query", ["where"])
     assert ended.index("query") <= 1
+
+
+@pytest.mark.parametrize(
+    ("patience", "pooling", "words"),
+    [
+        (Patience(open_s=0.001), 1, r"not loaded within 0\.001 s"),
+        (Patience(), 99, r"ended while loading it \(SIGABRT"),
+    ],
+)
+async def test_a_model_that_hangs_or_kills_while_it_is_loaded_is_unavailable(
+    supervising, model, patience, pooling, words
+):
+    async with supervising(patience) as supervisor:
+        with pytest.raises(ProviderUnavailableError, match=words):
+            await supervisor.embed(Open(str(model), 512, pooling, None), "document", ["one"])
+        assert supervisor.state().status == "off"
+
+
+async def test_a_worker_that_cannot_be_started_is_a_passing_failure(
+    supervising, model, monkeypatch
+):
+    monkeypatch.setattr("providers.local.process._COMMAND", (str(model), "-P"))
+    async with supervising() as supervisor:
+        with pytest.raises(ProviderTransientError, match="cannot be started"):
+            await supervisor.embed(order(model), "document", ["one"])
+
+
+async def test_a_worker_that_keeps_dying_is_given_ever_more_time(supervising, model, until):
+    patience = Patience(first_pause_s=0.2, longest_pause_s=0.4)
+    async with supervising(patience) as supervisor:
+        assert supervisor.pause_s() == 0
+        await supervisor.embed(order(model), "document", ["one"])
+        os.kill(supervisor.state().pid, signal.SIGKILL)
+        await until(lambda: supervisor.state().status == "off")
+        assert supervisor.pause_s() == 0.2
+        await supervisor.embed(order(model), "document", ["one"])
+        assert supervisor.pause_s() == 0
