@@ -15,7 +15,7 @@ import msgspec
 from providers.errors import ProviderUnavailableError
 from providers.fingerprint import Fingerprint
 from providers.interface import Purpose
-from providers.local.families import Prompts, prompts_for
+from providers.local.families import TEXT, Prompts, prompts_for
 from providers.local.gguf import Header, read_header
 from providers.local.protocol import Open
 
@@ -149,11 +149,16 @@ def _pooling(header: Header, path: Path) -> int:
 def _prompts(header: Header, path: Path, wishes: Wishes) -> Prompts:
     names = (header.values.get("general.name", ""), path.name, header.architecture)
     usual = prompts_for(*map(str, names))
-    query, document = wishes.query_prompt, wishes.document_prompt
     return Prompts(
-        usual.query if query is None else query,
-        usual.document if document is None else document,
+        _chosen(wishes.query_prompt, usual.query), _chosen(wishes.document_prompt, usual.document)
     )
+
+
+def _chosen(configured: str | None, usual: str) -> str:
+    """The configured prompt; a bare one is set apart, as configuration drops outer blanks."""
+    if configured is None:
+        return usual
+    return configured if TEXT in configured or not configured else f"{configured.rstrip()} "
 
 
 def _quantisation(header: Header) -> str:

@@ -51,6 +51,15 @@ def test_how_queries_are_asked_changes_no_stored_vector(model):
 
 
 @pytest.mark.parametrize(
+    ("configured", "expected"),
+    [("query:", "query: x"), ("{text}", "x"), ("<{text}>", "<x>"), (None, "search_query: x")],
+)
+def test_configured_words_replace_those_of_the_family(tmp_path, configured, expected):
+    path = write_embedder(tmp_path / "nomic-embed.gguf")
+    assert read_model(path, Wishes(query_prompt=configured)).prompted("query", "x") == expected
+
+
+@pytest.mark.parametrize(
     "settings", [{"general_name": "other"}, {"bert_pooling_type": 2}, {"general_file_type": 1}]
 )
 def test_another_file_under_the_same_name_is_another_model(tmp_path, settings):
