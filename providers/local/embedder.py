@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -44,11 +44,13 @@ _LIMITS = InputLimits(
 class LocalSpec:
     """What the configuration says."""
 
-    reference: str
-    """A path, or where the model is to be had: `hf:` or http(s)."""
+    reference: str = field(repr=False)
+    """A path, or where the model is to be had: `hf:` or http(s), perhaps with a secret in it."""
+    name: str
+    """The reference as it may be shown."""
     cache_dir: Path
     wishes: Wishes
-    environment: Mapping[str, str]
+    environment: Mapping[str, str] = field(repr=False)
 
 
 class LocalEmbedder:
@@ -75,7 +77,7 @@ class LocalEmbedder:
             return self._model.fingerprint
         return Fingerprint(
             provider="local",
-            model=self._spec.reference,
+            model=self._spec.name,
             endpoint=ENGINE,
             variant=("not there yet",),
         )
@@ -132,7 +134,7 @@ class LocalEmbedder:
     def report(self) -> dict[str, Any]:
         model, progress = self._model, self._progress
         return {
-            "reference": self._spec.reference,
+            "reference": self._spec.name,
             "worker": msgspec.to_builtins(self._supervisor.state()),
             "model": None if model is None else _describe(model),
             "download": progress and {"bytes": progress[0], "total_bytes": progress[1]},
@@ -159,10 +161,10 @@ class LocalEmbedder:
 
     def _missing(self) -> str:
         if self._progress is None:
-            return f"The model {self._spec.reference} is not there yet"
+            return f"The model {self._spec.name} is not there yet"
         done, total = self._progress
         share = f", {done / total:.0%} are there" if total else f", {done >> 20} MiB are there"
-        return f"The model {self._spec.reference} is being downloaded{share}"
+        return f"The model {self._spec.name} is being downloaded{share}"
 
     def _find(self) -> None:
         """Takes the file that is on the disk, if one is. Raises `ProviderUnavailableError`."""

@@ -24,13 +24,18 @@ def cache_dir(settings: Settings) -> Path:
     return root / _DEFAULT_CACHE
 
 
+def shown(reference: str) -> str:
+    """A reference without the query of its address, which may hold a secret."""
+    return reference.partition("?")[0] if "://" in reference else reference
+
+
 def longest_text(settings: Settings) -> int | None:
     """The longest text that the local model reads, in its own tokens. Blocking, some milliseconds.
 
     None where its file is not there or does not say.
     """
-    path = locate(settings.search.local.model_path, cache_dir(settings))
     try:
+        path = locate(settings.search.local.model_path, cache_dir(settings))
         return context_of(path) if path else None
     except ProviderError:
         return None  # told when the model is to be used

@@ -9,12 +9,12 @@ import importlib.util
 import os
 from typing import Final
 
-from providers.errors import ProviderUnavailableError
+from providers.errors import ProviderError, ProviderUnavailableError
 from providers.interface import Embedder
 from providers.local.embedder import LocalEmbedder, LocalSpec
 from providers.local.model import Wishes
 from providers.local.models import locate
-from providers.local.places import cache_dir
+from providers.local.places import cache_dir, shown
 from providers.registry import Candidate, ProviderRequest, unusable
 
 _MODULES: Final = ("llama_cpp", "numpy")
@@ -25,12 +25,16 @@ def assess(request: ProviderRequest) -> Candidate:
     if missing is not None:
         return unusable("local", _not_installed(missing))
     reference = request.settings.search.local.model_path
-    path = locate(reference, cache_dir(request.settings))
+    try:
+        path = locate(reference, cache_dir(request.settings))
+    except ProviderError as error:
+        return unusable("local", error)
+    name = shown(reference)
     return Candidate(
         provider="local",
         usable=True,
-        reason=f"The model is {path}." if path else f"The model {reference} is yet to be fetched.",
-        model=reference,
+        reason=f"The model is {path}." if path else f"The model {name} is yet to be fetched.",
+        model=name,
     )
 
 
@@ -43,7 +47,7 @@ def create(request: ProviderRequest) -> Embedder:
         chunk_tokens=search.chunking.tokens,
     )
     reference, directory = search.local.model_path, cache_dir(request.settings)
-    return LocalEmbedder(LocalSpec(reference, directory, wishes, os.environ))
+    return LocalEmbedder(LocalSpec(reference, shown(reference), directory, wishes, os.environ))
 
 
 def _not_installed(module: str) -> ProviderUnavailableError:

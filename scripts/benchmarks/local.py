@@ -59,7 +59,7 @@ def chunks(count: int, tokens: Callable[[str], int]) -> list[str]:
 
 @asynccontextmanager
 async def local_service(model: Path) -> AsyncIterator[EmbeddingService]:
-    spec = LocalSpec(str(model), model.parent, Wishes(), os.environ)
+    spec = LocalSpec(str(model), model.name, model.parent, Wishes(), os.environ)
     service = EmbeddingService(LocalEmbedder(spec))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(service.run)

@@ -47,7 +47,9 @@ def embedding(tmp_path) -> Callable[..., AbstractAsyncContextManager[LocalEmbedd
     def make(
         reference: Path | str, *, patience: Patience = QUICK, **wishes: Any
     ) -> AbstractAsyncContextManager[LocalEmbedder]:
-        spec = LocalSpec(str(reference), tmp_path / "models", Wishes(**wishes), os.environ)
+        spec = LocalSpec(
+            str(reference), str(reference), tmp_path / "models", Wishes(**wishes), os.environ
+        )
         return _running(LocalEmbedder(spec, patience=patience))
 
     return make

@@ -1,0 +1,69 @@
+"""The provider `local` from the configuration."""
+
+import pytest
+
+from config.settings import LocalSettings
+from fakes.gguf import write_embedder
+from fakes.settings import make_settings
+from providers.local.places import cache_dir, longest_text
+from providers.registry import ProviderRequest, provider
+
+ADDRESS = "https://models.example/m.gguf?token=canary-5c1f"
+
+
+@pytest.fixture
+def request_for(tmp_path):
+    def make(reference, role="primary", **search):
+        local = LocalSettings(model_path=str(reference), model_path_is_default=False)
+        settings = make_settings(tmp_path, search={"provider": "local", "local": local, **search})
+        return ProviderRequest(settings, role)
+
+    return make
+
+
+def test_a_file_that_is_there_and_one_that_is_not_are_told_apart(request_for, tmp_path):
+    there = write_embedder(tmp_path / "m.gguf")
+    assert provider("local").assess(request_for(there)).reason == f"The model is {there}."
+    missing = provider("local").assess(request_for(tmp_path / "n.gguf"))
+    assert missing.usable
+    assert "yet to be fetched" in missing.reason
+
+
+def test_the_query_of_an_address_is_never_shown(request_for, assert_secret):
+    request = request_for(ADDRESS)
+    embedder = provider("local").create(request)
+    seen = (provider("local").assess(request), embedder.fingerprint, embedder.report())
+    assert_secret("canary-5c1f", also=(seen, embedder._spec))
+    assert embedder.fingerprint.model == "https://models.example/m.gguf"
+
+
+def test_dimensions_and_prompts_are_those_of_the_primary_only(request_for, tmp_path):
+    path = write_embedder(tmp_path / "m.gguf")
+    wishes = {"output_dimensionality": 16, "document_input_type": "passage:"}
+    primary = provider("local").create(request_for(path, **wishes))
+    assert primary.dimensions == 16
+    assert "document 'passage: '" in primary.fingerprint.variant
+    fallback = provider("local").create(request_for(path, "fallback", **wishes))
+    assert fallback.dimensions == 32
+    assert "document ''" in fallback.fingerprint.variant
+
+
+def test_models_are_kept_where_the_configuration_or_the_system_says(
+    request_for, tmp_path, monkeypatch
+):
+    settings = request_for("m.gguf").settings
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    assert cache_dir(settings) == tmp_path / ".cache" / "memory-gateway" / "models"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert cache_dir(settings) == tmp_path / "xdg" / "memory-gateway" / "models"
+    local = LocalSettings(model_path="m.gguf", model_cache_dir=tmp_path / "own")
+    assert cache_dir(make_settings(tmp_path, search={"local": local})) == tmp_path / "own"
+
+
+def test_what_the_model_reads_is_known_without_loading_it(request_for, tmp_path):
+    path = write_embedder(tmp_path / "m.gguf", context=256)
+    assert longest_text(request_for(path).settings) == 256
+    assert longest_text(request_for(tmp_path / "none.gguf").settings) is None
+    path.write_bytes(b"<html>")
+    assert longest_text(request_for(path).settings) is None
