@@ -3,25 +3,12 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
-from typing import Final
 
 from config.settings import Settings
 from providers.errors import ProviderError
 from providers.local.model import context_of
 from providers.local.models import locate
-
-_DEFAULT_CACHE: Final = Path("memory-gateway") / "models"
-
-
-def cache_dir(settings: Settings) -> Path:
-    """Where downloaded models are kept: as configured, or in the user's cache."""
-    if settings.search.local.model_cache_dir is not None:
-        return settings.search.local.model_cache_dir
-    home = os.environ.get("XDG_CACHE_HOME", "")
-    # The XDG specification has relative values ignored.
-    root = Path(home) if home.startswith("/") else Path.home() / ".cache"
-    return root / _DEFAULT_CACHE
+from providers.local.models.configured import configured_models
 
 
 def shown(reference: str) -> str:
@@ -35,7 +22,8 @@ def longest_text(settings: Settings) -> int | None:
     None where its file is not there or does not say.
     """
     try:
-        path = locate(settings.search.local.model_path, cache_dir(settings))
+        models = configured_models(settings, os.environ)
+        path = locate(models.reference, models.cache_dir)
         return context_of(path) if path else None
     except ProviderError:
         return None  # told when the model is to be used

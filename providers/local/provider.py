@@ -10,11 +10,13 @@ import os
 from typing import Final
 
 from providers.errors import ProviderError, ProviderUnavailableError
+from providers.installing import INSTALL_LOCAL
 from providers.interface import Embedder
 from providers.local.embedder import LocalEmbedder, LocalSpec
 from providers.local.model import Wishes
 from providers.local.models import locate
-from providers.local.places import cache_dir, shown
+from providers.local.models.configured import configured_models
+from providers.local.places import shown
 from providers.registry import Candidate, ProviderRequest, unusable
 
 _MODULES: Final = ("llama_cpp", "numpy")
@@ -24,12 +26,12 @@ def assess(request: ProviderRequest) -> Candidate:
     missing = next((name for name in _MODULES if importlib.util.find_spec(name) is None), None)
     if missing is not None:
         return unusable("local", _not_installed(missing))
-    reference = request.settings.search.local.model_path
+    models = configured_models(request.settings, os.environ)
     try:
-        path = locate(reference, cache_dir(request.settings))
+        path = locate(models.reference, models.cache_dir)
     except ProviderError as error:
         return unusable("local", error)
-    name = shown(reference)
+    name = shown(models.reference)
     return Candidate(
         provider="local",
         usable=True,
@@ -46,12 +48,14 @@ def create(request: ProviderRequest) -> Embedder:
         document_prompt=search.document_input_type if primary else None,
         chunk_tokens=search.chunking.tokens,
     )
-    reference, directory = search.local.model_path, cache_dir(request.settings)
-    return LocalEmbedder(LocalSpec(reference, shown(reference), directory, wishes, os.environ))
+    models = configured_models(request.settings, os.environ)
+    name = shown(models.reference)
+    spec = LocalSpec(models.reference, name, models.cache_dir, wishes, models.environment)
+    return LocalEmbedder(spec)
 
 
 def _not_installed(module: str) -> ProviderUnavailableError:
     return ProviderUnavailableError(
         f"Local embeddings are not installed ({module} is missing).",
-        remedy='Run: pip install "memory-gateway[local]"',
+        remedy=INSTALL_LOCAL,
     )

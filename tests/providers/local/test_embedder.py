@@ -101,7 +101,7 @@ async def test_a_model_that_cannot_be_used_is_a_failure_of_the_provider(embeddin
     path.write_text("<!doctype html>", encoding="utf-8")
     async with embedding(path) as embedder:
         service = EmbeddingService(embedder)
-        with pytest.raises(ProviderUnavailableError, match="web page"):
+        with pytest.raises(ProviderUnavailableError, match="not a GGUF file"):
             await service.prepare()
         assert service.state().status == "open"
         assert "web page" in service.state().reason

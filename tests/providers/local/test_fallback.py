@@ -33,14 +33,14 @@ async def test_a_model_that_is_not_there_makes_way_for_the_fallback_until_it_is(
     embeddings = Embeddings(primary, service_for(openai_host), clock=clock)
     changes = []
     embeddings.subscribe(changes.append)
-    with pytest.raises(ProviderUnavailableError, match="does not exist"):
+    with pytest.raises(ProviderUnavailableError, match="cannot be read"):
         await embeddings.prepare()
     await embeddings.prepare()
     await embeddings.embed_documents(["one", "two"], on_batch=collected)
     assert {each.fingerprint.provider for each in collected.deliveries} == {"openai"}
     record = embeddings.state().fell_back
     assert record.origin == "local"
-    assert "does not exist" in record.reason
+    assert "cannot be read" in record.reason
 
     write_embedder(path)
     assert not await embeddings.probe()  # its time has not come
@@ -80,7 +80,7 @@ async def test_failures_in_a_row_are_given_ever_more_time(local_service, tmp_pat
     service = local_service(tmp_path / "m.gguf")
     waits = []
     for _ in range(3):
-        with pytest.raises(ProviderUnavailableError, match="does not exist"):
+        with pytest.raises(ProviderUnavailableError, match="cannot be read"):
             await service.prepare()
         waits.append(service.state().next_probe_in_s)
         clock.advance(waits[-1])

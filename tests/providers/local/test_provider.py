@@ -5,7 +5,8 @@ import pytest
 from config.settings import LocalSettings
 from fakes.gguf import write_embedder
 from fakes.settings import make_settings
-from providers.local.places import cache_dir, longest_text
+from providers.local.models.configured import configured_models
+from providers.local.places import longest_text
 from providers.registry import ProviderRequest, provider
 
 ADDRESS = "https://models.example/m.gguf?token=canary-5c1f"
@@ -48,17 +49,17 @@ def test_dimensions_and_prompts_are_those_of_the_primary_only(request_for, tmp_p
     assert "document ''" in fallback.fingerprint.variant
 
 
-def test_models_are_kept_where_the_configuration_or_the_system_says(
-    request_for, tmp_path, monkeypatch
-):
+def test_models_are_kept_where_the_configuration_or_the_system_says(request_for, tmp_path):
     settings = request_for("m.gguf").settings
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
-    assert cache_dir(settings) == tmp_path / ".cache" / "memory-gateway" / "models"
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert cache_dir(settings) == tmp_path / "xdg" / "memory-gateway" / "models"
+    home = {"HOME": str(tmp_path), "XDG_CACHE_HOME": "relative"}
+    kept = configured_models(settings, home).cache_dir
+    assert kept == tmp_path / ".cache" / "memory-gateway" / "models"
+    xdg = home | {"XDG_CACHE_HOME": str(tmp_path / "xdg")}
+    kept = configured_models(settings, xdg).cache_dir
+    assert kept == tmp_path / "xdg" / "memory-gateway" / "models"
     local = LocalSettings(model_path="m.gguf", model_cache_dir=tmp_path / "own")
-    assert cache_dir(make_settings(tmp_path, search={"local": local})) == tmp_path / "own"
+    own = make_settings(tmp_path, search={"local": local})
+    assert configured_models(own, home).cache_dir == tmp_path / "own"
 
 
 def test_what_the_model_reads_is_known_without_loading_it(request_for, tmp_path):
