@@ -104,7 +104,7 @@ async def test_a_model_that_cannot_be_used_is_a_failure_of_the_provider(embeddin
         with pytest.raises(ProviderUnavailableError, match="not a GGUF file"):
             await service.prepare()
         assert service.state().status == "open"
-        assert "web page" in service.state().reason
+        assert "not a GGUF file" in service.state().reason
 
 
 async def test_a_damaged_model_is_looked_at_again_once_it_is_replaced(embedding, model):
