@@ -12,21 +12,19 @@ import os
 import secrets
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import anyio
 import apsw
-import numpy as np
 from rich.console import Console
-from rich.table import Table
 
 from backends.builtin.database import Database
 from benchmarks.large_index import Size, ZipfText, adopt, make_index
-from benchmarks.plot import draw
 from benchmarks.scoring import percentile
+from benchmarks.search_report import Row, plot, show
 from benchmarks.start import resident_bytes
 from config.load import LoadRequest, load_settings
 from fakes.vendors import FakeVendor
@@ -43,32 +41,6 @@ EDITS: Final = 20
 NOTE_CHUNKS: Final = 5
 HEALTH_PAUSE_S: Final = 0.02
 PATIENCE_S: Final = 600.0
-PLOT: Final = Path(__file__).resolve().parents[2] / "docs/search.svg"
-
-
-class Row(NamedTuple):
-    """Milliseconds and bytes."""
-
-    chunks: int
-    dimensions: int
-    mode: str
-    engine: str
-    p50: float
-    p95: float
-    sweep: float
-    """Of p50: the look at the disk."""
-    health: float
-    """The 95th percentile while searches run."""
-    resident: int
-    database: int
-    publish: float = 0.0
-    """From the end of writing a line to the answer that holds it, by keywords."""
-    growth: float = 0.0
-    """Bytes of the database a published line, its file's other chunks being the same."""
-
-    @property
-    def line(self) -> str:
-        return self.mode if self.mode == "keyword" else f"{self.mode}, {self.engine}"
 
 
 class Bench:
@@ -220,55 +192,6 @@ async def _ask_for_health(client: SpawnedGateway, text: ZipfText) -> list[float]
             latencies.append((time.perf_counter() - started) * 1000)
         tasks.cancel_scope.cancel()
     return latencies
-
-
-def read_bandwidth() -> float:
-    """Bytes that one core reads in a second."""
-    block = np.zeros(1 << 28, np.int8)
-    seconds = []
-    for _ in range(5):
-        started = time.perf_counter()
-        block.max()
-        seconds.append(time.perf_counter() - started)
-    return block.nbytes / min(seconds)
-
-
-def show(rows: Iterable[Row]) -> Table:
-    table = Table(title="Searches through the pipe, without the time for the query's vector")
-    for column in (
-        "chunks", "size", "mode", "engine", "p50", "p95", "of it sweep", "health p95", "resident",
-        "database", "publish", "growth",
-    ):  # fmt: skip
-        table.add_column(column, justify="left" if column in {"mode", "engine"} else "right")
-    for row in rows:
-        table.add_row(
-            f"{row.chunks:,}",
-            f"{row.dimensions:,}",
-            row.mode,
-            "" if row.mode == "keyword" else row.engine,
-            f"{row.p50:.1f} ms",
-            f"{row.p95:.1f} ms",
-            f"{row.sweep:.1f} ms",
-            f"{row.health:.1f} ms",
-            f"{row.resident / 1e6:,.0f} MB",
-            f"{row.database / 1e6:,.0f} MB",
-            f"{row.publish:.1f} ms" if row.publish else "",
-            f"{row.growth / 1e3:.1f} kB" if row.publish else "",
-        )
-    return table
-
-
-def plot(rows: Iterable[Row], dimensions: int) -> None:
-    chosen = sorted((row for row in rows if row.dimensions == dimensions), key=lambda row: row.line)
-    lines: dict[str, list[tuple[float, float]]] = {}
-    for row in chosen:
-        lines.setdefault(row.line, []).append((row.chunks, row.p50))
-    speed = read_bandwidth()
-    limit = f"reading int8 at {speed / 1e9:.0f} GB/s"
-    sizes = sorted({row.chunks for row in chosen})
-    lines[limit] = [(chunks, chunks * dimensions / speed * 1000) for chunks in sizes]
-    title = f"Median latency of a search through the pipe, {dimensions} dimensions"
-    draw(PLOT, lines, title=title, x="chunks", y="ms", dashed=limit)
 
 
 def main() -> None:
