@@ -22,6 +22,7 @@ class ErrorKind(StrEnum):
     METHOD_NOT_FOUND = "method_not_found"
     INVALID_PARAMS = "invalid_params"
     LINE_TOO_LONG = "line_too_long"
+    UNSUPPORTED_PROTOCOL_VERSION = "unsupported_protocol_version"
     CANCELLED = "cancelled"
     DEADLINE_EXCEEDED = "deadline_exceeded"
     SHUTTING_DOWN = "shutting_down"

@@ -13,6 +13,8 @@ import msgspec
 
 from backends.interface import SyncProgress, SyncRequest
 from gateway.instructions import recall_instructions
+from gateway.mcp.methods import mcp_methods
+from gateway.mcp.replies import handshake
 from gateway.memory import Memory
 from gateway.reloading import ReloadResult
 from gateway.rpc.context import RequestContext, Session
@@ -26,11 +28,16 @@ from gateway.version import PROTOCOL, VERSION
 
 
 class InitializeParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """Ours, then those of MCP, which shares the method."""
+
     client: str | dict[str, Any] | None = None
     session_key: str | None = None
     protocol_version: str | None = None
     operator: bool = False
     """Somebody who sits at the machine, and whom `scope` does not mean."""
+    client_info: dict[str, Any] | None = None
+    capabilities: dict[str, Any] | None = None
+    meta: dict[str, Any] | None = msgspec.field(default=None, name="_meta")
 
 
 class SyncParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -52,13 +59,15 @@ def build_registry(
 
     async def initialize(params: InitializeParams, context: RequestContext) -> dict[str, Any]:
         _introduce(context.session, params)
-        return {
+        for_mcp = handshake(params.protocol_version)
+        return for_mcp | {
             "name": "memory-gateway",
             "version": VERSION,
             "protocol": PROTOCOL,
             "agentId": memory.settings.agent_id,
             "instructions": recall_instructions(memory.settings.citations),
-            "capabilities": {
+            "capabilities": for_mcp["capabilities"]
+            | {
                 "methods": [method.name for method in methods],
                 "batch": True,
                 "cancel": True,
@@ -98,6 +107,7 @@ def build_registry(
         Method("reload", NoParams, reload),
         *session_methods(memory),
         Method("shutdown", NoParams, stop, accepts_notification=True),
+        *mcp_methods(memory),
     ]
     return MethodRegistry(methods)
 
@@ -124,7 +134,7 @@ def _sync_handler(memory: Memory) -> Handler[SyncParams]:
 
 def _introduce(session: Session, params: InitializeParams) -> None:
     session.session_key = params.session_key or session.session_key
-    session.client = _client_name(params.client) or session.client
+    session.client = _client_name(params.client or params.client_info) or session.client
     session.protocol = params.protocol_version
     session.operator = params.operator
 

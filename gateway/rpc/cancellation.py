@@ -12,7 +12,8 @@ from msgspec import UNSET, Raw, UnsetType
 from gateway.rpc.errors import InvalidParamsError, InvalidRequestError
 from gateway.rpc.messages import RequestId
 
-CANCEL_METHODS = frozenset({"$/cancelRequest", "notifications/cancelled"})
+MCP_CANCEL_METHOD = "notifications/cancelled"
+CANCEL_METHODS = frozenset({"$/cancelRequest", MCP_CANCEL_METHOD})
 
 
 class _CancelParams(msgspec.Struct, rename="camel"):

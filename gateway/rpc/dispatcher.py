@@ -14,7 +14,7 @@ import structlog
 from anyio.abc import TaskGroup
 from structlog.contextvars import bind_contextvars
 
-from gateway.rpc.cancellation import CANCEL_METHODS, cancelled_id
+from gateway.rpc.cancellation import CANCEL_METHODS, MCP_CANCEL_METHOD, cancelled_id
 from gateway.rpc.context import Session
 from gateway.rpc.encoding import encode_error, encode_result
 from gateway.rpc.errors import RequestCancelledError, RpcError, to_wire
@@ -78,7 +78,8 @@ class Dispatcher:
         for request in self._inflight.unanswered():
             self._inflight.claim(request)
             if request.call.id is not None:
-                frame = request.reply(encode_error(request.call.id, to_wire(cause)))
+                answer = None if request.silent else encode_error(request.call.id, to_wire(cause))
+                frame = request.reply(answer)
                 if frame is not None:
                     self._outbox.put_now(frame)
 
@@ -109,7 +110,7 @@ class Dispatcher:
             _log.debug("a notification of a request method was ignored", method=method.name)
             return
         await self._inflight.make_room(call.size_bytes)
-        request = OpenRequest(call, reply)
+        request = OpenRequest(call, reply, silent_when_cancelled=method.silent_when_cancelled)
         if method.timeout_s is not None:
             request.scope.deadline = anyio.current_time() + method.timeout_s
         self._inflight.add(request)
@@ -127,8 +128,8 @@ class Dispatcher:
             if self._inflight.claim(request):
                 duration_ms = round((time.perf_counter() - started) * 1000, 1)
                 _log.info("request", outcome=outcome.kind, duration_ms=duration_ms)
-                if outcome.frame is not None:
-                    await self._send(request.reply, outcome.frame)
+                if request.call.id is not None:
+                    await self._send(request.reply, None if request.silent else outcome.frame)
         finally:
             self._execution.release(request)
             self._inflight.remove(request)
@@ -136,11 +137,12 @@ class Dispatcher:
     async def _cancel(self, call: Call, reply: ReplySlot) -> None:
         request = self._inflight.find(cancelled_id(call.params).key)
         if request is not None:
+            request.silent |= request.silent_when_cancelled and call.method == MCP_CANCEL_METHOD
             request.cancel(RequestCancelledError("The client cancelled the request."))
         if call.id is not None:
             await self._send(reply, encode_result(call.id, {"cancelled": request is not None}))
 
-    async def _send(self, reply: ReplySlot, frame: bytes) -> None:
+    async def _send(self, reply: ReplySlot, frame: bytes | None) -> None:
         complete = reply(frame)
         if complete is not None:
             await self._outbox.put(complete)

@@ -1,8 +1,8 @@
 """The one place where exceptions become errors on the wire, and the errors of the protocol itself.
 
-Owns the table of codes. JSON-RPC's own codes serve its own cases; -32800 is what the Language Server
-Protocol answers to `$/cancelRequest`, so its client libraries know it; all others are positive, clear
-of the range that JSON-RPC and MCP reserve (-32768 to -32000). Clients branch on `data.kind`, not on
+Owns the table of codes. JSON-RPC's own codes serve its own cases; -32022 is MCP's for a version that is
+not spoken; -32800 is what the Language Server Protocol answers to `$/cancelRequest`, so its client
+libraries know it; all others are positive, clear of what JSON-RPC and MCP reserve (-32768 to -32000). Clients branch on `data.kind`, not on
 codes or English. What is not a `MemoryGatewayError` tells the wire nothing but a reference to the log.
 """
 
@@ -24,6 +24,7 @@ CODES: Mapping[ErrorKind, int] = {
     ErrorKind.METHOD_NOT_FOUND: -32601,
     ErrorKind.INVALID_PARAMS: -32602,
     ErrorKind.INTERNAL: -32603,
+    ErrorKind.UNSUPPORTED_PROTOCOL_VERSION: -32022,
     ErrorKind.CANCELLED: -32800,
     ErrorKind.LINE_TOO_LONG: 1001,
     ErrorKind.DEADLINE_EXCEEDED: 1002,

@@ -71,7 +71,7 @@ class Execution:
         )
 
     def _notify(self, request: OpenRequest, method: str, params: object) -> None:
-        if not request.answered:
+        if not (request.answered or request.silent):
             self._outbox.notify((request, method), encode_notification(method, params))
 
 

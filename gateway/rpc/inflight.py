@@ -19,7 +19,10 @@ from gateway.rpc.wakeup import Wakeup
 
 @dataclass(slots=True, eq=False)
 class OpenRequest:
-    """One accepted call: waiting, then `running`, then `answered`; `cause` is why it was cancelled."""
+    """One accepted call: waiting, then `running`, then `answered`; `cause` is why it was cancelled.
+
+    Once it is `silent` the client wants nothing more of it, no answer either.
+    """
 
     call: Call
     reply: ReplySlot
@@ -27,6 +30,8 @@ class OpenRequest:
     cause: RpcError | None = None
     running: bool = False
     answered: bool = False
+    silent: bool = False
+    silent_when_cancelled: bool = False
 
     def cancel(self, cause: RpcError) -> None:
         if self.cause is None:

@@ -30,8 +30,10 @@ class Method(Generic[P]):
     """One callable method.
 
     The fields of `params`, in their order, are also its parameters by position; the type must forbid
-    unknown fields. `timeout_s` counts from when the request is accepted. A notification is run
-    only when `accepts_notification`; otherwise its work would be for nobody, and it is ignored.
+    unknown fields unless `open_params` says that other protocols may add some. `timeout_s` counts from
+    when the request is accepted. A notification is run only when `accepts_notification`; otherwise its
+    work would be for nobody, and it is ignored. With `silent_when_cancelled` a request that MCP's
+    `notifications/cancelled` takes back is never answered, as MCP wants.
     """
 
     name: str
@@ -39,9 +41,11 @@ class Method(Generic[P]):
     handler: Handler[P]
     timeout_s: float | None = None
     accepts_notification: bool = False
+    open_params: bool = False
+    silent_when_cancelled: bool = False
 
     def __post_init__(self) -> None:
-        if not self.params.__struct_config__.forbid_unknown_fields:
+        if not (self.open_params or self.params.__struct_config__.forbid_unknown_fields):
             raise TypeError(f"{self.params.__name__} of {self.name} must forbid unknown fields")
 
 

@@ -1,7 +1,7 @@
 """Where the answer to one message goes: straight out, or into its place in a batch. Pure.
 
-Owns the rule that a batch is answered by one array, once its last member is. A slot takes one frame
-and returns the frame to write, if that completes one.
+Owns the rule that a batch is answered by one array, once its last member is. A slot takes one frame, or
+None for a member that needs no answer after all, and returns the frame to write, if there is one.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from functools import partial
 
 from gateway.rpc.encoding import encode_batch
 
-ReplySlot = Callable[[bytes], bytes | None]
+ReplySlot = Callable[[bytes | None], bytes | None]
 
 
-def alone(frame: bytes) -> bytes:
+def alone(frame: bytes | None) -> bytes | None:
     """Answer a message that is not part of a batch."""
     return frame
 
@@ -32,9 +32,10 @@ class BatchReply:
         self._missing += 1
         return partial(self._fill, len(self._frames) - 1)
 
-    def _fill(self, index: int, frame: bytes) -> bytes | None:
+    def _fill(self, index: int, frame: bytes | None) -> bytes | None:
         self._frames[index] = frame
         self._missing -= 1
         if self._missing:
             return None
-        return encode_batch(frame for frame in self._frames if frame is not None)
+        frames = [frame for frame in self._frames if frame is not None]
+        return encode_batch(frames) if frames else None

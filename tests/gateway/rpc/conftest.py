@@ -62,6 +62,12 @@ class Workshop:
             self.active -= 1
         return "released"
 
+    async def quiet(self, params: CountParams, context: RequestContext) -> str:
+        try:
+            return await self.wait(NoParams(), context)
+        finally:
+            context.notify("progress", {"step": params.steps})
+
     async def stubborn(self, _params: NoParams, _context: RequestContext) -> str:
         self.active += 1
         with anyio.CancelScope(shield=True):
@@ -109,8 +115,10 @@ class Workshop:
             [
                 Method("echo", EchoParams, self.echo),
                 Method("wait", NoParams, self.wait),
+                Method("quiet", CountParams, self.quiet, silent_when_cancelled=True),
                 Method("hurried", NoParams, self.wait, timeout_s=0.05),
                 Method("stubborn", NoParams, self.stubborn),
+                Method("unending", NoParams, self.stubborn, silent_when_cancelled=True),
                 Method("crash", EchoParams, self.crash),
                 Method("orphan", NoParams, self.orphan),
                 Method("count", CountParams, self.count),

@@ -14,6 +14,7 @@ STANDARD = {
     ErrorKind.METHOD_NOT_FOUND: -32601,
     ErrorKind.INVALID_PARAMS: -32602,
     ErrorKind.INTERNAL: -32603,
+    ErrorKind.UNSUPPORTED_PROTOCOL_VERSION: -32022,  # the standard of MCP
 }
 
 

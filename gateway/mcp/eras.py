@@ -1,0 +1,87 @@
+"""Which revision of the Model Context Protocol a request speaks. Pure.
+
+Owns the revisions we know and how a request tells its own: up to 2025-11-25 `initialize` settles it for
+the connection, from 2026-07-28 on every request carries it in `_meta`. Each request is judged by
+itself, so clients of both eras, and plain JSON-RPC, may share one process.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from config.errors import ErrorKind
+from gateway.rpc.errors import InvalidParamsError, RpcError
+
+HANDSHAKE_REVISIONS: Final = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+"""Newest first; agreed on by `initialize`."""
+STATELESS_REVISIONS: Final = ("2026-07-28",)
+"""Carried by every request."""
+
+REVISION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
+CAPABILITIES_KEY: Final = "io.modelcontextprotocol/clientCapabilities"
+
+Meta = dict[str, Any]
+"""The `_meta` of a request."""
+
+
+class UnsupportedRevisionError(RpcError):
+    """The request carries a revision that we do not speak; clients retry with one of `supported`."""
+
+    kind = ErrorKind.UNSUPPORTED_PROTOCOL_VERSION
+
+    def __init__(self, requested: str) -> None:
+        super().__init__(
+            f"The protocol version {requested[:40]!r} is not supported.",
+            remedy="Use one of data.supported.",
+            details={
+                "supported": [*STATELESS_REVISIONS, *HANDSHAKE_REVISIONS],
+                "requested": requested,
+            },
+        )
+
+
+class Revision(msgspec.Struct, frozen=True):
+    """The revision that one request speaks."""
+
+    name: str
+
+    @property
+    def is_stateless(self) -> bool:
+        return self.name in STATELESS_REVISIONS
+
+    @property
+    def explains_arguments(self) -> bool:
+        """Whether wrong arguments are told the model, in a result, rather than the client."""
+        return self.name >= "2025-11-25"
+
+
+def negotiated(requested: str | None) -> str:
+    """What `initialize` answers: the revision asked for, or the newest that has a handshake."""
+    return requested if requested in HANDSHAKE_REVISIONS else HANDSHAKE_REVISIONS[0]
+
+
+def revision_of(meta: Meta | None, agreed: str | None) -> Revision:
+    """The revision of a request, by its own `_meta` or else by what `initialize` agreed on.
+
+    A client that did neither is taken to speak the newest revision that has a handshake. Raises
+    UnsupportedRevisionError, InvalidParamsError.
+    """
+    if meta is None or REVISION_KEY not in meta:
+        return Revision(negotiated(agreed))
+    return stateless_revision(meta)
+
+
+def stateless_revision(meta: Meta | None) -> Revision:
+    """The revision of a request that must carry it. Raises as `revision_of`."""
+    meta = meta or {}
+    for key in (REVISION_KEY, CAPABILITIES_KEY):
+        if key not in meta:
+            raise InvalidParamsError(f"params._meta needs {key!r}.")
+    name = meta[REVISION_KEY]
+    if not isinstance(name, str):
+        raise InvalidParamsError(f"params._meta[{REVISION_KEY!r}] must be a string.")
+    if name not in STATELESS_REVISIONS:
+        raise UnsupportedRevisionError(name)
+    return Revision(name)

@@ -1,0 +1,109 @@
+"""The two tools as a model sees them, and what each does with the memory.
+
+Owns names, titles, descriptions and hints; the arguments are explained in `arguments`. The order is
+fixed, so that a client's cached prompt stays valid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
+
+from gateway.mcp.arguments import GetArguments, SearchArguments
+from gateway.mcp.replies import Result, tool_result
+from gateway.mcp.schemas import object_schema
+from gateway.memory import Memory
+from gateway.tools.get import GetResult
+from gateway.tools.search import SearchResult
+
+A = TypeVar("A", bound=msgspec.Struct)
+
+_HINTS: Final = {
+    "readOnlyHint": True,
+    "destructiveHint": False,
+    "idempotentHint": True,
+    "openWorldHint": False,
+}
+_SEARCH: Final = (
+    "Search the agent's long-term memory (MEMORY.md, daily logs in memory/YYYY-MM-DD.md, topic notes and, "
+    "where indexed, past conversations) by meaning and by words. Use it before answering anything about "
+    "earlier work, decisions, dates, people, preferences or to-dos, and whenever something may have been "
+    "noted before. Returns passages, best first, each with path, startLine, endLine, score and snippet. "
+    "An empty list says in `outcome` whether nothing matches or the search was not possible; try other "
+    "words once before concluding that nothing was noted. Cite a passage as path#Lline."
+)
+_GET: Final = (
+    "Read a memory file, or some of its lines. Use it after memory_search to see what stands around a "
+    "passage: give its `path`, and `from` and `lines` to keep it short. `status` is `not_found` for a file "
+    "that does not exist; a long file is cut, and `nextFrom` says where to go on."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Tool(Generic[A]):
+    """One tool; `run` gets decoded arguments and the session key of the connection."""
+
+    name: str
+    title: str
+    description: str
+    arguments: type[A]
+    result: type[msgspec.Struct]
+    doing: str
+    """Said while it takes long."""
+    run: Callable[[Memory, A, str | None], Awaitable[Result]]
+
+    def describe(self) -> dict[str, Any]:
+        """As `tools/list` has it."""
+        return {
+            "name": self.name,
+            "title": self.title,
+            "description": self.description,
+            "inputSchema": object_schema(self.arguments),
+            "outputSchema": object_schema(self.result),
+            "annotations": {"title": self.title, **_HINTS},
+        }
+
+
+async def _search(memory: Memory, arguments: SearchArguments, session_key: str | None) -> Result:
+    answer = await memory.search(arguments.to_params(), session_key)
+    return tool_result(answer, failed=answer.error is not None)
+
+
+async def _get(memory: Memory, arguments: GetArguments, _session_key: str | None) -> Result:
+    answer = await memory.get(arguments.to_params())
+    return tool_result(answer, failed=answer.error is not None)
+
+
+TOOLS: Final[dict[str, Tool[Any]]] = {
+    tool.name: tool
+    for tool in (
+        Tool(
+            name="memory_search",
+            title="Search memory",
+            description=_SEARCH,
+            arguments=SearchArguments,
+            result=SearchResult,
+            doing="Searching memory",
+            run=_search,
+        ),
+        Tool(
+            name="memory_get",
+            title="Read memory",
+            description=_GET,
+            arguments=GetArguments,
+            result=GetResult,
+            doing="Reading memory",
+            run=_get,
+        ),
+    )
+}
+
+
+@cache
+def tool_list() -> tuple[dict[str, Any], ...]:
+    """All tools, always in the same order."""
+    return tuple(tool.describe() for tool in TOOLS.values())

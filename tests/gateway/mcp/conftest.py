@@ -1,0 +1,63 @@
+"""A small memory behind the methods of the pipe, called as the pipe calls them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import msgspec
+import pytest
+
+from fakes.settings import make_settings
+from gateway.memory import open_memory
+from gateway.methods import build_registry
+from gateway.reloading import Reloader
+from gateway.rpc.context import RequestContext, Session
+from gateway.rpc.params import decode_params
+
+NOTE = "# Home\n\n- The boiler is serviced by Hartmann.\n- The pump is in the cellar.\n"
+STATELESS = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+
+Ask = Callable[..., Awaitable[Any]]
+
+
+class Desk:
+    """`await desk.ask("tools/call", name=..., arguments=...)`; what was notified is in `heard`."""
+
+    def __init__(self, registry: Any) -> None:
+        self.registry = registry
+        self.session = Session()
+        self.heard: list[tuple[str, Any]] = []
+
+    async def ask(self, method: str, **params: Any) -> Any:
+        found = self.registry.find(method)
+        context = RequestContext(
+            session=self.session,
+            request_id="1",
+            notify=lambda name, told: self.heard.append((name, told)),
+        )
+        decoded = decode_params(method, found.params, msgspec.json.encode(params))
+        return msgspec.to_builtins(await found.handler(decoded, context))
+
+    async def stateless(self, method: str, **params: Any) -> Any:
+        return await self.ask(method, _meta=STATELESS | params.pop("meta", {}), **params)
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    (tmp_path / "workspace/memory").mkdir(parents=True)
+    (tmp_path / "workspace/memory/a.md").write_text(NOTE, encoding="utf-8")
+    return tmp_path
+
+
+@pytest.fixture
+async def desk(workspace: Path) -> AsyncIterator[Desk]:
+    settings = make_settings(workspace, search={"provider": "none"})
+    async with open_memory(settings, background=False) as memory:
+        reloader = Reloader(memory, lambda: settings)
+        yield Desk(build_registry(memory, anyio.Event().set, reloader.reload))

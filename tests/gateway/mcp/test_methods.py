@@ -1,0 +1,171 @@
+"""MCP's methods over a real memory: results in the form of each era, mistakes told to the right side."""
+
+from __future__ import annotations
+
+import json
+
+import jsonschema
+import pytest
+
+from gateway.mcp import calls
+from gateway.mcp.eras import UnsupportedRevisionError
+from gateway.mcp.tools import tool_list
+from gateway.rpc.errors import InvalidParamsError
+
+pytestmark = pytest.mark.anyio
+
+SERVER_KEY = "io.modelcontextprotocol/serverInfo"
+SCHEMAS = {tool["name"]: tool["outputSchema"] for tool in tool_list()}
+
+
+async def test_initialize_satisfies_both_protocols_with_one_reply(desk):
+    reply = await desk.ask(
+        "initialize",
+        protocolVersion="2025-06-18",
+        capabilities={"roots": {}},
+        clientInfo={"name": "desk", "version": "1"},
+    )
+    assert reply["protocolVersion"] == "2025-06-18"
+    assert reply["serverInfo"]["name"] == "memory-gateway"
+    assert reply["capabilities"]["tools"] == {}
+    assert "memory_search" in reply["instructions"]
+    assert (reply["name"], reply["protocol"], reply["agentId"]) == ("memory-gateway", "1", "main")
+    assert "memory_search" in reply["capabilities"]["methods"]
+    assert desk.session.client == "desk"
+
+
+async def test_our_own_initialize_still_works(desk):
+    reply = await desk.ask("initialize", client="x", sessionKey="agent:main:main")
+    assert reply["agentId"] == "main"
+    assert desk.session.session_key == "agent:main:main"
+
+
+async def test_discovery_names_versions_tools_and_how_long_that_holds(desk):
+    reply = await desk.stateless("server/discover")
+    assert reply["supportedVersions"][0] == "2026-07-28"
+    assert {"2025-06-18", "2025-11-25"} < set(reply["supportedVersions"])
+    assert reply["capabilities"] == {"tools": {}}
+    assert (reply["resultType"], reply["cacheScope"]) == ("complete", "public")
+    assert reply["ttlMs"] > 0
+    assert reply["_meta"][SERVER_KEY]["name"] == "memory-gateway"
+
+
+async def test_discovery_belongs_to_the_stateless_era(desk):
+    with pytest.raises(InvalidParamsError):
+        await desk.ask("server/discover")
+    with pytest.raises(UnsupportedRevisionError):
+        await desk.stateless(
+            "server/discover", meta={"io.modelcontextprotocol/protocolVersion": "2199-01-01"}
+        )
+
+
+async def test_a_list_has_the_form_of_its_era(desk):
+    listed = await desk.ask("tools/list")
+    assert set(listed) == {"tools"}
+    stateless = await desk.stateless("tools/list")
+    assert stateless["tools"] == listed["tools"] == tool_list()
+    assert set(stateless) == {"tools", "ttlMs", "cacheScope", "resultType", "_meta"}
+
+
+async def test_there_is_one_page(desk):
+    with pytest.raises(InvalidParamsError, match="page"):
+        await desk.ask("tools/list", cursor="2")
+
+
+async def test_ping_answers_in_both_eras(desk):
+    assert await desk.ask("ping") == {}
+    assert (await desk.stateless("ping"))["resultType"] == "complete"
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "key"),
+    [
+        ("memory_search", {"query": "boiler"}, "results"),
+        ("memory_search", {"query": "nothing of the kind zzz"}, "results"),
+        ("memory_get", {"path": "memory/a.md", "from": 3, "lines": 1}, "text"),
+        ("memory_get", {"path": "memory/absent.md"}, "text"),
+    ],
+)
+async def test_a_call_answers_with_data_of_its_schema_and_the_same_as_text(
+    desk, name, arguments, key
+):
+    for ask in (desk.ask, desk.stateless):
+        result = await ask("tools/call", name=name, arguments=arguments)
+        assert result["isError"] is False
+        assert key in result["structuredContent"]
+        jsonschema.validate(result["structuredContent"], SCHEMAS[name])
+        (content,) = result["content"]
+        assert json.loads(content["text"]) == result["structuredContent"]
+    assert (result["resultType"], SERVER_KEY in result["_meta"]) == ("complete", True)
+
+
+async def test_a_path_that_is_refused_is_an_error_that_the_model_can_read(desk):
+    result = await desk.ask("tools/call", name="memory_get", arguments={"path": "/etc/passwd"})
+    assert result["isError"] is True
+    assert result["structuredContent"]["kind"] == "path_not_allowed"
+    jsonschema.validate(result["structuredContent"], SCHEMAS["memory_get"])
+
+
+async def test_null_means_not_given(desk):
+    arguments = {"query": "boiler", "maxResults": None, "sources": None}
+    result = await desk.ask("tools/call", name="memory_search", arguments=arguments)
+    assert result["structuredContent"]["outcome"] == "ok"
+
+
+WRONG = [
+    ("memory_search", {}, "query"),
+    ("memory_search", {"query": " "}, "query"),
+    ("memory_search", {"query": "x", "maxResults": 0}, "maxResults"),
+    ("memory_search", {"query": "x", "after": "yesterday"}, "after"),
+    ("memory_search", {"query": "x", "sessionKey": "agent:main:main"}, "sessionKey"),
+    ("memory_get", {"pth": "MEMORY.md"}, "pth"),
+]
+
+
+@pytest.mark.parametrize(("name", "arguments", "named"), WRONG)
+async def test_wrong_arguments_are_explained_to_the_model(desk, name, arguments, named):
+    for result in (
+        await desk.ask("tools/call", name=name, arguments=arguments),
+        await desk.stateless("tools/call", name=name, arguments=arguments),
+    ):
+        assert result["isError"] is True
+        assert named in result["content"][0]["text"]
+        assert "structuredContent" not in result
+
+
+@pytest.mark.parametrize(("name", "arguments", "named"), WRONG)
+async def test_an_older_revision_has_them_as_errors_of_the_protocol(desk, name, arguments, named):
+    await desk.ask("initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo={})
+    with pytest.raises(InvalidParamsError, match=named):
+        await desk.ask("tools/call", name=name, arguments=arguments)
+
+
+async def test_an_unknown_tool_is_an_error_of_the_protocol(desk):
+    with pytest.raises(InvalidParamsError, match="memory_serach"):
+        await desk.ask("tools/call", name="memory_serach", arguments={})
+
+
+async def test_what_extensions_add_to_a_request_is_ignored(desk):
+    result = await desk.ask(
+        "tools/call", name="memory_get", arguments={"path": "memory/a.md"}, task={"ttl": 1}
+    )
+    assert result["isError"] is False
+
+
+@pytest.mark.parametrize("token", ["abc", 7])
+async def test_progress_is_told_to_who_asks_for_it_and_counts_up(desk, monkeypatch, token):
+    monkeypatch.setattr(calls, "SIGN_OF_LIFE_S", 0.0)
+    arguments = {"query": "boiler"}
+    await desk.ask(
+        "tools/call", name="memory_search", arguments=arguments, _meta={"progressToken": token}
+    )
+    assert {method for method, _ in desk.heard} == {"notifications/progress"}
+    told = [params for _, params in desk.heard]
+    assert {params["progressToken"] for params in told} == {token}
+    assert [params["progress"] for params in told] == sorted(params["progress"] for params in told)
+
+
+@pytest.mark.parametrize("meta", [None, {}, {"progressToken": None}, {"progressToken": True}])
+async def test_nobody_is_told_of_progress_unasked(desk, meta):
+    await desk.ask("tools/call", name="memory_search", arguments={"query": "x"}, _meta=meta)
+    assert desk.heard == []

@@ -1,0 +1,86 @@
+"""The tools as they are listed: complete, valid, stable, and nothing in them that is not a model's."""
+
+from __future__ import annotations
+
+import json
+
+import jsonschema
+import msgspec
+import pytest
+
+from gateway.mcp.arguments import GetArguments, SearchArguments
+from gateway.mcp.schemas import object_schema
+from gateway.mcp.tools import TOOLS, tool_list
+from gateway.tools.get import GetParams
+from gateway.tools.search import SearchParams
+
+LISTED = {tool["name"]: tool for tool in tool_list()}
+
+
+def test_both_tools_are_listed_always_in_the_same_order():
+    assert [tool["name"] for tool in tool_list()] == ["memory_search", "memory_get"]
+    assert [tool.describe() for tool in TOOLS.values()] == list(tool_list())
+
+
+@pytest.mark.parametrize("name", LISTED)
+def test_every_part_of_a_tool_is_explained(name):
+    tool = LISTED[name]
+    assert tool["title"] and len(tool["description"]) > 100
+    for member in tool["inputSchema"]["properties"].values():
+        assert member["description"].endswith(".")
+    assert tool["annotations"]["readOnlyHint"] is True
+    assert tool["annotations"]["openWorldHint"] is False
+
+
+@pytest.mark.parametrize("name", LISTED)
+@pytest.mark.parametrize("schema", ["inputSchema", "outputSchema"])
+def test_schemas_are_valid_objects_without_null(name, schema):
+    found = LISTED[name][schema]
+    jsonschema.Draft202012Validator.check_schema(found)
+    assert found["type"] == "object"
+    assert "null" not in json.dumps(found)
+
+
+def test_a_model_is_not_offered_what_only_the_host_may_say():
+    offered = set(LISTED["memory_search"]["inputSchema"]["properties"])
+    assert offered == set(SearchParams.__struct_encode_fields__) - {"sessionKey", "explain"}
+    offered = set(LISTED["memory_get"]["inputSchema"]["properties"])
+    assert offered == set(GetParams.__struct_encode_fields__) - {"sessionKey"}
+
+
+def test_arguments_become_the_parameters_of_the_method():
+    given = {"query": "x", "maxResults": 3, "after": "2026-02-01", "include": ["memory/*"]}
+    params = msgspec.convert(given, SearchArguments).to_params()
+    assert params == msgspec.convert(given, SearchParams)
+    given = {"path": "MEMORY.md", "from": 3}
+    assert msgspec.convert(given, GetArguments).to_params() == msgspec.convert(given, GetParams)
+
+
+class Leaf(msgspec.Struct, rename="camel"):
+    some_name: int | None = None
+
+
+class Tree(msgspec.Struct):
+    """Not repeated."""
+
+    leaf: Leaf | None
+    either: int | str | None = None
+
+
+def test_a_schema_has_its_object_at_the_root_and_others_by_reference():
+    assert object_schema(Tree) == {
+        "type": "object",
+        "properties": {
+            "leaf": {"$ref": "#/$defs/Leaf"},
+            "either": {"anyOf": [{"type": "integer"}, {"type": "string"}]},
+        },
+        "required": ["leaf"],
+        "$defs": {
+            "Leaf": {
+                "title": "Leaf",
+                "type": "object",
+                "properties": {"someName": {"type": "integer"}},
+                "required": [],
+            }
+        },
+    }

@@ -1,0 +1,115 @@
+"""The real process with the official MCP client at its pipe, in every era the client speaks."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+import anyio
+import pytest
+from mcp import Client, MCPError
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp_types import LATEST_PROTOCOL_VERSION
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
+
+from fakes.faults import fault
+from fakes.vendors import FakeVendor
+
+pytestmark = pytest.mark.anyio
+
+MODES = ["legacy", "auto", *MODERN_PROTOCOL_VERSIONS]
+AGREED = {"legacy": HANDSHAKE_PROTOCOL_VERSIONS[-1]}
+
+Connect = Callable[..., AbstractAsyncContextManager[Client]]
+
+
+@pytest.fixture
+def connect(home, tmp_path) -> Connect:
+    """`async with connect("auto") as client`: a gateway as child of the official client."""
+
+    @asynccontextmanager
+    async def start(mode: str) -> AsyncIterator[Client]:
+        with (tmp_path / "gateway.log").open("a", encoding="utf-8") as log, anyio.fail_after(30):
+            server = StdioServerParameters(
+                command=sys.executable,
+                args=["-m", "gateway", "serve", *home.arguments],
+                env=home.environment,
+            )
+            async with Client(stdio_client(server, errlog=log), mode=mode) as client:
+                yield client
+
+    return start
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_the_official_client_lists_and_calls_both_tools(connect, mode):
+    heard: list[Any] = []
+
+    async def progressed(*parts: Any) -> None:
+        heard.append(parts)
+
+    async with connect(mode) as client:
+        assert client.protocol_version == AGREED.get(mode, LATEST_PROTOCOL_VERSION)
+        listed = await client.list_tools()
+        assert [tool.name for tool in listed.tools] == ["memory_search", "memory_get"]
+        found = await client.call_tool(
+            "memory_search", {"query": "heating pump membrane"}, progress_callback=progressed
+        )
+        assert not found.is_error
+        assert found.structured_content["results"][0]["path"] == "memory/2026-02-01.md"
+        read = await client.call_tool(
+            "memory_get", {"path": "memory/2026-02-01.md", "from": 5, "lines": 1}
+        )
+        assert read.structured_content["text"].startswith("- The greenhouse sensor")
+        refused = await client.call_tool("memory_get", {"path": "../secret.md"})
+        assert refused.is_error
+        wrong = await client.call_tool("memory_search", {"qery": "x"})
+        assert wrong.is_error and "qery" in wrong.content[0].text
+        with pytest.raises(MCPError, match="no_such_tool"):
+            await client.call_tool("no_such_tool", {})
+    assert heard == [(0.0, None, "Searching memory")]
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_call_that_the_client_gives_up_leaves_the_connection_whole(connect, home, mode):
+    with FakeVendor("openai", key="sk-test") as vendor:
+        vendor.misbehave(fault("hang"))
+        remote = {"baseUrl": vendor.base_url, "apiKey": "sk-test"}
+        block = {
+            "provider": "openai",
+            "remote": remote,
+            "query": {"embeddingTimeoutMs": 20_000},
+        }
+        home.configure({"agents": {"defaults": {"memorySearch": block}}})
+        async with connect(mode) as client:
+            with anyio.move_on_after(1.0) as patience:
+                await client.call_tool("memory_search", {"query": "boiler"})
+            assert patience.cancelled_caught
+            started = time.monotonic()
+            read = await client.call_tool("memory_get", {"path": "MEMORY.md"})
+            assert not read.is_error
+            assert time.monotonic() - started < 5
+
+
+@pytest.mark.parametrize("revision", HANDSHAKE_PROTOCOL_VERSIONS)
+async def test_every_revision_with_a_handshake_is_served_beside_plain_json_rpc(home, revision):
+    async with home.gateway() as client:
+        hello = await client.call(
+            "initialize",
+            {
+                "protocolVersion": revision,
+                "capabilities": {},
+                "clientInfo": {"name": "test", "version": "1"},
+            },
+        )
+        assert (hello["protocolVersion"], hello["agentId"]) == (revision, "main")
+        await client.notify("notifications/initialized")
+        listed = await client.call("tools/list", {})
+        assert [tool["name"] for tool in listed["tools"]] == ["memory_search", "memory_get"]
+        call = {"name": "memory_search", "arguments": {"query": "boiler"}}
+        by_mcp = await client.call("tools/call", call)
+        plain = await client.call("memory_search", {"query": "boiler"})
+        assert by_mcp["structuredContent"]["results"] == plain["results"] != []
