@@ -24,6 +24,7 @@ from gateway.rpc.errors import DeadlineExceededError
 from gateway.switched_off import is_disabled
 from gateway.tools.get import GetParams, GetResult
 from gateway.tools.health import Health, judge_health
+from gateway.tools.metrics import MetricsResult
 from gateway.tools.search import SearchParams, SearchResult
 from gateway.tools.status import StatusResult
 
@@ -47,6 +48,8 @@ class Access(Protocol):
     async def status(self) -> StatusResult: ...
 
     async def health(self) -> Health: ...
+
+    async def metrics(self) -> MetricsResult: ...
 
 
 @asynccontextmanager
@@ -72,6 +75,7 @@ class _Opened:
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
         self.sync, self.status, self.health = memory.sync, memory.status, memory.health
+        self.metrics = memory.metrics
 
     async def search(self, params: SearchParams) -> SearchResult:
         """Nothing else brings this index up to date, so what is behind is waited for."""
@@ -121,6 +125,9 @@ class _Asked:
 
     async def status(self) -> StatusResult:
         return await self._call("status", None, StatusResult)
+
+    async def metrics(self) -> MetricsResult:
+        return await self._call("metrics", None, MetricsResult)
 
     async def health(self) -> Health:
         try:

@@ -19,21 +19,30 @@ LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 def configure_logs(level: str = "info") -> None:
     """Call once, before the first record."""
     terminal = sys.stderr is not None and sys.stderr.isatty()
+    shared: list[structlog.types.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
+    ]
     renderer: structlog.types.Processor = (
         structlog.dev.ConsoleRenderer(colors="NO_COLOR" not in os.environ)
         if terminal
         else structlog.processors.JSONRenderer(ensure_ascii=False)
     )
     structlog.configure(
-        processors=[
-            structlog.contextvars.merge_contextvars,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            renderer,
-        ],
+        processors=[*shared, renderer],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
         logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
         cache_logger_on_first_use=False,
     )
-    logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
+    _adopt_library_logs(
+        [*shared, structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer]
+    )
+
+
+def _adopt_library_logs(processors: list[structlog.types.Processor]) -> None:
+    """What libraries log with the standard library looks like our own, request ids included."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(structlog.stdlib.ProcessorFormatter(processors=processors))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)

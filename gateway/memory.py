@@ -27,10 +27,13 @@ from backends.interface import (
 from config.groups import ungrouped
 from config.settings import CitationsMode, Settings
 from gateway.engine import Engine, run_engine
+from gateway.metrics.measures import Metrics
+from gateway.metrics.metered import metered
 from gateway.scope import judge_session
 from gateway.switched_off import is_disabled, why_disabled
 from gateway.tools import get, search
 from gateway.tools.health import Health, judge_health
+from gateway.tools.metrics import MetricsResult, write_metrics
 from gateway.tools.status import StatusResult, write_status
 
 if TYPE_CHECKING:
@@ -45,8 +48,11 @@ StartEngine = Callable[[Settings, str], Awaitable[Engine]]
 class Memory:
     """The memory of one agent, open. Make it with `open_memory`."""
 
-    def __init__(self, settings: Settings, engine: Engine | None, start: StartEngine) -> None:
+    def __init__(
+        self, settings: Settings, engine: Engine | None, start: StartEngine, metrics: Metrics
+    ) -> None:
         self.settings = settings
+        self.counted = metrics
         self.config_error: str | None = None
         """Why the newest configuration is not the one in force."""
         self._engine = engine
@@ -144,6 +150,7 @@ class Memory:
                 None,
                 disabled=why_disabled(self.settings),
                 config_error=self.config_error,
+                activity=self.counted.activity(),
             )
         with self._engine.used() as backend:
             return write_status(
@@ -151,7 +158,11 @@ class Memory:
                 await backend.status(),
                 sync_error=self._sync_error,
                 config_error=self.config_error,
+                activity=self.counted.activity(),
             )
+
+    async def metrics(self) -> MetricsResult:
+        return write_metrics(self.counted, await self.status())
 
     async def health(self) -> Health:
         """Cheap: it asks nobody outside of this process and lists no directory."""
@@ -206,12 +217,16 @@ async def open_memory(settings: Settings, *, background: bool = True) -> AsyncIt
     With `background` the index is brought up to date at once and then as `sync.*` says. Raises
     IndexUnavailableError.
     """
+    metrics = Metrics()
     if is_disabled(settings):
-        yield Memory(settings, None, _cannot_start)
+        yield Memory(settings, None, _cannot_start, metrics)
         return
     with ungrouped():
         async with open_database(settings) as database, anyio.create_task_group() as tasks:
-            open_backend = partial(_open_backend, database, background=background)
+
+            def open_backend(settings: Settings) -> AbstractAsyncContextManager[MemoryBackend]:
+                opening = _open_backend(database, settings, background=background)
+                return metered(opening, metrics, settings.backend)
 
             async def start(settings: Settings, reason: str) -> Engine:
                 boot_reason = reason if background else None
@@ -220,7 +235,7 @@ async def open_memory(settings: Settings, *, background: bool = True) -> AsyncIt
                 return engine
 
             try:
-                yield Memory(settings, await start(settings, "boot"), start)
+                yield Memory(settings, await start(settings, "boot"), start, metrics)
             finally:
                 tasks.cancel_scope.cancel()
 

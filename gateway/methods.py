@@ -22,6 +22,7 @@ from gateway.rpc.methods import Handler, Method, MethodRegistry, NoParams
 from gateway.session_methods import session_methods
 from gateway.tools.get import GetParams, GetResult
 from gateway.tools.health import Health
+from gateway.tools.metrics import MetricsResult
 from gateway.tools.search import SearchParams, SearchResult
 from gateway.tools.status import StatusResult
 from gateway.version import PROTOCOL, VERSION
@@ -77,7 +78,9 @@ def build_registry(
 
     async def memory_search(params: SearchParams, context: RequestContext) -> SearchResult:
         session = context.session
-        return await memory.search(params, session.session_key, operator=session.operator)
+        result = await memory.search(params, session.session_key, operator=session.operator)
+        context.stages.update(result.timings or {})
+        return result
 
     async def memory_get(params: GetParams, context: RequestContext) -> GetResult:
         session = context.session
@@ -85,6 +88,9 @@ def build_registry(
 
     async def status(_params: StatusParams, _context: RequestContext) -> StatusResult:
         return await memory.status()
+
+    async def metrics(_params: NoParams, _context: RequestContext) -> MetricsResult:
+        return await memory.metrics()
 
     async def health(_params: NoParams, _context: RequestContext) -> Health:
         return await memory.health()
@@ -104,12 +110,13 @@ def build_registry(
         Method("sync", SyncParams, _sync_handler(memory), accepts_notification=True),
         Method("status", StatusParams, status),
         Method("health", NoParams, health),
+        Method("metrics", NoParams, metrics),
         Method("reload", NoParams, reload),
         *session_methods(memory),
         Method("shutdown", NoParams, stop, accepts_notification=True),
         *mcp_methods(memory),
     ]
-    return MethodRegistry(methods)
+    return MethodRegistry(methods, observe=memory.counted.answered)
 
 
 def _sync_handler(memory: Memory) -> Handler[SyncParams]:

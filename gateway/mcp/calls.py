@@ -44,7 +44,7 @@ async def call_tool(
     """The tool's result. Raises InvalidParamsError where the revision wants that for wrong arguments."""
     try:
         arguments = decode_params(tool.name, tool.arguments, _without_nulls(given))
-        return await tool.run(memory, arguments, context.session.session_key)
+        return await tool.run(memory, arguments, context)
     except InvalidParamsError as error:
         if not revision.explains_arguments:
             raise

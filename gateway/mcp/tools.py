@@ -17,6 +17,7 @@ from gateway.mcp.arguments import GetArguments, SearchArguments
 from gateway.mcp.replies import Result, tool_result
 from gateway.mcp.schemas import object_schema
 from gateway.memory import Memory
+from gateway.rpc.context import RequestContext
 from gateway.tools.get import GetResult
 from gateway.tools.search import SearchResult
 
@@ -45,7 +46,7 @@ _GET: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Tool(Generic[A]):
-    """One tool; `run` gets decoded arguments and the session key of the connection."""
+    """One tool; `run` gets decoded arguments."""
 
     name: str
     title: str
@@ -54,7 +55,7 @@ class Tool(Generic[A]):
     result: type[msgspec.Struct]
     doing: str
     """Said while it takes long."""
-    run: Callable[[Memory, A, str | None], Awaitable[Result]]
+    run: Callable[[Memory, A, RequestContext], Awaitable[Result]]
 
     def describe(self) -> dict[str, Any]:
         """As `tools/list` has it."""
@@ -68,12 +69,13 @@ class Tool(Generic[A]):
         }
 
 
-async def _search(memory: Memory, arguments: SearchArguments, session_key: str | None) -> Result:
-    answer = await memory.search(arguments.to_params(), session_key)
+async def _search(memory: Memory, arguments: SearchArguments, context: RequestContext) -> Result:
+    answer = await memory.search(arguments.to_params(), context.session.session_key)
+    context.stages.update(answer.timings or {})
     return tool_result(answer, failed=answer.error is not None)
 
 
-async def _get(memory: Memory, arguments: GetArguments, _session_key: str | None) -> Result:
+async def _get(memory: Memory, arguments: GetArguments, _context: RequestContext) -> Result:
     answer = await memory.get(arguments.to_params())
     return tool_result(answer, failed=answer.error is not None)
 

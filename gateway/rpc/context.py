@@ -49,6 +49,8 @@ class RequestContext:
     from the event loop.
     """
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    stages: dict[str, float] = field(default_factory=dict)
+    """How long parts of the work took, in milliseconds: the method adds its own, for the log."""
 
     @property
     def cancelled(self) -> bool:

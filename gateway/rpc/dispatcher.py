@@ -126,13 +126,19 @@ class Dispatcher:
         try:
             outcome = await self._execution.run(method, request)
             if self._inflight.claim(request):
-                duration_ms = round((time.perf_counter() - started) * 1000, 1)
-                _log.info("request", outcome=outcome.kind, duration_ms=duration_ms)
+                self._tell(method, request, outcome.kind, time.perf_counter() - started)
                 if request.call.id is not None:
                     await self._send(request.reply, None if request.silent else outcome.frame)
         finally:
             self._execution.release(request)
             self._inflight.remove(request)
+
+    def _tell(
+        self, method: Method[Any], request: OpenRequest, outcome: str, seconds: float
+    ) -> None:
+        duration_ms = round(seconds * 1000, 1)
+        _log.info("request", outcome=outcome, duration_ms=duration_ms, stages_ms=request.stages)
+        self._registry.observe(method.name, outcome, seconds)
 
     async def _cancel(self, call: Call, reply: ReplySlot) -> None:
         request = self._inflight.find(cancelled_id(call.params).key)

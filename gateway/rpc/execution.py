@@ -7,6 +7,9 @@ channel for notifications. Whether the frame is sent is decided by the dispatche
 from __future__ import annotations
 
 import math
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -40,7 +43,9 @@ class Execution:
         request_id = request.call.id
         try:
             result = await self._result(method, request)
-            return Outcome(encode_result(request_id, result) if request_id else None, "ok")
+            with _timed(request, "encode"):
+                frame = encode_result(request_id, result) if request_id else None
+            return Outcome(frame, "ok")
         except Exception as error:  # noqa: BLE001 - one request's failure is its own answer
             wire = to_wire(error)
             frame = encode_error(request_id, wire) if request_id else None
@@ -53,10 +58,13 @@ class Execution:
 
     async def _result(self, method: Method[Any], request: OpenRequest) -> object:
         with request.scope:
-            await self._slots.acquire()
+            with _timed(request, "wait"):
+                await self._slots.acquire()
             request.running = True
-            params = decode_params(method.name, method.params, request.call.params)
-            return await _call(method, params, self._context(request))
+            with _timed(request, "decode"):
+                params = decode_params(method.name, method.params, request.call.params)
+            with _timed(request, "work"):
+                return await _call(method, params, self._context(request))
         raise request.cause or DeadlineExceededError(
             f"{method.name} was not done within {method.timeout_s:g} s."
         )
@@ -68,11 +76,21 @@ class Execution:
             request_id=str(request_id) if request_id else None,
             notify=partial(self._notify, request),
             scope=request.scope,
+            stages=request.stages,
         )
 
     def _notify(self, request: OpenRequest, method: str, params: object) -> None:
         if not (request.answered or request.silent):
             self._outbox.notify((request, method), encode_notification(method, params))
+
+
+@contextmanager
+def _timed(request: OpenRequest, stage: str) -> Iterator[None]:
+    started = time.perf_counter()
+    try:
+        yield
+    finally:
+        request.stages[stage] = round((time.perf_counter() - started) * 1000, 2)
 
 
 async def _call(method: Method[Any], params: msgspec.Struct, context: RequestContext) -> object:

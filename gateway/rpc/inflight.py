@@ -31,6 +31,8 @@ class OpenRequest:
     running: bool = False
     answered: bool = False
     silent: bool = False
+    stages: dict[str, float] = field(default_factory=dict)
+    """Milliseconds that its parts took, for the log."""
     silent_when_cancelled: bool = False
 
     def cancel(self, cause: RpcError) -> None:

@@ -49,10 +49,21 @@ class Method(Generic[P]):
             raise TypeError(f"{self.params.__name__} of {self.name} must forbid unknown fields")
 
 
+def _ignore(_method: str, _outcome: str, _seconds: float) -> None:
+    """Stand in where nobody counts."""
+
+
 class MethodRegistry:
     """All methods of one process. Immutable, so that every connection can share it."""
 
-    def __init__(self, methods: Iterable[Method[Any]]) -> None:
+    def __init__(
+        self,
+        methods: Iterable[Method[Any]],
+        *,
+        observe: Callable[[str, str, float], None] = _ignore,
+    ) -> None:
+        """`observe` is told of every answered request: its method, `ok` or kind of error, seconds."""
+        self.observe = observe
         self._methods: dict[str, Method[Any]] = {}
         for method in methods:
             if method.name in self._methods:

@@ -13,6 +13,7 @@ import msgspec
 
 from backends.interface import BackendStatus, SkippedFile, SourceCount, SyncProgress, SyncReport
 from config.settings import Settings
+from gateway.metrics.activity import Activity
 from gateway.version import VERSION
 
 _SHOWN_SKIPPED = 50
@@ -47,6 +48,8 @@ class StatusResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     issues: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     """About the configuration."""
+    activity: Activity | None = None
+    """Of the process that answers, since its start."""
     details: Mapping[str, Any] = msgspec.field(default_factory=dict)
 
 
@@ -57,6 +60,7 @@ def write_status(
     disabled: str | None = None,
     sync_error: str | None = None,
     config_error: str | None = None,
+    activity: Activity | None = None,
 ) -> StatusResult:
     off = StatusResult(
         agent_id=settings.agent_id,
@@ -66,6 +70,7 @@ def write_status(
         workspace=str(settings.workspace),
         config_path=str(settings.config_path) if settings.config_path else None,
         disabled=disabled,
+        activity=activity,
         config_error=config_error,
         warnings=tuple(f"{one.path}: {one.message}" for one in settings.warnings),
     )

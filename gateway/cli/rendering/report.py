@@ -14,7 +14,8 @@ from backends.interface import SourceCount, SyncReport
 from config.describe import Row
 from gateway.cli.rendering.aligned import aligned
 from gateway.cli.rendering.sync import sync_summary
-from gateway.cli.rendering.words import counted, short_path, size
+from gateway.cli.rendering.words import counted, duration, short_path, size
+from gateway.metrics.activity import Activity
 from gateway.tools.health import Health
 from gateway.tools.status import StatusResult
 
@@ -67,7 +68,23 @@ def _places(status: StatusResult) -> Iterator[tuple[str, str]]:
     if status.database_path:
         yield "Store", f"{short_path(status.database_path)} ({size(status.database_bytes)})"
     yield "Workspace", short_path(status.workspace)
+    if status.activity and status.activity.requests:
+        yield "Activity", _activity(status.activity)
     yield "Configuration", short_path(status.config_path) if status.config_path else "all defaults"
+
+
+def _activity(activity: Activity) -> str:
+    """What the process that answered has done since its start."""
+    modes = ", ".join(f"{count:,} {mode}" for mode, count in sorted(activity.searches.items()))
+    parts = [
+        f"up {duration(activity.uptime_s * 1000)}",
+        f"{counted(activity.requests, 'request')} ({activity.failed_requests:,} failed)",
+        f"searches: {modes or 'none'}",
+    ]
+    if activity.search_ms_median is not None and activity.search_ms_p95 is not None:
+        median, p95 = duration(activity.search_ms_median), duration(activity.search_ms_p95)
+        parts.append(f"median {median}, 95 % within {p95}")
+    return " · ".join([*parts, counted(activity.syncs, "sync")])
 
 
 def _details(details: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -1,0 +1,115 @@
+"""What a real memory counts while it works."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from backends.errors import IndexUnavailableError
+from backends.interface import SyncRequest
+from fakes.settings import make_settings
+from gateway.memory import open_memory
+from gateway.metrics.gauges import families_of
+from gateway.metrics.measures import Metrics
+from gateway.metrics.metered import MeteredBackend
+from gateway.tools.search import SearchParams
+from gateway.tools.status import write_status
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def settings(tmp_path: Path):
+    (tmp_path / "workspace/memory").mkdir(parents=True)
+    (tmp_path / "workspace/memory/a.md").write_text("- The boiler.\n", encoding="utf-8")
+    return make_settings(tmp_path, search={"provider": "none"})
+
+
+def samples(result) -> dict[tuple[str, ...], float]:
+    return {
+        (family.name, *one.labels): one.value
+        for family in result.families
+        for one in family.samples
+    }
+
+
+async def test_searches_and_syncs_are_counted_whoever_asks(settings):
+    async with open_memory(settings, background=False) as memory:
+        await memory.sync(SyncRequest())
+        await memory.search(SearchParams("boiler"), None)
+        await memory.search(SearchParams("zzzz"), None)
+        memory.counted.answered("memory_search", "ok", 0.01)
+        memory.counted.answered("memory_search", "cancelled", 0.01)
+        found = samples(await memory.metrics())
+        activity = (await memory.status()).activity
+    assert found["searches", "builtin", "keyword", "ok"] == 1
+    assert found["searches", "builtin", "keyword", "empty"] == 1
+    assert found["search_lanes", "keyword"] == 2
+    assert found["syncs", "complete"] == 1
+    assert found["synced_files", "added"] == 1
+    assert found["requests", "memory_search", "cancelled"] == 1
+    assert found["files_indexed", "memory"] == 1
+    assert found["chunks",] == 1
+    assert found["search_seconds", "total"] >= found["search_seconds", "search"] > 0
+    assert activity is not None
+    assert (activity.requests, activity.failed_requests, activity.syncs) == (2, 1, 1)
+    assert activity.searches == {"keyword": 2}
+    assert activity.search_ms_median is not None
+
+
+async def test_a_memory_that_is_off_has_metrics_too(tmp_path):
+    settings = make_settings(tmp_path, search={"enabled": False})
+    async with open_memory(settings) as memory:
+        found = samples(await memory.metrics())
+    assert found["enabled",] == 0
+    assert ("chunks",) not in found
+
+
+class Broken:
+    """A backend on a disk that is gone."""
+
+    async def search(self, request):
+        raise IndexUnavailableError("Gone.")
+
+    async def sync(self, request, *, progress=None):
+        raise IndexUnavailableError("Gone.")
+
+
+async def test_failures_are_counted_and_go_through():
+    metrics = Metrics()
+    backend = MeteredBackend(Broken(), metrics, "builtin")
+    for work in (backend.search(None), backend.sync(SyncRequest())):
+        with pytest.raises(IndexUnavailableError):
+            await work
+    counted = {
+        (family.name, *one.labels) for family in metrics.families() for one in family.samples
+    }
+    assert ("searches", "builtin", "none", "failed") in counted
+    assert ("syncs", "failed") in counted
+
+
+def test_the_counts_of_providers_and_what_waits_for_vectors_are_read_off_a_status(tmp_path):
+    statistics = {
+        "requests": 9, "retries": 2, "failures": 1, "documents": 40, "queries": 5,
+        "query_cache_hits": 3, "tokens": 800,
+    }  # fmt: skip
+    service = {"provider": "openai", "statistics": statistics}
+    details = {
+        "vector": {
+            "provider": {"primary": service, "fallback": None},
+            "backfill": {"coverage": {"total": 50, "embedded": 40}},
+        }
+    }
+    import msgspec
+
+    off = write_status(make_settings(tmp_path), None)
+    status = msgspec.structs.replace(off, enabled=True, details=details)
+    found = {
+        (family.name, *one.labels): one.value
+        for family in families_of(status)
+        for one in family.samples
+    }
+    assert found["embedding_retries", "openai"] == 2
+    assert found["query_embedding_cache_hits", "openai"] == 3
+    assert found["embedding_queue_texts",] == 10
