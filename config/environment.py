@@ -1,13 +1,14 @@
 """The variables that count: those of the process, completed from the places where users keep keys.
 
-Nothing that the process has is overridden. What it lacks comes from `.env` in the state directory,
-then from the `env` block of the configuration file, as in the chat gateway; a `.env` in the working
+Nothing that the process has is overridden. What it lacks comes from the credentials of its service
+manager (systemd's LoadCredential=), from `.env` in the state directory, then from the `env` block of the configuration file, as in the chat gateway; a `.env` in the working
 directory is not read, since a service's working directory is nobody's choice.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 
 import msgspec
@@ -46,7 +47,8 @@ class Variables(msgspec.Struct, frozen=True):
 def gather_variables(process: Mapping[str, str], state: Path, root: Located | None) -> Variables:
     """The process's variables, completed. A variable that is set but blank counts as missing."""
     values, added = dict(process), dict[str, Origin]()
-    for name, value, origin in (*_from_file(state / ".env"), *_from_block(root)):
+    places = (_from_credentials(process), _from_file(state / ".env"), _from_block(root))
+    for name, value, origin in chain.from_iterable(places):
         if not values.get(name, "").strip() and value.strip():
             values[name] = value
             added[name] = origin
@@ -72,6 +74,18 @@ def _assignment(line: str) -> tuple[str, str] | None:
 
 def _is_name(text: str) -> bool:
     return text.isascii() and text.isidentifier()
+
+
+def _from_credentials(process: Mapping[str, str]) -> Iterator[tuple[str, str, Origin]]:
+    """A credential counts as the variable of its name, and no child process inherits it."""
+    directory = process.get("CREDENTIALS_DIRECTORY", "")
+    for name in KEY_VARIABLES if directory.startswith("/") else ():
+        try:
+            with (Path(directory) / name).open("rb") as opened:
+                value = opened.read(_MAX_BYTES).decode("utf-8", errors="replace")
+        except OSError:
+            continue
+        yield name, value, Origin(kind="environment", detail=f"the credential {name}")
 
 
 def _from_file(file: Path) -> Iterator[tuple[str, str, Origin]]:

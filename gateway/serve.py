@@ -18,6 +18,7 @@ from anyio.abc import TaskGroup
 from config.groups import ungrouped
 from config.settings import Settings
 from gateway.logs import configure_logs
+from gateway.notify.notifier import Notifier
 from gateway.ownership.conversation import Pipe
 from gateway.ownership.host import Host
 from gateway.parent import end_with_parent
@@ -34,15 +35,16 @@ def serve(
     log_level: str = "info",
     socket_only: bool = False,
     sockets: Sequence[socket.socket] = (),
+    notifier: Notifier | None = None,
 ) -> int:
     """Serves until the input ends, the parent is gone or a signal comes; returns the exit code.
 
     `read_settings` gives the settings of the same agent again, for a reload. With `socket_only` it is
     a service: nobody is at its pipe, and its parent is no concern. `sockets` are listening ones that
-    were handed in, beside the one that the owner of an index makes for itself. Raises
-    IndexUnavailableError when the index cannot be opened at all.
+    were handed in, beside the one that the owner of an index makes for itself. The `notifier` tells a
+    service manager how it goes. Raises IndexUnavailableError when the index cannot be opened at all.
     """
-    parent = os.getppid()
+    parent, voice = os.getppid(), notifier or Notifier()
     claimed = claim_stdio()
     configure_logs(log_level)
     for warning in settings.warnings:
@@ -57,9 +59,11 @@ def serve(
             pipe=None if socket_only else pipe,
             sockets=sockets,
             shutdown=shutdown,
+            notifier=voice,
         )
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_heed_signals, shutdown, host, tasks)
+            tasks.start_soon(voice.keep_alive)
             if not socket_only:
                 tasks.start_soon(end_with_parent, parent, shutdown)
             await host.run()

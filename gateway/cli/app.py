@@ -17,6 +17,7 @@ from gateway.cli.commands.indexing import index
 from gateway.cli.commands.inspecting import config, health, status
 from gateway.cli.commands.models import list_models, pull, remove
 from gateway.cli.commands.measuring import metrics
+from gateway.cli.commands.servicing import service
 from gateway.cli.commands.serving import serve
 from gateway.cli.options import PROGRAM, SERVE_OPTIONS
 from gateway.cli.shared import with_options
@@ -30,7 +31,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command()(with_options(serve, SERVE_OPTIONS))
-for _command in (index, search, get, status, health, metrics, config, demo):
+for _command in (index, search, get, status, health, metrics, service, config, demo):
     app.command()(with_options(_command))
 
 _models = typer.Typer(help="Show, download and remove the models of local embeddings.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -13,10 +14,24 @@ from gateway.serve import serve
 
 def run_gateway(options: Options, *, socket_only: bool = False) -> int:
     """Serves until the end and returns the exit code; a reload is about the same agent."""
+    return _run_service(options) if socket_only else _run(options)
+
+
+def _run(options: Options, **service: Any) -> int:
     settings = load(options)
     return serve(
         settings,
         read_settings=partial(load, replace(options, agent=settings.agent_id)),
         log_level=options.log_level or "info",
-        socket_only=socket_only,
+        **service,
     )
+
+
+def _run_service(options: Options) -> int:
+    """As a service; a child of a chat gateway leaves the service manager to its parent."""
+    from gateway.notify.handed_in import handed_in_sockets
+    from gateway.notify.notifier import notifying
+
+    sockets = handed_in_sockets()
+    with notifying() as notifier:
+        return _run(options, socket_only=True, sockets=sockets, notifier=notifier)

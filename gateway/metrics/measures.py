@@ -28,6 +28,7 @@ class Metrics:
         self._started = time.monotonic()
         self.started_at = time.time()
         self.last_sync: SyncReport | None = None
+        self.last_sync_at = self.started_at
         self._requests = Counter("requests", "Requests answered.", "method", "outcome")
         self._request_time = Histogram("request_seconds", "From accepted to answered.", "method")
         self._searches = Counter("searches", "Searches done.", "backend", "mode", "outcome")
@@ -61,7 +62,7 @@ class Metrics:
         self._searches.add(backend, "none", "failed")
 
     def synced(self, report: SyncReport) -> None:
-        self.last_sync = report
+        self.last_sync, self.last_sync_at = report, time.time()
         self._syncs.add("complete" if report.complete and not report.error else "incomplete")
         self._sync_time.observe(report.duration_ms / 1000)
         changes = {"added": report.added, "changed": report.changed, "removed": report.removed}

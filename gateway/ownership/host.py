@@ -21,6 +21,7 @@ from anyio.abc import TaskGroup
 
 from config.errors import MemoryGatewayError
 from config.settings import Settings
+from gateway.notify.notifier import STANDING_BY, Notifier
 from gateway.ownership.bridge import Bridge
 from gateway.ownership.conversation import Conversation, Pipe, Serve, serve_pipe, serve_socket
 from gateway.ownership.listening import ServeClient, serving
@@ -52,6 +53,7 @@ class Host:
         pipe: Pipe | None,
         sockets: Sequence[socket.socket] = (),
         shutdown: anyio.Event,
+        notifier: Notifier,
     ) -> None:
         """Without a `pipe` only sockets are served: the owner's own, and those handed in."""
         self._settings = settings
@@ -59,6 +61,7 @@ class Host:
         self._pipe = pipe
         self._handed_in = tuple(sockets)
         self._shutdown = shutdown
+        self._notifier = notifier
         self._closing = anyio.Event()
         """Set as soon as the end begins: clients of sockets may then go to the next owner."""
         self._limits = ConnectionLimits()
@@ -80,8 +83,10 @@ class Host:
         if self._reloader is None:
             _log.info("nothing to reload: another process owns the index")
             return
+        self._notifier.reloading()
         with suppress(MemoryGatewayError):  # it is in the log, and in `health`
             await self._reloader.reload()
+        self._notifier.ready("The configuration was read again.")
 
     async def _run(self, place: Place) -> None:
         lock = OwnerLock.acquire(place.lock)
@@ -95,6 +100,7 @@ class Host:
         """Serves as a guest, and takes over when the owner is gone."""
         check_workspace(place.lock, self._settings.workspace)
         _log.info("another process owns the index", lock=str(place.lock))
+        self._notifier.ready(STANDING_BY)
         carry = partial(self._carry, place.lock)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(stand_by, place.lock, partial(self._take_over, place), self._closing)
@@ -131,6 +137,7 @@ class Host:
         """Opens the memory and answers the clients of these sockets; yields how to answer others."""
         from gateway.memory import open_memory  # noqa: PLC0415 - a guest needs none of it
         from gateway.methods import build_registry  # noqa: PLC0415
+        from gateway.notify.supervision import supervised  # noqa: PLC0415
         from gateway.reloading import Reloader  # noqa: PLC0415
 
         settings = self._settings
@@ -138,7 +145,10 @@ class Host:
             self._reloader = Reloader(memory, self._read_settings)
             registry = build_registry(memory, self._shutdown.set, self._reloader.reload)
             answer = partial(self._answer, registry)
-            async with serving(sockets, self._on_socket(answer), self._closing):
+            async with (
+                serving(sockets, self._on_socket(answer), self._closing),
+                supervised(self._notifier, memory),
+            ):
                 _log.info(
                     "serving",
                     agent=settings.agent_id,
@@ -181,4 +191,5 @@ class Host:
 
     async def _close_at_shutdown(self) -> None:
         await self._shutdown.wait()
+        self._notifier.stopping()
         self._closing.set()

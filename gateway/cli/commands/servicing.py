@@ -1,0 +1,97 @@
+"""`service`: the gateway as a service of the user, under systemd."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Annotated, Final, Literal
+
+import typer
+
+from gateway.cli import output
+from gateway.cli.options import Options
+
+if TYPE_CHECKING:
+    from config.settings import Settings
+    from gateway.units.installing import Change, Plan
+
+NOT_RUNNING: Final = 3
+"""As systemctl has it."""
+
+
+def service(
+    options: Options,
+    action: Annotated[
+        Literal["install", "uninstall", "status"],
+        typer.Argument(help="Write and start it, stop and remove it, or show how it is."),
+    ],
+) -> int:
+    """Run the gateway of an agent as a systemd service of yours."""
+    from gateway.cli.loading import load
+    from gateway.units.installing import install, uninstall
+
+    settings = load(options)
+    if action == "status":
+        return _show_state(options, settings.agent_id)
+    plan = _plan(options, settings)
+    try:
+        installs = action == "install"
+        change = install(plan) if installs else uninstall(plan.directory, plan.agent_id)
+    except OSError as error:
+        output.note(f"{error.filename} cannot be written: {error.strerror}.")
+        return os.EX_CANTCREAT
+    return _show_change(options, action, change)
+
+
+def _plan(options: Options, settings: Settings) -> Plan:
+    from pathlib import Path
+
+    from config.paths import home_dir
+    from gateway.units.files import unit_directory
+    from gateway.units.installing import Plan
+
+    given = {
+        "--agent": settings.agent_id,
+        "--workspace": options.workspace and str(settings.workspace),
+        "--state-dir": options.state_dir and str(settings.state_dir),
+        "--config": options.config and str(settings.config_path),
+        "--log-level": options.log_level,
+    }
+    arguments = [part for flag, value in given.items() if value for part in (flag, value)]
+    return Plan(
+        agent_id=settings.agent_id,
+        program=(sys.executable, "-m", "gateway"),
+        arguments=tuple(arguments),
+        directory=unit_directory(os.environ, home_dir(os.environ, Path.cwd())),
+        writable=tuple(dict.fromkeys((settings.search.store.path.parent, settings.state_dir))),
+    )
+
+
+def _show_change(options: Options, action: str, change: Change) -> int:
+    if options.json:
+        output.write_json(change)
+    else:
+        for path in change.paths:
+            print(f"{'wrote' if action == 'install' else 'removed'} {path}")
+        if change.problem:
+            output.note(f"The service manager did not follow: {change.problem}")
+            output.note("Run, in a session of yours: " + "; ".join(change.by_hand))
+    return os.EX_UNAVAILABLE if change.problem else os.EX_OK
+
+
+def _show_state(options: Options, agent_id: str) -> int:
+    from gateway.units.files import instance
+    from gateway.units.manager import Answer, read_state
+
+    state = read_state(instance(agent_id))
+    if isinstance(state, Answer):
+        output.note(f"The service manager does not answer: {state.problem}")
+        return os.EX_UNAVAILABLE
+    if options.json:
+        output.write_json(state)
+    else:
+        enabled = "enabled" if state.enabled else "not enabled"
+        print(f"{state.unit}: {state.state}, {enabled if state.installed else 'not installed'}")
+        if state.status:
+            print(f"  {state.status}")
+    return os.EX_OK if state.active else NOT_RUNNING

@@ -1,0 +1,37 @@
+"""A service manager's ends: the socket that hears notifications, and listening sockets handed in."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from pathlib import Path
+from typing import Self
+
+
+class NotifyReceiver:
+    """Hears what a service says; `address` is for its `NOTIFY_SOCKET`."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        """Without a path the socket is an abstract one, as some managers use."""
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        name = f"memory-gateway-test-{os.getpid()}-{id(self)}"
+        self.address = str(path) if path else f"@{name}"
+        self._socket.bind(self.address if path else f"\0{name}")
+        self.heard: list[str] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.close()
+
+    def wait_for(self, start: str, timeout_s: float = 15.0) -> str:
+        """The next message that begins so. Raises TimeoutError."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            self._socket.settimeout(max(0.001, deadline - time.monotonic()))
+            message = self._socket.recv(65_536).decode()
+            self.heard.append(message)
+            if message.startswith(start):
+                return message
