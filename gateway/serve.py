@@ -44,7 +44,7 @@ def serve(
     were handed in, beside the one that the owner of an index makes for itself. The `notifier` tells a
     service manager how it goes. Raises IndexUnavailableError when the index cannot be opened at all.
     """
-    parent, voice = os.getppid(), notifier or Notifier()
+    parent, notifier = os.getppid(), notifier or Notifier()
     claimed = claim_stdio()
     configure_logs(log_level)
     for warning in settings.warnings:
@@ -59,11 +59,11 @@ def serve(
             pipe=None if socket_only else pipe,
             sockets=sockets,
             shutdown=shutdown,
-            notifier=voice,
+            notifier=notifier,
         )
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_heed_signals, shutdown, host, tasks)
-            tasks.start_soon(voice.keep_alive)
+            tasks.start_soon(notifier.keep_alive)
             if not socket_only:
                 tasks.start_soon(end_with_parent, parent, shutdown)
             await host.run()

@@ -53,7 +53,7 @@ class Host:
         pipe: Pipe | None,
         sockets: Sequence[socket.socket] = (),
         shutdown: anyio.Event,
-        notifier: Notifier,
+        notifier: Notifier | None = None,
     ) -> None:
         """Without a `pipe` only sockets are served: the owner's own, and those handed in."""
         self._settings = settings
@@ -61,7 +61,7 @@ class Host:
         self._pipe = pipe
         self._handed_in = tuple(sockets)
         self._shutdown = shutdown
-        self._notifier = notifier
+        self._notifier = notifier or Notifier()
         self._closing = anyio.Event()
         """Set as soon as the end begins: clients of sockets may then go to the next owner."""
         self._limits = ConnectionLimits()

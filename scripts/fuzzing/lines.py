@@ -86,11 +86,11 @@ CUT = st.tuples(MESSAGES, st.integers(0, 200)).map(lambda cut: cut[0][: -cut[1] 
 USUAL = MESSAGES | FRAGMENTS | CUT | st.binary(max_size=200)
 RARE = (b"[" * 10_000 + b"]" * 10_000, b"x" * (5 << 20), b'{"id":"' + b"y" * (3 << 20))
 """Too deep, too long, and long but within the limit; too dear to be drawn often."""
-_RARELY = 500
+_RARELY = 150
 
 
 def make_lines(count: int) -> list[bytes]:
-    """So many lines, without their newlines. One in 500 is very deep or very long."""
+    """So many lines, without their newlines. One in 150 is very deep or very long."""
     drawn: list[bytes] = []
 
     @seed(2026)

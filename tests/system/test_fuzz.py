@@ -7,7 +7,7 @@ import sys
 from fuzzing.lines import make_lines
 from fuzzing.pipe import fuzz, is_valid
 
-LINES = 1_500
+LINES = 600
 
 
 def test_only_valid_frames_come_out_and_the_process_lives(home):
