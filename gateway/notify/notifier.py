@@ -1,15 +1,17 @@
 """Tells the service manager that the process is ready, alive, reloading or about to stop.
 
-Owns the messages of sd_notify(3) and their pace. Where no service manager listens nothing is sent.
+Owns the messages of sd_notify(3), their way and their pace. Where no service manager listens nothing is
+sent. No library: those that there are block, lose what is not Latin-1, or know half of the messages.
 """
 
 from __future__ import annotations
 
 import math
 import os
+import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 
 import anyio
@@ -66,20 +68,20 @@ class Notifier:
 
 @contextmanager
 def notifying(environment: Mapping[str, str] = os.environ) -> Iterator[Notifier]:
-    """A notifier to whom `NOTIFY_SOCKET` names, silent without it."""
-    if not environment.get("NOTIFY_SOCKET"):
-        yield Notifier()
-        return
-    from sdnotify import SystemdNotifier  # noqa: PLC0415 - only services need it
+    """A notifier to whom `NOTIFY_SOCKET` names, silent where it names nobody."""
+    address = environment.get("NOTIFY_SOCKET", "")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.setblocking(False)  # a manager that does not listen must not hold us up
+        try:
+            manager.connect(f"\0{address[1:]}" if address.startswith("@") else address)
+        except OSError:
+            yield Notifier()
+            return
 
-    manager = SystemdNotifier()
+        def send(message: str) -> None:
+            with suppress(OSError):
+                manager.send(message.encode())
 
-    def send(message: str) -> None:
-        manager.notify(
-            message.encode().decode("latin-1")
-        )  # it encodes Latin-1: the bytes are UTF-8
-
-    with closing(manager.socket):
         yield Notifier(send, watchdog_s=_watchdog_s(environment))
 
 

@@ -86,7 +86,7 @@ class Host:
         self._notifier.reloading()
         with suppress(MemoryGatewayError):  # it is in the log, and in `health`
             await self._reloader.reload()
-        self._notifier.ready("The configuration was read again.")
+        self._notifier.ready("Done with reading the configuration.")
 
     async def _run(self, place: Place) -> None:
         lock = OwnerLock.acquire(place.lock)

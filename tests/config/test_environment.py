@@ -52,6 +52,24 @@ def test_what_the_process_has_is_never_overridden(parse, tmp_path):
     assert found.origin("E") == Origin(kind="file", detail="env.vars.E, line 2")
 
 
+def test_a_credential_of_the_service_counts_as_the_variable_of_its_name(parse, tmp_path):
+    credentials = tmp_path / "credentials"
+    credentials.mkdir()
+    (credentials / "OPENAI_API_KEY").write_text("sk-credential\n", encoding="utf-8")
+    (credentials / "GEMINI_API_KEY").write_text("from-credential", encoding="utf-8")
+    (credentials / "UNRELATED").write_text("x", encoding="utf-8")
+    (tmp_path / ".env").write_text("OPENAI_API_KEY=from-file\n", encoding="utf-8")
+    process = {"CREDENTIALS_DIRECTORY": str(credentials), "GEMINI_API_KEY": "of the process"}
+    found = gather_variables(process, tmp_path, None)
+    assert found.keys() == {
+        "OPENAI_API_KEY": Secret("sk-credential"),
+        "GEMINI_API_KEY": Secret("oftheprocess"),
+    }
+    origin = Origin(kind="environment", detail="the credential OPENAI_API_KEY")
+    assert found.origin("OPENAI_API_KEY") == origin
+    assert "UNRELATED" not in found.values
+
+
 def test_a_blank_assignment_does_not_hide_a_later_place(parse, tmp_path):
     (tmp_path / ".env").write_text("A=' '\n", encoding="utf-8")
     found = gather_variables({}, tmp_path, parse('{env: {A: "block", B: " "}}'))

@@ -5,11 +5,16 @@ from __future__ import annotations
 import json
 
 import jsonschema
+import msgspec
 import pytest
 
+from fakes.settings import make_settings
 from gateway.mcp import calls
 from gateway.mcp.eras import UnsupportedRevisionError
+from gateway.mcp.methods import CallParams, mcp_methods
 from gateway.mcp.tools import tool_list
+from gateway.memory import open_memory
+from gateway.rpc.context import RequestContext, Session
 from gateway.rpc.errors import InvalidParamsError
 
 pytestmark = pytest.mark.anyio
@@ -104,6 +109,17 @@ async def test_a_path_that_is_refused_is_an_error_that_the_model_can_read(desk):
     assert result["isError"] is True
     assert result["structuredContent"]["kind"] == "path_not_allowed"
     jsonschema.validate(result["structuredContent"], SCHEMAS["memory_get"])
+
+
+async def test_a_memory_that_is_off_is_an_error_with_its_cause(tmp_path):
+    settings = make_settings(tmp_path, search={"enabled": False})
+    async with open_memory(settings) as memory:
+        methods = {method.name: method for method in mcp_methods(memory)}
+        params = CallParams(name="memory_search", arguments={"query": msgspec.Raw(b'"x"')})
+        result = await methods["tools/call"].handler(params, RequestContext(session=Session()))
+    assert result["isError"] is True
+    assert result["structuredContent"]["outcome"] == "disabled"
+    assert "memorySearch.enabled" in result["content"][0]["text"]
 
 
 async def test_null_means_not_given(desk):

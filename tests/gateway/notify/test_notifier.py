@@ -1,4 +1,4 @@
-"""Messages to the service manager, through the real library and a real socket."""
+"""Messages to the service manager, over a real socket."""
 
 from __future__ import annotations
 
@@ -85,6 +85,13 @@ async def test_where_nobody_listens_nothing_happens(monkeypatch):
         notifier.ready("x")
         notifier.stopping()
         await notifier.keep_alive()
+
+
+async def test_a_manager_that_is_not_there_is_no_error(monkeypatch, tmp_path):
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "nobody"))
+    with notifying() as notifier:
+        assert not notifier.listens
+        notifier.ready("x")
 
 
 async def test_a_manager_that_went_away_is_no_error(receiver, notifier):
