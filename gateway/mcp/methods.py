@@ -12,6 +12,7 @@ import anyio
 import msgspec
 
 from config.groups import ungrouped
+from gateway.instructions import recall_instructions
 from gateway.mcp import replies
 from gateway.mcp.calls import Arguments, call_tool, tell_progress, tool_of
 from gateway.mcp.eras import Meta, revision_of, stateless_revision
@@ -40,7 +41,8 @@ def mcp_methods(memory: Memory) -> list[Method[Any]]:
     """All but `initialize`. Requests that their client takes back are not answered, as MCP wants."""
 
     async def discover(params: MetaParams, _context: RequestContext) -> Result:
-        return replies.discovery(stateless_revision(params.meta))
+        instructions = recall_instructions(memory.settings.citations)
+        return replies.discovery(stateless_revision(params.meta), instructions)
 
     async def ping(params: MetaParams, context: RequestContext) -> Result:
         return replies.dressed({}, revision_of(params.meta, context.session.protocol))

@@ -75,8 +75,8 @@ async def _search(memory: Memory, arguments: SearchArguments, context: RequestCo
     return tool_result(answer, failed=answer.error is not None)
 
 
-async def _get(memory: Memory, arguments: GetArguments, _context: RequestContext) -> Result:
-    answer = await memory.get(arguments.to_params())
+async def _get(memory: Memory, arguments: GetArguments, context: RequestContext) -> Result:
+    answer = await memory.get(arguments.to_params(), context.session.session_key)
     return tool_result(answer, failed=answer.error is not None)
 
 

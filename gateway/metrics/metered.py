@@ -54,6 +54,9 @@ class MeteredBackend:
         self._metrics.synced(report)
         return report
 
+    async def transcript_grew(self, reference: str) -> bool:
+        return await self._backend.transcript_grew(reference)
+
     async def status(self) -> BackendStatus:
         return await self._backend.status()
 

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from fakes.settings import make_settings
-from gateway.memory import open_memory
+from gateway.memory import Memory, open_memory
 from gateway.methods import build_registry
 from gateway.reloading import Reloader
 from gateway.rpc.context import RequestContext, Session
@@ -29,8 +29,9 @@ Ask = Callable[..., Awaitable[Any]]
 class Desk:
     """`await desk.ask("tools/call", name=..., arguments=...)`; what was notified is in `heard`."""
 
-    def __init__(self, registry: Any) -> None:
+    def __init__(self, registry: Any, memory: Memory) -> None:
         self.registry = registry
+        self.memory = memory
         self.session = Session()
         self.heard: list[tuple[str, Any]] = []
 
@@ -60,4 +61,4 @@ async def desk(workspace: Path) -> AsyncIterator[Desk]:
     settings = make_settings(workspace, search={"provider": "none"})
     async with open_memory(settings, background=False) as memory:
         reloader = Reloader(memory, lambda: settings)
-        yield Desk(build_registry(memory, anyio.Event().set, reloader.reload))
+        yield Desk(build_registry(memory, anyio.Event().set, reloader.reload), memory)

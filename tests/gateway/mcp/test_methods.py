@@ -7,7 +7,9 @@ import json
 import jsonschema
 import msgspec
 import pytest
+from msgspec.structs import replace
 
+from config.settings import ScopeMatch, ScopePolicy, ScopeRule
 from fakes.settings import make_settings
 from gateway.mcp import calls
 from gateway.mcp.eras import UnsupportedRevisionError
@@ -185,3 +187,20 @@ async def test_progress_is_told_to_who_asks_for_it_and_counts_up(desk, monkeypat
 async def test_nobody_is_told_of_progress_unasked(desk, meta):
     await desk.ask("tools/call", name="memory_search", arguments={"query": "x"}, _meta=meta)
     assert desk.heard == []
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [("memory_search", {"query": "boiler"}), ("memory_get", {"path": "x.md"})],
+)
+async def test_scope_goes_by_the_conversation_that_the_host_named(desk, name, arguments):
+    only_direct = ScopeRule(action="allow", match=ScopeMatch(chat_type="direct"))
+    scope = ScopePolicy(default="deny", rules=(only_direct,))
+    desk.memory.settings = replace(desk.memory.settings, scope=scope)
+    said = []
+    for key in ("agent:main:main", "agent:main:telegram:group:1"):
+        desk.session.session_key = key
+        said.append((await desk.ask("tools/call", name=name, arguments=arguments))["content"])
+    allowed, denied = (one[0]["text"] for one in said)
+    assert "may not" not in allowed
+    assert "may not" in denied
