@@ -15,8 +15,8 @@ from gateway.cli.commands.asking import get, search
 from gateway.cli.commands.demonstrating import demo
 from gateway.cli.commands.indexing import index
 from gateway.cli.commands.inspecting import config, health, status
-from gateway.cli.commands.models import list_models, pull, remove
 from gateway.cli.commands.measuring import metrics
+from gateway.cli.commands.models import list_models, pull, remove
 from gateway.cli.commands.servicing import service
 from gateway.cli.commands.serving import serve
 from gateway.cli.options import PROGRAM, SERVE_OPTIONS

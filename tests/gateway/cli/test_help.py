@@ -8,7 +8,18 @@ import typer
 from gateway.cli.app import app, run_app
 
 ROOT = typer.main.get_command(app)
-COMMANDS = ["serve", "index", "search", "get", "status", "health", "metrics", "service", "config", "demo"]
+COMMANDS = [
+    "serve",
+    "index",
+    "search",
+    "get",
+    "status",
+    "health",
+    "metrics",
+    "service",
+    "config",
+    "demo",
+]
 MODELS = ["models list", "models pull", "models remove"]
 
 
