@@ -109,6 +109,8 @@ class SyncRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Several are joined by a comma and a space."""
     force: bool = False
     """Index every file again, also those that seem unchanged."""
+    verify: bool = False
+    """Also read some files that seem unchanged, those that were read longest ago, and compare."""
 
     @property
     def is_by_hand(self) -> bool:

@@ -9,12 +9,14 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import structlog
 from anyio import CancelScope, CapacityLimiter, create_task_group
 from anyio.to_thread import run_sync
 
+from backends.bounded import BoundedWork
+from backends.builtin.courtesy import Courtesy
 from backends.builtin.database import READERS, Database
 from backends.builtin.failures import IndexDamagedError
 from backends.builtin.freshness import Freshness
@@ -33,6 +35,7 @@ from backends.files.get import read_lines
 from backends.files.roots import MemoryRoots
 from backends.interface import (
     BackendStatus,
+    Hit,
     ProgressCallback,
     ReadAnswer,
     ReadRequest,
@@ -50,6 +53,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _log = structlog.get_logger(__name__)
+
+STATUS_PATIENCE_S: Final = 10.0
+"""`status` lists the disk, and a mount may hang."""
 
 
 class BuiltinBackend:
@@ -72,25 +78,31 @@ class BuiltinBackend:
         )
         self._indexer = Indexer(database, self._roots, preparer, self._sessions)
         self._semantics = semantics
-        self._freshness = Freshness(self._indexer, on_written=semantics.wake)
+        self._courtesy = Courtesy()
+        self._freshness = Freshness(
+            self._indexer, courtesy=self._courtesy, on_written=semantics.wake
+        )
+        self._reporting = BoundedWork("status")
         self._searcher = Searcher(search)
         self._readers = CapacityLimiter(READERS)
 
     async def search(self, request: SearchRequest) -> SearchAnswer:
-        return await self._mended(lambda: self._search(request))
+        with self._courtesy.searching():
+            return await self._mended(lambda: self._search(request))
 
     async def _search(self, request: SearchRequest) -> SearchAnswer:
         started = time.perf_counter()
         stale, meaning, swept_s = await self._prepare(request.query)
         prepared = time.perf_counter()
         found = await run_sync(self._find, request, meaning.vector, limiter=self._readers)
+        hits = await self._present(found.hits, is_level=stale is None)
         done = time.perf_counter()
         made_by = meaning.vector.fingerprint if meaning.vector else self._semantics.fingerprint
         if meaning.vector is not None:
             self._semantics.searched(meaning.vector.fingerprint)
         return SearchAnswer(
-            hits=found.hits,
-            outcome="ok" if found.hits else "empty",
+            hits=hits,
+            outcome="ok" if hits else "empty",
             mode=found.mode,
             provider=made_by.provider if made_by else None,
             model=made_by.model if made_by else None,
@@ -148,7 +160,15 @@ class BuiltinBackend:
 
     async def status(self) -> BackendStatus:
         parts = (self._settings, self._database, self._indexer, self._freshness, self._semantics)
-        return await self._mended(lambda: run_sync(report_status, *parts, abandon_on_cancel=True))
+        report = partial(report_status, *parts)
+        patience = {"patience_s": STATUS_PATIENCE_S, "queue_s": STATUS_PATIENCE_S}
+        try:
+            return await self._mended(lambda: self._reporting.run(report, **patience))
+        except TimeoutError:
+            raise IndexUnavailableError(
+                f"Disk and index could not be compared within {STATUS_PATIENCE_S:g} s.",
+                remedy="See whether a network mount hangs.",
+            ) from None
 
     async def weaknesses(self) -> tuple[str, ...]:
         parts = (self._database, self._freshness, self._semantics)
@@ -161,6 +181,13 @@ class BuiltinBackend:
             return await work()
         except IndexDamagedError:
             return await work()
+
+    async def _present(self, hits: tuple[Hit, ...], *, is_level: bool) -> tuple[Hit, ...]:
+        """Without files that are gone, which an index that was not levelled may still hold."""
+        if not hits or (is_level and self._settings.search.sync.on_search):
+            return hits
+        gone = await self._freshness.gone({hit.path for hit in hits if hit.source == "memory"})
+        return tuple(hit for hit in hits if hit.path not in gone)
 
     async def _freshen(self) -> Stale | None:
         sync = self._settings.search.sync

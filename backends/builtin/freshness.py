@@ -1,23 +1,25 @@
 """Keeping the index level with the disk: whole syncs, and the small one before a search.
 
-Owns which sync runs when two are asked for, how much a search may spend on it, and the record of the
-last syncs. Asynchronous; all blocking work happens in threads, in slices that end at a file.
+Owns which sync runs when two are asked for, and how long a search may look at the disk and index what
+changed there. Asynchronous; all blocking work happens in threads, in slices that end at a file.
 """
 
 from __future__ import annotations
 
 import time
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from typing import Final
 
 import anyio
 from anyio.to_thread import run_sync
 
+from backends.bounded import BoundedWork
+from backends.builtin.courtesy import Courtesy
 from backends.builtin.failures import IndexDamagedError
-from backends.builtin.indexing import Indexer
+from backends.builtin.indexing import Indexer, Survey
 from backends.builtin.outcome import FileOutcome
 from backends.builtin.planning import ObsoleteFile
+from backends.builtin.recent import RecentSyncs
 from backends.builtin.tally import Tally, Task
 from backends.errors import IndexUnavailableError
 from backends.interface import (
@@ -31,7 +33,14 @@ from backends.interface import (
 
 _SLICE_S: Final = 0.05
 """How long one visit to a worker thread may take before cancellation and progress get a turn."""
-_REMEMBERED_SYNCS: Final = 10
+LISTING_PATIENCE_S: Final = 60.0
+"""How long a sync waits for the list of all files before it calls the disk broken."""
+SURVEY_PATIENCE_S: Final = (0.25, 2.0)
+"""How long a search waits for its look at the disk, at least and at most: a mount may hang."""
+_SURVEY_MARGIN: Final = 3.0
+"""Between those two: so many times what the last look took."""
+_SLICE_PATIENCE_S: Final = 0.25
+"""How far one file may take a search beyond its budget."""
 _INDEXED_BYTES_PER_S: Final = 2_000_000
 """What a modest machine indexes: a file that would take longer than a search may is left to a sync."""
 
@@ -39,17 +48,28 @@ _INDEXED_BYTES_PER_S: Final = 2_000_000
 class Freshness:
     """The syncs of one index."""
 
-    def __init__(self, indexer: Indexer, on_written: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        indexer: Indexer,
+        *,
+        courtesy: Courtesy | None = None,
+        on_written: Callable[[], None] = lambda: None,
+    ) -> None:
         """`on_written` is called, on the event loop, whenever chunks were written."""
         self._indexer = indexer
+        self._courtesy = courtesy or Courtesy()
         self._on_written = on_written
+        self._listing = BoundedWork("survey of a sync")
+        self._looking = BoundedWork("sweep of a search")
+        self._checking = BoundedWork("presence of files")
+        self._survey_s = 0.0
         self._sync_lock = anyio.Lock()
         self._sweep_lock = anyio.Lock()
         self._sweeps_started = 0
         self._last_sweep: tuple[int, Stale | None] = (0, None)
         self._level_generation: int | None = None
         self.running: SyncProgress | None = None
-        self.recent: deque[SyncReport] = deque(maxlen=_REMEMBERED_SYNCS)
+        self.recent = RecentSyncs()
         self.unreadable: tuple[SkippedFile, ...] = ()
         """Files that the last whole sync could not index, with reasons."""
         self.unlisted = 0
@@ -66,11 +86,7 @@ class Freshness:
             tally = Tally()
             error: str | None = "ended before every change was indexed"
             try:
-                tally.begin(
-                    await run_sync(
-                        lambda: self._indexer.survey(force=request.force, eager=request.is_by_hand)
-                    )
-                )
+                tally.begin(await self._survey(request))
                 await self._work_off(tally, force=request.force, progress=progress)
                 error = None
             except IndexUnavailableError as failure:
@@ -79,11 +95,25 @@ class Freshness:
             finally:
                 self.running = None
                 report = tally.report(request, time.perf_counter() - started, error)
-                self.recent.appendleft(report)
+                self.recent.add(report)
             self.unreadable = tuple(tally.unreadable)
             self.unlisted = tally.unlisted
             self._level_generation = generation
             return report
+
+    async def _survey(self, request: SyncRequest) -> Survey:
+        def look() -> Survey:
+            return self._indexer.survey(
+                force=request.force, verify=request.verify, eager=request.is_by_hand
+            )
+
+        try:
+            return await self._listing.run(look, LISTING_PATIENCE_S, queue_s=_SLICE_PATIENCE_S)
+        except TimeoutError:
+            raise IndexUnavailableError(
+                f"The memory files could not be listed within {LISTING_PATIENCE_S:g} s.",
+                remedy="See whether a network mount hangs; it is tried again.",
+            ) from None
 
     async def sweep(self, budget_s: float) -> Stale | None:
         """Before a search: index what changed, as far as the budget allows; the newest first.
@@ -108,15 +138,22 @@ class Freshness:
             return None
         return Stale(files=0, reason="the first sync of this index has not ended")
 
+    async def gone(self, paths: Collection[str]) -> frozenset[str]:
+        """Which of these memory files are certainly not on the disk any more."""
+        try:
+            return await self._checking.run(
+                lambda: self._indexer.gone(paths), _SLICE_PATIENCE_S, queue_s=_SLICE_PATIENCE_S
+            )
+        except TimeoutError:
+            return frozenset()
+
     async def _sweep(self, budget_s: float) -> Stale | None:
-        deadline = time.perf_counter() + budget_s
         tally = Tally()
         try:
-            tally.begin(await run_sync(self._indexer.survey))
-            queue = iter([task for task in tally.tasks if _fits(task, budget_s)])
-            while time.perf_counter() < deadline:
-                if not await self._slice(queue, tally, deadline, in_a_hurry=True):
-                    break
+            tally.begin(await self._look(budget_s))
+            await self._index_within(tally, budget_s)
+        except TimeoutError:
+            return Stale(files=len(tally.pending), reason="the disk did not answer in time")
         except IndexDamagedError:
             raise
         except IndexUnavailableError as error:
@@ -124,22 +161,47 @@ class Freshness:
             return Stale(files=len(tally.pending), reason=reason)
         return _staleness(tally, syncing=self.running is not None)
 
+    async def _look(self, budget_s: float) -> Survey:
+        """The survey of a search. Raises TimeoutError; until the disk answers, the next ones too."""
+        shortest_s, longest_s = SURVEY_PATIENCE_S
+        patience_s = min(max(shortest_s, _SURVEY_MARGIN * self._survey_s), longest_s)
+        started = time.perf_counter()
+        survey = await self._looking.run(self._indexer.survey, patience_s, queue_s=budget_s)
+        self._survey_s = time.perf_counter() - started
+        return survey
+
+    async def _index_within(self, tally: Tally, budget_s: float) -> None:
+        deadline = time.perf_counter() + budget_s
+        queue = iter([task for task in tally.tasks if _fits(task, budget_s)])
+
+        async def run(work: Callable[[], bool]) -> bool:
+            left_s = max(0.0, deadline - time.perf_counter())
+            return await self._looking.run(work, left_s + _SLICE_PATIENCE_S)
+
+        while time.perf_counter() < deadline:
+            if not await self._slice(queue, tally, deadline, run, in_a_hurry=True):
+                break
+
     async def _work_off(
         self, tally: Tally, *, force: bool, progress: ProgressCallback | None
     ) -> None:
         queue = iter(tally.tasks)
         more = True
         while more:
-            more = await self._slice(queue, tally, time.perf_counter() + _SLICE_S, force=force)
+            started = time.perf_counter()
+            more = await self._slice(queue, tally, started + _SLICE_S, run_sync, force=force)
             self.running = tally.progress()
             if progress is not None:
                 progress(self.running)
+            if more:
+                await self._courtesy.give_way(time.perf_counter() - started)
 
     async def _slice(
         self,
         queue: Iterator[Task],
         tally: Tally,
         deadline: float,
+        run: Callable[[Callable[[], bool]], Awaitable[bool]],
         *,
         force: bool = False,
         in_a_hurry: bool = False,
@@ -161,7 +223,7 @@ class Freshness:
             return False
 
         try:
-            return await run_sync(work)
+            return await run(work)
         finally:
             for task, outcome in outcomes:
                 tally.add(task, outcome)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Collection
 from typing import NamedTuple
 
 import apsw
@@ -65,19 +66,31 @@ class Indexer:
         """Another one than before: the index was replaced by an empty one."""
         return self._database.generation
 
-    def survey(self, *, force: bool = False, eager: bool = False) -> Survey:
-        """Lists the disk, compares, reads no file. `eager`: transcripts have no thresholds."""
+    def survey(self, *, force: bool = False, verify: bool = False, eager: bool = False) -> Survey:
+        """Lists the disk, compares, reads no file. `force` and `verify`: see `SyncRequest`.
+
+        `eager`: transcripts have no thresholds.
+        """
         found = self.scan()
         sessions = self.sessions.survey(eager=eager, force=force) if self.sessions else None
         with self._database.reading() as connection:
-            plan = self.compare(connection, found, force=force)
+            plan = self.compare(connection, found, force=force, verify=verify)
         return Survey(found, plan, sessions or SessionPlan())
+
+    def gone(self, paths: Collection[str]) -> frozenset[str]:
+        """Which of these files do not exist; one that cannot be looked at is not among them."""
+        return frozenset(path for path in paths if _is_absent(self._roots.absolute(path)))
 
     def scan(self) -> ScanResult:
         return scan(self._roots)
 
     def compare(
-        self, connection: apsw.Connection, found: ScanResult, *, force: bool = False
+        self,
+        connection: apsw.Connection,
+        found: ScanResult,
+        *,
+        force: bool = False,
+        verify: bool = False,
     ) -> SyncPlan:
         """What is to do, as of this transaction."""
         indexed = {
@@ -87,7 +100,8 @@ class Indexer:
                 " FROM files WHERE source = 'memory'"
             )
         }
-        return plan_sync(found, indexed, pipeline=self._preparer.pipeline, force=force)
+        pipeline = self._preparer.pipeline
+        return plan_sync(found, indexed, pipeline=pipeline, force=force, verify=verify)
 
     def apply(
         self,
@@ -187,6 +201,16 @@ class Indexer:
             found.mtime_ns,
             found.ctime_ns,
         )
+
+
+def _is_absent(absolute: str) -> bool:
+    try:
+        os.lstat(absolute)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        pass
+    return False
 
 
 def _as_read(found: FoundFile, content: FileContent) -> FoundFile:

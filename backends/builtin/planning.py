@@ -5,7 +5,8 @@ Owns the rule by which a file counts as unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import heapq
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 import msgspec
@@ -19,6 +20,9 @@ RACY_NS: Final = 50_000_000
 COARSE_RACY_NS: Final = 2_000_000_000
 """The same where the stamp is a whole second: file systems exist that count in two seconds (FAT)."""
 _SECOND_NS: Final = 1_000_000_000
+VERIFIED_FILES: Final = 200
+VERIFIED_BYTES: Final = 8_000_000
+"""How much one verifying sync reads again, in files and in all; one file however large it is."""
 
 
 class IndexedFile(NamedTuple):
@@ -47,22 +51,30 @@ class SyncPlan(msgspec.Struct, frozen=True):
     to_remove: tuple[ObsoleteFile, ...]
     added: frozenset[str]
     doubtful: frozenset[str]
-    """Files that look unchanged and were read too shortly after their stamp to be sure."""
+    """Files that look unchanged and are read again all the same: their stamps may deceive."""
     unchanged: int
 
 
 def plan_sync(
-    scan: ScanResult, indexed: Mapping[str, IndexedFile], *, pipeline: str, force: bool = False
+    scan: ScanResult,
+    indexed: Mapping[str, IndexedFile],
+    *,
+    pipeline: str,
+    force: bool = False,
+    verify: bool = False,
 ) -> SyncPlan:
     """The newest changes come first: they are what a person asks about."""
-    to_read, doubtful = [], []
+    to_read, doubtful, level = [], [], []
     for found in scan.files:
         known = indexed.get(found.path)
-        if known is not None and not force and _is_same(found, known, pipeline):
-            if not _is_racy(known):
-                continue
-            doubtful.append(found.path)
-        to_read.append(found)
+        if known is None or force or not _is_same(found, known, pipeline):
+            to_read.append(found)
+        elif _is_racy(known):
+            doubtful.append(found)
+        elif verify:
+            level.append((known.read_at_ns, found))
+    doubtful += _due_for_verification(level)
+    to_read += doubtful
     to_read.sort(key=lambda found: (-found.mtime_ns, found.path))
     on_disk = {found.path for found in scan.files}
     return SyncPlan(
@@ -73,9 +85,19 @@ def plan_sync(
             if path not in on_disk and not scan.keeps(path)
         ),
         added=frozenset(found.path for found in to_read if found.path not in indexed),
-        doubtful=frozenset(doubtful),
+        doubtful=frozenset(found.path for found in doubtful),
         unchanged=len(scan.files) - len(to_read),
     )
+
+
+def _due_for_verification(level: Iterable[tuple[int, FoundFile]]) -> Iterable[FoundFile]:
+    """Those that were read longest ago: file systems and tools exist that keep all stamps."""
+    left = VERIFIED_BYTES
+    oldest = heapq.nsmallest(VERIFIED_FILES, level, key=lambda one: (one[0], one[1].path))
+    for _, found in oldest:
+        if left > 0:
+            yield found
+        left -= found.size
 
 
 def _is_same(found: FoundFile, known: IndexedFile, pipeline: str) -> bool:
