@@ -11,7 +11,7 @@ from typing import Final
 import apsw
 
 from backends.builtin import schema
-from backends.builtin.filesystem import is_wal_safe
+from backends.files.mounts import shared_type
 
 PATIENCE_S: Final = 1.5
 """How long to wait for another process: less than the two seconds in which ours must be able to end."""
@@ -52,7 +52,7 @@ def connect_reader(path: Path) -> apsw.Connection:
 
 def set_journal(connection: apsw.Connection, directory: Path) -> None:
     """The kind of log that is safe on the file system of the directory."""
-    mode = "WAL" if is_wal_safe(directory) else "TRUNCATE"
+    mode = "TRUNCATE" if shared_type(directory) else "WAL"
     connection.execute(f"PRAGMA journal_mode = {mode}")
 
 

@@ -20,6 +20,8 @@ from backends.builtin import schema
 from backends.builtin.connections import PATIENCE_S, set_journal
 from backends.builtin.identity import Verdict, choose_path
 
+MAX_SET_ASIDE_BYTES: Final = 256_000_000
+"""A damaged index is kept for whoever wants to know why; a larger one is not worth its space."""
 _MAIN: Final = ""
 _SIDE_FILES: Final = ("-wal", "-shm", "-journal")
 _PAUSE_S: Final = 0.01
@@ -45,6 +47,7 @@ def ensure_index(wanted: Path) -> tuple[Path, tuple[str, ...]]:
 def set_aside(path: Path, cause: str) -> str:
     """Renames a damaged index, keeps only the newest such file, and says so in a sentence.
 
+    One of more than MAX_SET_ASIDE_BYTES is deleted instead.
     The side files go first: left behind, they would be taken for those of the next index.
     """
     prefix = f"{path.name}.damaged-"
@@ -52,6 +55,9 @@ def set_aside(path: Path, cause: str) -> str:
         old.unlink(missing_ok=True)
     kept = path.with_name(f"{prefix}{int(time.time())}")
     _delete(path, *_SIDE_FILES)
+    if path.stat().st_size > MAX_SET_ASIDE_BYTES:
+        path.unlink()
+        return f"{path.name} was damaged ({cause}); it was deleted and is rebuilt from Markdown."
     path.rename(kept)
     return (
         f"{path.name} was damaged ({cause}); it is kept as {kept.name} and rebuilt from Markdown."

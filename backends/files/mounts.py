@@ -1,7 +1,8 @@
-"""Whether a directory lies on a file system where SQLite's write-ahead log is safe.
+"""On what kind of file system a directory lies, by the mount table of the kernel.
 
-Owns the list of those where it is not: WAL needs memory shared between processes, which network and
-passthrough file systems do not give (sqlite.org/wal.html, "Disadvantages").
+Owns the list of those that others may change behind the kernel's back: network and passthrough file
+systems. There SQLite's write-ahead log is not safe, since it needs memory shared between processes
+(sqlite.org/wal.html, "Disadvantages"), and not every change is announced (inotify(7), "Limitations").
 """
 
 from __future__ import annotations
@@ -11,21 +12,25 @@ import re
 from pathlib import Path
 from typing import Final
 
-_UNSAFE_FOR_WAL: Final = frozenset(
+_SHARED: Final = frozenset(
     "nfs nfs4 cifs smb3 smbfs 9p virtiofs vboxsf prl_fs afs ceph lustre gpfs beegfs fuse".split()
 )
 _MOUNTS: Final = Path("/proc/self/mountinfo")
 _ESCAPE: Final = re.compile(r"\\([0-7]{3})")
 
 
-def is_wal_safe(directory: Path, mounts: Path = _MOUNTS) -> bool:
-    """True where the type of the file system is unknown, as on systems without /proc."""
+def shared_type(directory: str | Path, mounts: Path = _MOUNTS) -> str | None:
+    """The type of the directory's file system if others may share it (`nfs4`), else None.
+
+    None also where the type is unknown, as on systems without /proc.
+    """
     try:
         text = mounts.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:
-        return True
+        return None
     file_system = _type_of(os.path.realpath(directory), text)
-    return file_system not in _UNSAFE_FOR_WAL and not file_system.startswith("fuse.")
+    is_shared = file_system in _SHARED or file_system.startswith("fuse.")
+    return file_system if is_shared else None
 
 
 def _type_of(directory: str, mountinfo: str) -> str:

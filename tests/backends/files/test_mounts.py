@@ -1,10 +1,8 @@
-"""Where a write-ahead log is safe, by the mount table of the kernel."""
-
-from pathlib import Path
+"""Which directories others may share, by the mount table of the kernel."""
 
 import pytest
 
-from backends.builtin.filesystem import is_wal_safe
+from backends.files.mounts import shared_type
 
 MOUNTS = r"""
 22 1 259:1 / / rw,relatime shared:1 - ext4 /dev/root rw,discard
@@ -31,36 +29,36 @@ def mounts(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("directory", "safe"),
+    ("directory", "shared_as"),
     [
-        ("/home/me/.state", True),
-        ("/", True),
-        ("/mnt/share", False),
-        ("/mnt/share/memory", False),
-        ("/mnt/shared", True),
-        ("/mnt/share/local/memory", True),
-        ("/mnt/my notes/memory", False),
-        ("/mnt/back\\slash", False),
-        ("/mnt/ssh/x", False),
-        ("/mnt/ntfs/x", True),
-        ("/mnt/twice/x", False),
-        ("/mnt/docker", False),
-        ("/mnt/plain", False),
-        ("/mnt/overlay", True),
+        ("/home/me/.state", None),
+        ("/", None),
+        ("/mnt/share", "nfs4"),
+        ("/mnt/share/memory", "nfs4"),
+        ("/mnt/shared", None),
+        ("/mnt/share/local/memory", None),
+        ("/mnt/my notes/memory", "cifs"),
+        ("/mnt/back\\slash", "9p"),
+        ("/mnt/ssh/x", "fuse.sshfs"),
+        ("/mnt/ntfs/x", None),
+        ("/mnt/twice/x", "nfs"),
+        ("/mnt/docker", "virtiofs"),
+        ("/mnt/plain", "fuse"),
+        ("/mnt/overlay", None),
     ],
 )
-def test_the_innermost_mount_decides(mounts, directory, safe):
-    assert is_wal_safe(Path(directory), mounts) is safe
+def test_the_innermost_mount_decides(mounts, directory, shared_as):
+    assert shared_type(directory, mounts) == shared_as
 
 
 def test_a_directory_reached_over_a_link_counts_where_it_really_is(mounts, tmp_path):
     link = tmp_path / "link"
     link.symlink_to("/mnt/share/memory")
-    assert not is_wal_safe(link, mounts)
+    assert shared_type(link, mounts) == "nfs4"
 
 
-def test_without_a_mount_table_the_log_is_taken_for_safe(tmp_path):
-    assert is_wal_safe(tmp_path, tmp_path / "absent")
+def test_without_a_mount_table_no_directory_counts_as_shared(tmp_path):
+    assert shared_type(tmp_path, tmp_path / "absent") is None
 
 
 def test_names_that_are_not_utf8_and_unknown_types_do_no_harm(tmp_path):
@@ -68,4 +66,4 @@ def test_names_that_are_not_utf8_and_unknown_types_do_no_harm(tmp_path):
     mounts.write_bytes(
         b"22 1 8:1 / / rw - ext4 r rw\n23 22 8:2 / /mnt/\xff\xe2\x80\xa8 rw - nfs s rw\n"
     )
-    assert is_wal_safe(tmp_path, mounts)
+    assert shared_type(tmp_path, mounts) is None
