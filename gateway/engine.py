@@ -16,6 +16,9 @@ from backends.interface import MemoryBackend
 from config.settings import Settings
 from gateway.rpc.wakeup import Wakeup
 from gateway.scheduling import SyncScheduler
+from gateway.watching.places import watched_places
+from gateway.watching.state import OFF, ON_DEMAND, WatchState
+from gateway.watching.watcher import Watcher
 
 OpenBackend = Callable[[Settings], AbstractAsyncContextManager[MemoryBackend]]
 
@@ -23,9 +26,15 @@ OpenBackend = Callable[[Settings], AbstractAsyncContextManager[MemoryBackend]]
 class Engine:
     """Made and kept alive by `run_engine`."""
 
-    def __init__(self, backend: MemoryBackend, scheduler: SyncScheduler | None) -> None:
+    def __init__(
+        self,
+        backend: MemoryBackend,
+        scheduler: SyncScheduler | None,
+        watcher: Watcher | None = None,
+    ) -> None:
         self.scheduler = scheduler
         """None: nothing happens by itself."""
+        self._watcher = watcher
         self._backend = backend
         self._uses = 0
         self._changed = Wakeup()
@@ -41,9 +50,15 @@ class Engine:
             self._uses -= 1
             self._changed.fire()
 
-    def sync_later(self, reason: str) -> None:
+    @property
+    def watch_state(self) -> WatchState:
+        if self._watcher is not None:
+            return self._watcher.state
+        return OFF if self.scheduler else ON_DEMAND
+
+    def sync_later(self, reason: str, *, force: bool = False) -> None:
         if self.scheduler is not None:
-            self.scheduler.request(reason)
+            self.scheduler.request(reason, force=force)
 
     def retire(self) -> None:
         """Another engine answers from now on."""
@@ -71,13 +86,16 @@ async def run_engine(
     """
     async with open_backend(settings) as backend:
         async with anyio.create_task_group() as background:
-            scheduler = None
+            scheduler = watcher = None
             if boot_reason is not None:
                 interval = settings.search.sync.interval_minutes
                 scheduler = SyncScheduler(backend, interval_minutes=interval)
                 scheduler.request(boot_reason)
                 background.start_soon(scheduler.run)
-            engine = Engine(backend, scheduler)
+                if places := watched_places(settings):
+                    watcher = Watcher(places, scheduler)
+                    background.start_soon(watcher.run)
+            engine = Engine(backend, scheduler, watcher)
             task_status.started(engine)
             await engine.replaced()
             background.cancel_scope.cancel()

@@ -29,6 +29,8 @@ from config.settings import CitationsMode, Settings
 from gateway.engine import Engine, run_engine
 from gateway.metrics.measures import Metrics
 from gateway.metrics.metered import metered
+
+from gateway.known_sessions import KnownSessions
 from gateway.scope import judge_session
 from gateway.switched_off import is_disabled, why_disabled
 from gateway.tools import get, search
@@ -57,6 +59,7 @@ class Memory:
         """Why the newest configuration is not the one in force."""
         self._engine = engine
         self._start = start
+        self._sessions = KnownSessions()
 
     @property
     def why_off(self) -> str | None:
@@ -88,12 +91,13 @@ class Memory:
             if not verdict.allowed:
                 _log.info("search denied", reason=verdict.reason)
                 return search.denied_result(verdict.reason)
+        self.session_started(key)
         try:
             with engine.used() as backend:
                 answer = await backend.search(request)
         except IndexUnavailableError as error:
             return search.disabled_result(str(error))
-        if answer.stale is not None:
+        if answer.stale is not None and settings.search.sync.on_search:
             engine.sync_later("search")
         citations: CitationsMode = "off" if operator else settings.citations
         return search.write_result(answer, citations, key)
@@ -139,9 +143,14 @@ class Memory:
             self.sync_later("session-delta")
         return is_due
 
-    def sync_later(self, reason: str) -> None:
+    def sync_later(self, reason: str, *, force: bool = False) -> None:
         if self._engine is not None:
-            self._engine.sync_later(reason)
+            self._engine.sync_later(reason, force=force)
+
+    def session_started(self, session_key: str | None) -> None:
+        """The first sign of a session asks for a sync, if `sync.onSessionStart` says so."""
+        if self.settings.search.sync.on_session_start and self._sessions.is_new(session_key):
+            self.sync_later("session-start")
 
     async def status(self) -> StatusResult:
         if self._engine is None:
@@ -159,6 +168,8 @@ class Memory:
                 sync_error=self._sync_error,
                 config_error=self.config_error,
                 activity=self.counted.activity(),
+
+                watcher=self._engine.watch_state,
             )
 
     async def metrics(self) -> MetricsResult:

@@ -122,7 +122,7 @@ def build_registry(
 def _sync_handler(memory: Memory) -> Handler[SyncParams]:
     async def sync(params: SyncParams, context: RequestContext) -> object:
         if not params.wait:
-            memory.sync_later(params.reason)
+            memory.sync_later(params.reason, force=params.force)
             return {"scheduled": True}
 
         def progress(state: SyncProgress) -> None:

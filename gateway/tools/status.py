@@ -15,6 +15,7 @@ from backends.interface import BackendStatus, SkippedFile, SourceCount, SyncProg
 from config.settings import Settings
 from gateway.metrics.activity import Activity
 from gateway.version import VERSION
+from gateway.watching.state import WatchState
 
 _SHOWN_SKIPPED = 50
 
@@ -43,6 +44,8 @@ class StatusResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     last_sync_error: str | None = None
     config_error: str | None = None
     """Why the newest configuration is not the one in force."""
+    watcher: WatchState | None = None
+    """How changes are noticed while nobody asks."""
     database_path: str | None = None
     database_bytes: int = 0
     issues: tuple[str, ...] = ()
@@ -61,6 +64,8 @@ def write_status(
     sync_error: str | None = None,
     config_error: str | None = None,
     activity: Activity | None = None,
+
+    watcher: WatchState | None = None,
 ) -> StatusResult:
     off = StatusResult(
         agent_id=settings.agent_id,
@@ -92,6 +97,7 @@ def write_status(
         syncing=backend.syncing,
         recent_syncs=backend.recent_syncs,
         last_sync_error=sync_error,
+        watcher=watcher,
         database_path=backend.database_path,
         database_bytes=backend.database_bytes,
         issues=backend.issues,

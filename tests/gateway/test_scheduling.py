@@ -187,7 +187,7 @@ async def test_a_request_cuts_a_pause_short_and_no_reason_is_lost_or_repeated(ba
             await backend.until(number + 1)
             scheduler.request("search")
         await backend.until(4)
-    assert backend.reasons == ["boot", "search, boot", "search, boot", "search, boot"]
+    assert backend.reasons == ["boot", "boot, search", "boot, search", "boot, search"]
 
 
 async def test_an_interval_asks_by_itself_again_and_again(backend, running):

@@ -1,0 +1,107 @@
+"""Which directories have to be watched so that no change in the watched places goes unseen.
+
+Owns the walk that finds them. Reads no file and follows no link below a place; blocks.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final, NamedTuple, TypeAlias
+
+from backends.files.mounts import shared_type
+from backends.files.scan import MAX_DEPTH
+from gateway.watching.places import Place
+
+MAX_DIRECTORIES: Final = 8192
+"""All processes of a user share their inotify watches, 8,192 on older kernels."""
+
+
+class Interest(NamedTuple):
+    """Which events in one directory matter to one place."""
+
+    place: Place
+    name: str | None
+    """Where the place itself is, or will be, one of many; None inside of the place."""
+
+
+class Directory(NamedTuple):
+    identity: tuple[int, int]
+    """Device and inode: another directory may take over the path."""
+    interests: tuple[Interest, ...]
+
+
+WatchPlan: TypeAlias = dict[str, Directory]
+"""By absolute path without links."""
+
+
+class WatchingFailedError(Exception):
+    """Changes cannot be watched, or not all of them. The message says why, for people."""
+
+
+def plan_watches(places: Iterable[Place]) -> WatchPlan:
+    """Raises WatchingFailedError. What cannot be listed cannot be watched either, and is left out."""
+    walk = _Walk()
+    for place in places:
+        ancestor, name = _nearest_ancestor(place.path)
+        walk.add(ancestor, Interest(place, name))
+        if ancestor == os.path.realpath(place.path.parent):
+            for directory in _tree(f"{ancestor.rstrip('/')}/{name}"):
+                walk.add(directory, Interest(place, None))
+    return walk.plan
+
+
+class _Walk:
+    """What one look at the disk has found."""
+
+    def __init__(self) -> None:
+        self.plan: WatchPlan = {}
+        self._devices: set[int] = set()
+
+    def add(self, path: str, interest: Interest) -> None:
+        try:
+            status = os.lstat(path)
+        except OSError:
+            return
+        self._check_device(path, status.st_dev)
+        known = self.plan.get(path)
+        before = known.interests if known else ()
+        self.plan[path] = Directory((status.st_dev, status.st_ino), (*before, interest))
+        if len(self.plan) > MAX_DIRECTORIES:
+            raise WatchingFailedError(
+                f"more than {MAX_DIRECTORIES} directories would have to be watched"
+            )
+
+    def _check_device(self, path: str, device: int) -> None:
+        if device not in self._devices and (file_system := shared_type(path)):
+            raise WatchingFailedError(
+                f"{path} lies on {file_system}, where not every change is announced"
+            )
+        self._devices.add(device)
+
+
+def _nearest_ancestor(path: Path) -> tuple[str, str]:
+    """The nearest directory above that exists, without links, and the name below it to wait for."""
+    name = path.name
+    for parent in path.parents:
+        if parent.is_dir():
+            return os.path.realpath(parent), name
+        name = parent.name
+    return "/", name
+
+
+def _tree(top: str, depth: int = 0) -> Iterator[str]:
+    """The directory and all below it; none when it is something else."""
+    try:
+        if not stat.S_ISDIR(os.lstat(top).st_mode):
+            return
+        yield top
+        with os.scandir(top) as entries:
+            below = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+    except OSError:
+        return
+    if depth < MAX_DEPTH:
+        for path in below:
+            yield from _tree(path, depth + 1)

@@ -1,0 +1,123 @@
+"""The task that notices changes: by inotify where it can, by looking at intervals where it cannot.
+
+Owns the way between the two, what is said about it (one line in the log each time, and `status`), and when
+syncs are asked for. A sync looks at everything, so nothing here needs to know what changed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Final
+
+import anyio
+import structlog
+from anyio import from_thread
+from anyio.lowlevel import EventLoopToken, current_token
+from anyio.to_thread import run_sync
+
+from backends.bounded import BoundedWork
+from gateway.rpc.wakeup import Wakeup
+from gateway.scheduling import SyncScheduler
+from gateway.watching.bursts import Bursts
+from gateway.watching.directories import WatchingFailedError, WatchPlan, plan_watches
+from gateway.watching.inotify import DirectoryWatches
+from gateway.watching.places import Place
+from gateway.watching.state import STARTING, WatchState
+
+_log = structlog.get_logger(__name__)
+
+POLL: Final = "poll"
+SHORTEST_POLL_S: Final = 2.0
+LONGEST_POLL_S: Final = 60.0
+POLL_SHARE: Final = 0.004
+"""Of one core, what looking at intervals may cost: a sync of 70 ms is followed by a pause of 17 s."""
+RETRY_S: Final = 600.0
+"""How often watching is tried again where it failed, and all directories are listed anew."""
+_DISK_PATIENCE_S: Final = 60.0
+
+
+def poll_pause_s(cost_s: float) -> float:
+    """The pause after a look at the disk that took so long."""
+    return min(max(SHORTEST_POLL_S, cost_s / POLL_SHARE), LONGEST_POLL_S)
+
+
+class Watcher:
+    """Asks a scheduler for syncs when files of the places change."""
+
+    def __init__(self, places: Sequence[Place], scheduler: SyncScheduler) -> None:
+        self._places = places
+        self._scheduler = scheduler
+        self._planning = BoundedWork("listing of directories")
+        self._wakeup = Wakeup()
+        self.state = STARTING
+
+    async def run(self) -> None:
+        """Works until cancelled. Begins after the first sync, so that it delays no first answer."""
+        await self._scheduler.attempted.wait()
+        while True:
+            try:
+                await self._watch()
+            except WatchingFailedError as error:
+                self._tell(WatchState(mode="polling", reason=str(error)))
+            until = time.monotonic() + RETRY_S
+            while time.monotonic() < until:
+                await self._poll()
+
+    async def _watch(self) -> None:
+        """Watches for as long as that works. Raises WatchingFailedError."""
+        bursts = Bursts(self._places, partial(_wake, self._wakeup, current_token()))
+        watches = await run_sync(DirectoryWatches, bursts)
+        try:
+            await self._follow(watches)
+            for place in self._places:
+                self._scheduler.request(place.reason)  # what came before the watches
+            while True:
+                await self._act_on(bursts, watches)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await run_sync(watches.close)
+
+    async def _act_on(self, bursts: Bursts, watches: DirectoryWatches) -> None:
+        """Waits for a burst to end and asks for its sync; from time to time sets all watches anew."""
+        due_s = bursts.next_due_s()
+        with anyio.move_on_after(RETRY_S if due_s is None else due_s) as waiting:
+            await self._wakeup.wait()
+        ended = bursts.take()
+        if ended.structural or (waiting.cancelled_caught and due_s is None):
+            await self._follow(watches)
+        for reason in ended.reasons:
+            self._scheduler.request(reason)
+
+    async def _follow(self, watches: DirectoryWatches) -> None:
+        """Sets watches until a look at the disk finds no directory that has none."""
+        while await run_sync(watches.follow, await self._plan()):
+            pass
+        self._tell(WatchState(mode="watching", directories=len(watches)))
+
+    async def _plan(self) -> WatchPlan:
+        try:
+            return await self._planning.run(partial(plan_watches, self._places), _DISK_PATIENCE_S)
+        except TimeoutError:
+            raise WatchingFailedError("the disk does not answer; a mount may hang") from None
+
+    async def _poll(self) -> None:
+        await anyio.sleep(poll_pause_s(self._scheduler.last_duration_s))
+        self._scheduler.request(POLL)
+
+    def _tell(self, state: WatchState) -> None:
+        before, self.state = self.state, state
+        if (before.mode, before.reason) == (state.mode, state.reason):
+            return
+        if state.mode == "polling":
+            _log.warning("polling for changes", reason=state.reason)
+        else:
+            _log.info("watching for changes", directories=state.directories)
+
+
+def _wake(wakeup: Wakeup, token: EventLoopToken) -> None:
+    """Called from watchdog's thread, which may outlive the event loop."""
+    with suppress(RuntimeError):
+        from_thread.run_sync(wakeup.fire, token=token)
