@@ -6,7 +6,7 @@ Owns the life of the database and puts the parts together: freshness, search, re
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -35,7 +35,6 @@ from backends.files.get import read_lines
 from backends.files.roots import MemoryRoots
 from backends.interface import (
     BackendStatus,
-    Hit,
     ProgressCallback,
     ReadAnswer,
     ReadRequest,
@@ -94,15 +93,15 @@ class BuiltinBackend:
         started = time.perf_counter()
         stale, meaning, swept_s = await self._prepare(request.query)
         prepared = time.perf_counter()
-        found = await run_sync(self._find, request, meaning.vector, limiter=self._readers)
-        hits = await self._present(found.hits, is_level=stale is None)
+        is_level = stale is None and self._settings.search.sync.on_search
+        found = await self._found(request, meaning.vector, is_level=is_level)
         done = time.perf_counter()
         made_by = meaning.vector.fingerprint if meaning.vector else self._semantics.fingerprint
         if meaning.vector is not None:
             self._semantics.searched(meaning.vector.fingerprint)
         return SearchAnswer(
-            hits=hits,
-            outcome="ok" if hits else "empty",
+            hits=found.hits,
+            outcome="ok" if found.hits else "empty",
             mode=found.mode,
             provider=made_by.provider if made_by else None,
             model=made_by.model if made_by else None,
@@ -182,12 +181,18 @@ class BuiltinBackend:
         except IndexDamagedError:
             return await work()
 
-    async def _present(self, hits: tuple[Hit, ...], *, is_level: bool) -> tuple[Hit, ...]:
-        """Without files that are gone, which an index that was not levelled may still hold."""
-        if not hits or (is_level and self._settings.search.sync.on_search):
-            return hits
-        gone = await self._freshness.gone({hit.path for hit in hits if hit.source == "memory"})
-        return tuple(hit for hit in hits if hit.path not in gone)
+    async def _found(
+        self, request: SearchRequest, vector: QueryVector | None, *, is_level: bool
+    ) -> Found:
+        """An index that was not levelled may hold files that are gone: it is asked without them."""
+        found = await run_sync(self._find, request, vector, limiter=self._readers)
+        if is_level or not found.hits:
+            return found
+        paths = {hit.path for hit in found.hits if hit.source == "memory"}
+        gone = await self._freshness.gone(paths)
+        if not gone:
+            return found
+        return await run_sync(self._find, request, vector, gone, limiter=self._readers)
 
     async def _freshen(self) -> Stale | None:
         sync = self._settings.search.sync
@@ -201,9 +206,15 @@ class BuiltinBackend:
         except IndexUnavailableError as error:  # the sync itself was a success
             _log.warning("unused space not given back", error=str(error), kind=error.kind)
 
-    def _find(self, request: SearchRequest, vector: QueryVector | None) -> Found:
+    def _find(
+        self,
+        request: SearchRequest,
+        vector: QueryVector | None,
+        without: Collection[str] = (),
+    ) -> Found:
+        engines = self._semantics.engines
         with self._database.reading() as connection:
-            return self._searcher.search(connection, request, vector, self._semantics.engines)
+            return self._searcher.search(connection, request, vector, engines, without=without)
 
 
 @asynccontextmanager

@@ -6,6 +6,7 @@ transaction, so that all of its parts see the same state of the index.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -55,13 +56,18 @@ class Searcher:
         request: SearchRequest,
         vector: QueryVector | None = None,
         engines: VectorSearch | None = None,
+        *,
+        without: Collection[str] = (),
     ) -> Found:
-        """Hits, best first; asking for fewer gives a prefix. `engines` compare the query's vector."""
+        """Hits, best first; asking for fewer gives a prefix. None is of a path in `without`.
+
+        `engines` compare the query's vector.
+        """
         query = self._analyse(connection, request.query)
         settings = self._settings.query
         wanted = request.max_results or settings.max_results
         min_score = settings.min_score if request.min_score is None else request.min_score
-        file_ids = allowed_files(connection, request, self._settings.sources)
+        file_ids = allowed_files(connection, request, self._settings.sources, without)
         lane = (
             VectorLane.open(connection, engines, vector, file_ids) if vector and engines else None
         )

@@ -218,3 +218,60 @@ async def test_a_second_memory_on_the_same_index_works_too(settings):
         for memory in (one, other):
             result = await memory.search(SearchParams("boiler"), None)
             assert [hit.path for hit in result.results] == ["memory/a.md"]
+
+
+async def reasons_of(memory, wanted):
+    """The reasons of the syncs so far, once one of them is the wanted one."""
+    with anyio.fail_after(5):
+        while True:
+            reports = (await memory.status()).recent_syncs
+            reasons = {part for one in reports for part in one.reason.split(", ")}
+            if wanted in reasons:
+                return reasons
+            await anyio.sleep(0.01)
+
+
+@pytest.mark.parametrize("switch", [True, False])
+async def test_the_first_search_of_a_session_asks_for_a_sync_if_that_is_wanted(settings_of, switch):
+    settings = settings_of({"sync": SyncSettings(on_session_start=switch)})
+    async with open_memory(settings) as memory:
+        await reasons_of(memory, "boot")
+        for _ in range(2):
+            await memory.search(SearchParams("boiler"), "agent:main:main")
+        await memory.search(SearchParams("boiler"), None)
+        memory.sync_later("manual")
+        assert ("session-start" in await reasons_of(memory, "manual")) is switch
+
+
+async def test_a_forced_sync_left_to_the_background_is_forced(settings):
+    async with open_memory(settings) as memory:
+        await reasons_of(memory, "boot")
+        memory.sync_later("manual", force=True)
+        await reasons_of(memory, "manual")
+        (forced,) = [one for one in (await memory.status()).recent_syncs if "manual" in one.reason]
+        assert forced.changed == 1
+
+
+async def test_searches_that_do_not_look_at_the_disk_ask_for_no_sync(settings_of, tmp_path):
+    settings = settings_of({"sync": SyncSettings(on_search=False, watch=False)})
+    async with open_memory(settings) as memory:
+        stale = (await memory.search(SearchParams("boiler"), None)).stale
+        assert stale is None or "first sync" in stale.reason
+        memory.sync_later("manual")
+        assert "search" not in await reasons_of(memory, "manual")
+
+
+@pytest.mark.parametrize(
+    ("watch", "background", "mode"),
+    [(True, True, "watching"), (False, True, "off"), (True, False, "off")],
+)
+async def test_status_says_how_changes_are_noticed(settings_of, watch, background, mode):
+    settings = settings_of({"sync": SyncSettings(watch=watch)})
+    async with open_memory(settings, background=background) as memory:
+        with anyio.fail_after(5):
+            while (state := (await memory.status()).watcher).mode == "starting":
+                await anyio.sleep(0.01)
+        assert state.mode == mode
+        assert (state.directories, state.reason is None) == (2, True) if watch and background else (
+            0, False
+        )  # fmt: skip

@@ -22,14 +22,18 @@ class ScriptedBackend:
     """Does each sync as the script says: waits, fails, or is incomplete."""
 
     def __init__(self) -> None:
-        self.reasons: list[str] = []
+        self.requests: list[SyncRequest] = []
         self.outcomes: list[Exception | bool] = []
         """What becomes of the next syncs: an error, or whether they are complete."""
         self.hold: anyio.Event | None = None
         self._changed = anyio.Event()
 
+    @property
+    def reasons(self) -> list[str]:
+        return [request.reason for request in self.requests]
+
     async def sync(self, request: SyncRequest, *, progress: object = None) -> SyncReport:
-        self.reasons.append(request.reason)
+        self.requests.append(request)
         self._changed.set()
         self._changed = anyio.Event()
         if self.hold is not None:
@@ -217,3 +221,52 @@ def test_pauses_grow_from_a_second_to_five_minutes():
     assert pauses[0] == FIRST_RETRY_S == 1
     assert all(later == min(2 * earlier, LAST_RETRY_S) for earlier, later in pairwise(pauses))
     assert retry_pause_s(10**6) == LAST_RETRY_S == 300
+
+
+async def test_a_forced_request_during_a_sync_forces_the_next_one(backend, running):
+    backend.hold = anyio.Event()
+    async with running() as scheduler:
+        scheduler.request("boot")
+        await backend.until(1)
+        scheduler.request("manual", force=True)
+        assert scheduler.pending == ("boot", "manual")
+        backend.hold.set()
+        await backend.until(2)
+    assert [request.force for request in backend.requests] == [False, True]
+    assert scheduler.pending == ()
+
+
+async def test_a_forced_sync_that_fails_is_forced_again(backend, running):
+    backend.outcomes = [IndexUnavailableError("No disk."), False, True]
+    async with running() as scheduler:
+        scheduler.request("manual", force=True)
+        await backend.until(3)
+    assert [request.force for request in backend.requests] == [True, True, True]
+
+
+async def test_files_are_verified_by_and_by_without_anybody_asking(backend):
+    scheduler = SyncScheduler(backend, interval_minutes=0, verify_every_s=0.01)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(scheduler.run)
+        await backend.until(2)
+        tasks.cancel_scope.cancel()
+    assert {(one.reason, one.verify, one.force) for one in backend.requests} == {
+        ("verify", True, False)
+    }
+
+
+async def test_the_end_of_the_first_sync_is_told_even_when_it_failed(backend, running):
+    backend.outcomes = [IndexUnavailableError("No disk.")]
+    async with running(pause_s=lambda _failures: 3600) as scheduler:
+        assert not scheduler.attempted.is_set()
+        scheduler.request("boot")
+        with anyio.fail_after(WAIT_S):
+            await scheduler.attempted.wait()
+
+
+async def test_uneventful_syncs_are_not_loud(backend, running, capfd):
+    async with running() as scheduler:
+        for number in range(3):
+            scheduler.request("poll")
+            await backend.until(number + 1)
+    assert "[info" not in capfd.readouterr().out

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import threading
+import time
 
 import anyio
 import pytest
 
 from backends.builtin.connections import PATIENCE_S
 from backends.builtin.database import Database
-from backends.builtin.freshness import Freshness
+from backends.builtin.freshness import SURVEY_PATIENCE_S, Freshness
 from backends.builtin.indexing import Indexer
 from backends.builtin.preparing import Preparer
 from backends.chunking import ChunkLimits
@@ -323,3 +325,84 @@ async def test_the_index_is_closed_also_when_its_user_is_cancelled(home):
             scope.cancel()
             await anyio.sleep_forever()
     assert [file.name for file in home.index.parent.glob("main.sqlite*")] == ["main.sqlite"]
+
+
+class HangingDisk(Indexer):
+    """A disk that does not answer before it is let go, as with a network mount."""
+
+    released = threading.Event()
+
+    def scan(self):
+        self.released.wait(PATIENCE_S * 20)
+        return super().scan()
+
+
+@pytest.fixture
+def hanging(home):
+    HangingDisk.released.clear()
+    database = Database(home.index)
+    yield Freshness(HangingDisk(database, MemoryRoots(home.workspace), Preparer(ChunkLimits())))
+    HangingDisk.released.set()
+    database.close()
+
+
+async def test_a_search_waits_for_a_hanging_disk_only_so_long_and_says_so(hanging):
+    started = time.monotonic()
+    stale = await hanging.sweep(0.1)
+    assert stale is not None and "did not answer" in stale.reason
+    assert time.monotonic() - started < SURVEY_PATIENCE_S[0] + 1
+
+
+async def test_further_searches_leave_a_disk_that_hangs_alone_until_it_answers(hanging):
+    await hanging.sweep(0.1)
+    threads = threading.active_count()
+    for _ in range(5):
+        assert await hanging.sweep(0.01) is not None
+    assert threading.active_count() <= threads
+    HangingDisk.released.set()
+    with anyio.fail_after(PATIENCE_S):
+        while await hanging.sweep(0.1) is not None:
+            await anyio.sleep(0.01)
+
+
+async def test_a_sync_of_a_hanging_disk_can_be_given_up(hanging):
+    with anyio.fail_after(PATIENCE_S), anyio.CancelScope() as scope:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(hanging.sync, SyncRequest(), None)
+            await anyio.wait_all_tasks_blocked()
+            scope.cancel()
+    assert scope.cancelled_caught
+
+
+async def test_a_sync_of_a_hanging_disk_ends_with_an_error(hanging, monkeypatch):
+    monkeypatch.setattr("backends.builtin.freshness.LISTING_PATIENCE_S", 0.05)
+    with pytest.raises(IndexUnavailableError, match="could not be listed"):
+        await hanging.sync(SyncRequest(), None)
+
+
+@pytest.mark.parametrize("on_search", [True, False])
+async def test_a_file_that_is_gone_is_never_returned_whatever_the_index_holds(
+    home, budget, quiet, hits_of, on_search
+):
+    home.configure(**(budget(0) if on_search else quiet))
+    gone = home.write("memory/gone.md", "boiler\n")
+    home.write("memory/there.md", "boiler\n")
+    async with home.open() as backend:
+        await backend.sync(SyncRequest())
+        gone.unlink()
+        assert [hit.path for hit in await hits_of(backend, "boiler")] == ["memory/there.md"]
+
+
+async def test_a_change_is_indexed_even_when_listing_the_disk_took_the_whole_budget(
+    home, budget, paths_of
+):
+    home.configure(**budget(5))
+    for number in range(3000):
+        home.write(f"memory/{number}.md", "x\n")
+    async with home.open() as backend:
+        await backend.sync(SyncRequest())
+        with anyio.fail_after(PATIENCE_S * 10):
+            while await stale_of(backend) is not None:  # until no file is doubtful any more
+                await anyio.sleep(0.05)
+        home.write("memory/new.md", "boiler\n")
+        assert await paths_of(backend, "boiler") == ["memory/new.md"]

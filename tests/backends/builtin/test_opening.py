@@ -13,6 +13,7 @@ from backends.builtin import schema
 from backends.builtin.connections import connect_writer
 from backends.builtin.database import Database
 from backends.builtin.failures import IndexDamagedError
+from backends.builtin.places import set_aside
 from backends.builtin.schema import APPLICATION_ID, SCHEMA_VERSION
 from backends.errors import IndexUnavailableError
 from config.errors import ErrorKind
@@ -265,3 +266,40 @@ def test_the_settings_of_a_connection_are_what_was_asked_for(opened, place):
         assert writer.pragma("foreign_keys") == 1
     with database.reading() as reader, pytest.raises(apsw.ReadOnlyError):
         reader.execute("DELETE FROM meta")
+
+
+def test_a_damaged_index_too_large_to_be_worth_its_space_is_deleted(opened, place, monkeypatch):
+    monkeypatch.setattr("backends.builtin.places.MAX_SET_ASIDE_BYTES", 10_000)
+    opened().close()
+    assert "deleted" in set_aside(place, "a test")
+    assert list(place.parent.iterdir()) == []
+
+
+def test_an_index_of_a_later_release_is_left_alone_and_another_one_made(opened, place):
+    database = opened()
+    remember(database, "future")
+    database.close()
+    with closing(apsw.Connection(str(place))) as connection:
+        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
+    before = place.read_bytes()
+    again = opened()
+    assert again.path.name == "main.memory-gateway.sqlite"
+    assert "later release" in again.notes[0]
+    assert remembered(again) is None
+    assert place.read_bytes() == before
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_a_directory_that_may_not_be_written_is_a_typed_error(public_home, unprivileged, exists):
+    directory = public_home.root / "index"
+    directory.mkdir()
+    directory.chmod(0o777)
+    with unprivileged():
+        if exists:
+            Database(directory / "main.sqlite").close()
+    directory.chmod(0o555)
+    with unprivileged(), pytest.raises(IndexUnavailableError) as caught:
+        Database(directory / "main.sqlite")
+    assert caught.value.remedy
+    assert not isinstance(caught.value, IndexDamagedError)
+    assert [file.suffix for file in directory.iterdir()] == ([".sqlite"] if exists else [])

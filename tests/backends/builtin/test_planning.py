@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from backends.builtin.planning import COARSE_RACY_NS, RACY_NS, IndexedFile, ObsoleteFile, plan_sync
+from backends.builtin.planning import (
+    COARSE_RACY_NS,
+    RACY_NS,
+    VERIFIED_BYTES,
+    VERIFIED_FILES,
+    IndexedFile,
+    ObsoleteFile,
+    plan_sync,
+)
 from backends.files.roots import MemoryRoots
 from backends.files.scan import FailedDirectory, FoundFile, ScanResult
 
@@ -119,3 +127,23 @@ def test_what_lies_below_an_unreadable_directory_stays(scanned):
     known = {path: indexed() for path in ("memory/a.md", "memory/sub/b.md", "memory/sub/c/d.md")}
     plan = plan_sync(scanned(failed=("memory/sub",)), known, pipeline=PIPELINE)
     assert [obsolete.path for obsolete in plan.to_remove] == ["memory/a.md"]
+
+
+def test_verifying_reads_those_again_that_were_read_longest_ago(scanned):
+    names = [f"memory/{number:03}.md" for number in range(VERIFIED_FILES + 50)]
+    files = [on_disk(name, inode=number) for number, name in enumerate(names)]
+    known = {
+        name: indexed(inode=number, read_at_ns=LONG_AFTER - number)
+        for number, name in enumerate(names)
+    }
+    assert plan_sync(scanned(*files), known, pipeline=PIPELINE).to_read == ()
+    plan = plan_sync(scanned(*files), known, pipeline=PIPELINE, verify=True)
+    assert {found.path for found in plan.to_read} == plan.doubtful == set(names[50:])
+    assert plan.unchanged == 50
+
+
+def test_verifying_reads_a_bounded_amount_and_at_least_one_file(scanned):
+    files = [on_disk(f"memory/{number}.md", size=VERIFIED_BYTES, inode=number) for number in (1, 2)]
+    known = {found.path: indexed(size=found.size, inode=found.inode) for found in files}
+    plan = plan_sync(scanned(*files), known, pipeline=PIPELINE, verify=True)
+    assert [found.path for found in plan.to_read] == ["memory/1.md"]

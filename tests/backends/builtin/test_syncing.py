@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 
 import pytest
 
@@ -216,3 +217,23 @@ async def test_progress_is_told_while_a_sync_runs_and_ends_with_everything(home)
     assert states[-1].done == states[-1].total == 40
     assert states[-1].bytes_done == states[-1].bytes_total == sum(sizes)
     assert [state.done for state in states] == sorted(state.done for state in states)
+
+
+async def test_a_change_that_left_all_stamps_as_they_were_is_found_by_verifying(
+    home, look, paths_of, quiet, settled
+):
+    home.configure(**quiet)
+    note = home.write("memory/a.md", "boiler\n")
+    async with home.open() as backend:
+        await backend.sync(SyncRequest())
+        note.write_text("pump!!\n", encoding="utf-8")
+        stamps = note.stat()
+        with look(home.index) as other:
+            other.execute(  # as a file system does that does not move its stamps
+                "UPDATE files SET size = ?, mtime_ns = ?, ctime_ns = ?, read_at_ns = ?",
+                (stamps.st_size, stamps.st_mtime_ns, stamps.st_ctime_ns, time.time_ns() + 10**10),
+            )
+        assert (await backend.sync(SyncRequest())).changed == 0
+        assert await paths_of(backend, "pump") == []
+        assert (await backend.sync(SyncRequest(verify=True))).changed == 1
+        assert await paths_of(backend, "pump") == ["memory/a.md"]

@@ -1,0 +1,92 @@
+"""Blocking work is waited for only so long, and left behind only once."""
+
+from __future__ import annotations
+
+import threading
+
+import anyio
+import pytest
+
+from backends.bounded import BoundedWork
+
+pytestmark = pytest.mark.anyio
+
+PATIENCE_S = 5.0
+
+
+@pytest.fixture
+def gate():
+    """Work hangs on it; opened at the end so that no thread stays."""
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+@pytest.fixture
+def bounded():
+    return BoundedWork("test")
+
+
+async def test_what_the_work_returns_or_raises_reaches_the_caller(bounded):
+    assert await bounded.run(lambda: 7, PATIENCE_S) == 7
+    with pytest.raises(KeyError, match="lost"):
+        await bounded.run(lambda: {}["lost"], PATIENCE_S)
+
+
+async def test_work_that_hangs_is_left_behind(bounded, gate):
+    with pytest.raises(TimeoutError):
+        await bounded.run(gate.wait, 0.01)
+
+
+async def test_while_work_hangs_no_other_begins(bounded, gate):
+    with pytest.raises(TimeoutError):
+        await bounded.run(gate.wait, 0.01)
+    begun = []
+    for _ in range(5):
+        with pytest.raises(TimeoutError):
+            await bounded.run(lambda: begun.append(1), PATIENCE_S, queue_s=0.01)
+    assert not begun
+
+
+async def test_work_goes_on_as_soon_as_the_one_that_hung_has_ended(bounded, gate):
+    with pytest.raises(TimeoutError):
+        await bounded.run(gate.wait, 0.01)
+    gate.set()
+    assert await bounded.run(lambda: 7, PATIENCE_S, queue_s=PATIENCE_S) == 7
+
+
+async def test_one_piece_of_work_runs_at_a_time(bounded):
+    inside = []
+
+    def work() -> int:
+        inside.append(1)
+        count = len(inside)
+        inside.pop()
+        return count
+
+    async def run() -> None:
+        assert await bounded.run(work, PATIENCE_S, queue_s=PATIENCE_S) == 1
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(20):
+            tasks.start_soon(run)
+
+
+async def test_a_cancelled_caller_leaves_at_once(bounded, gate):
+    with anyio.fail_after(PATIENCE_S), anyio.CancelScope() as scope:
+        scope.cancel()
+        await bounded.run(gate.wait, 1000.0)
+    assert scope.cancelled_caught
+
+
+def test_work_may_outlive_the_event_loop(bounded, gate):
+    async def leave() -> None:
+        with pytest.raises(TimeoutError):
+            await bounded.run(gate.wait, 0.01)
+
+    anyio.run(leave)
+    (thread,) = [one for one in threading.enumerate() if one.name == "test"]
+    assert thread.daemon
+    gate.set()
+    thread.join(PATIENCE_S)
+    assert not thread.is_alive()

@@ -1,0 +1,128 @@
+"""A real workspace that is really watched, and a memory that only counts its syncs."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from backends.interface import SyncReport, SyncRequest
+from config.settings import SyncSettings
+from fakes.settings import make_settings
+from gateway.scheduling import SyncScheduler
+from gateway.watching.places import watched_places
+from gateway.watching.watcher import Watcher
+
+PATIENCE_S = 10
+DEBOUNCE_MS = 50
+
+
+class CountingBackend:
+    """Every sync succeeds at once."""
+
+    def __init__(self) -> None:
+        self.reasons: list[str] = []
+
+    async def sync(self, request: SyncRequest, *, progress: object = None) -> SyncReport:
+        self.reasons.append(request.reason)
+        return SyncReport(
+            reason=request.reason, scanned=0, added=0, changed=0, removed=0, unchanged=0, skipped=(),
+            chunks_written=0, bytes_read=0, duration_ms=0.0, complete=True,
+        )  # fmt: skip
+
+
+class Watched:
+    """A watcher at work."""
+
+    def __init__(self, watcher: Watcher, backend: CountingBackend) -> None:
+        self.watcher = watcher
+        self.reasons = backend.reasons
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        with anyio.fail_after(PATIENCE_S):
+            while not condition():
+                await anyio.sleep(0.01)
+
+    async def sees(self, change: Callable[[], object], reason: str = "watch") -> None:
+        """The change, and nothing before it, causes a sync."""
+        await self.settled()
+        before = len(self.reasons)
+        change()
+        await self.until(lambda: len(self.reasons) > before)
+        assert self.reasons[before] == reason
+
+    async def ignores(self, change: Callable[[], object], then: Callable[[], object]) -> None:
+        """The change causes no sync; `then`, after it, causes exactly one."""
+        await self.settled()
+        before = len(self.reasons)
+        change()
+        await anyio.sleep(3 * DEBOUNCE_MS / 1000)
+        assert len(self.reasons) == before
+        await self.sees(then)
+
+    async def settled(self) -> None:
+        """Waits until nothing has been asked for during some debounce times."""
+        with anyio.fail_after(PATIENCE_S):
+            count = -1
+            while count != len(self.reasons):
+                count = len(self.reasons)
+                await anyio.sleep(4 * DEBOUNCE_MS / 1000)
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    path = tmp_path / "workspace"
+    (path / "memory").mkdir(parents=True)
+    return path
+
+
+@pytest.fixture
+def settings_of(tmp_path: Path, workspace: Path) -> Callable[..., Any]:
+    def make(**search: Any) -> Any:
+        return make_settings(
+            tmp_path, search={"sync": SyncSettings(watch_debounce_ms=DEBOUNCE_MS)} | search
+        )
+
+    return make
+
+
+@pytest.fixture
+def watching(settings_of) -> Callable[..., AbstractAsyncContextManager[Watched]]:
+    """A watcher that has set its watches, with other search settings than the defaults."""
+
+    @asynccontextmanager
+    async def watch(mode: str = "watching", **search: Any) -> AsyncIterator[Watched]:
+        backend = CountingBackend()
+        scheduler = SyncScheduler(backend, interval_minutes=0)
+        watcher = Watcher(watched_places(settings_of(**search)), scheduler)
+        watched = Watched(watcher, backend)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(scheduler.run)
+            tasks.start_soon(watcher.run)
+            scheduler.request("boot")
+            await watched.until(lambda: watcher.state.mode == mode)
+            yield watched
+            tasks.cancel_scope.cancel()
+
+    return watch
+
+
+@pytest.fixture
+def watch_count() -> Callable[[], int]:
+    """How many inotify watches this process has, as the kernel counts them."""
+
+    def count() -> int:
+        total = 0
+        for info in Path("/proc/self/fdinfo").iterdir():
+            try:
+                text = info.read_text(encoding="ascii")
+            except FileNotFoundError:
+                continue
+            total += text.count("inotify wd:")
+        return total
+
+    return count

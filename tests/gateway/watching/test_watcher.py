@@ -1,0 +1,179 @@
+"""Every kind of change of the memory files asks for a sync, and nothing else does."""
+
+from __future__ import annotations
+
+import shutil
+
+import anyio
+import pytest
+
+from config.settings import ExtraPath, SyncSettings
+from gateway.watching import directories
+from gateway.watching.watcher import LONGEST_POLL_S, SHORTEST_POLL_S, poll_pause_s
+
+pytestmark = pytest.mark.anyio
+
+
+def extra(path, pattern=None):
+    return {"extra_paths": (ExtraPath(path=path, pattern=pattern, raw=str(path)),)}
+
+
+async def test_after_the_first_sync_one_more_sees_what_came_before_the_watches(watching):
+    async with watching() as watched:
+        await watched.until(lambda: watched.reasons == ["boot", "watch"])
+
+
+async def test_notes_that_are_made_changed_replaced_renamed_and_deleted_are_seen(
+    watching, workspace
+):
+    note = workspace / "memory/a.md"
+    draft = workspace / "memory/a.tmp"
+    async with watching() as watched:
+        await watched.sees(lambda: note.write_text("one\n", encoding="utf-8"))
+        with note.open("a", encoding="utf-8") as file:
+            await watched.sees(lambda: (file.write("two\n"), file.flush()))
+        await watched.ignores(
+            lambda: draft.write_text("three\n", encoding="utf-8"), lambda: draft.replace(note)
+        )
+        await watched.sees(lambda: note.rename(workspace / "memory/b.md"))
+        await watched.sees((workspace / "memory/b.md").unlink)
+
+
+async def test_the_main_memory_file_is_seen_and_its_neighbours_are_not(watching, workspace):
+    async with watching() as watched:
+        await watched.ignores(
+            lambda: (workspace / "README.md").write_text("not memory", encoding="utf-8"),
+            lambda: (workspace / "MEMORY.md").write_text("memory", encoding="utf-8"),
+        )
+
+
+async def test_a_tree_that_appears_is_watched_to_its_ground(watching, workspace, watch_count):
+    async with watching() as watched:
+        assert watch_count() == 2
+        await watched.sees(lambda: (workspace / "memory/x/y/z").mkdir(parents=True))
+        await watched.until(lambda: watch_count() == 5)
+        await watched.sees(
+            lambda: (workspace / "memory/x/y/z/a.md").write_text("deep", encoding="utf-8")
+        )
+
+
+async def test_a_tree_that_moves_in_moves_about_or_goes_keeps_one_watch_a_directory(
+    watching, workspace, tmp_path, watch_count
+):
+    (tmp_path / "elsewhere/below").mkdir(parents=True)
+    inside, moved = workspace / "memory/in", workspace / "memory/moved"
+    async with watching() as watched:
+        await watched.sees(lambda: (tmp_path / "elsewhere").rename(inside))
+        await watched.until(lambda: watch_count() == 4)
+        await watched.sees(lambda: inside.rename(moved))
+        await watched.settled()
+        assert watch_count() == watched.watcher.state.directories == 4
+        await watched.sees(lambda: (moved / "below/a.md").write_text("found", encoding="utf-8"))
+        await watched.sees(lambda: moved.rename(tmp_path / "gone"))
+        await watched.until(lambda: watch_count() == 2)
+        await watched.ignores(
+            lambda: (tmp_path / "gone/below/b.md").write_text("no memory", encoding="utf-8"),
+            lambda: (workspace / "memory/c.md").write_text("memory", encoding="utf-8"),
+        )
+
+
+async def test_a_directory_that_is_replaced_by_another_is_watched_again(watching, workspace):
+    async with watching() as watched:
+        await watched.sees(lambda: (workspace / "memory").rename(workspace / "old"))
+        await watched.sees((workspace / "memory").mkdir)
+        await watched.settled()
+        await watched.sees(lambda: (workspace / "memory/a.md").write_text("new", encoding="utf-8"))
+        await watched.sees(lambda: shutil.rmtree(workspace / "memory"))
+        await watched.sees((workspace / "memory").mkdir)
+
+
+async def test_a_workspace_and_extra_paths_that_appear_later_are_seen(
+    watching, workspace, tmp_path
+):
+    shutil.rmtree(workspace)
+    note = tmp_path / "a/b/notes"
+    async with watching(**extra(note)) as watched:
+        await watched.sees(lambda: (workspace / "memory").mkdir(parents=True))
+        await watched.settled()
+        await watched.sees(lambda: (workspace / "memory/a.md").write_text("1", encoding="utf-8"))
+        await watched.sees(lambda: note.mkdir(parents=True))
+        await watched.settled()
+        await watched.sees(lambda: (note / "b.md").write_text("2", encoding="utf-8"))
+
+
+async def test_links_are_not_followed(watching, workspace, tmp_path, watch_count):
+    (tmp_path / "outside").mkdir()
+    (workspace / "memory/link").symlink_to(tmp_path / "outside")
+    async with watching() as watched:
+        assert watch_count() == 2
+        await watched.ignores(
+            lambda: (tmp_path / "outside/a.md").write_text("no memory", encoding="utf-8"),
+            lambda: (workspace / "memory/a.md").write_text("memory", encoding="utf-8"),
+        )
+
+
+async def test_transcripts_are_watched_when_they_are_a_source(
+    watching, tmp_path, monkeypatch, workspace
+):
+    monkeypatch.setattr("gateway.watching.places.TRANSCRIPT_DEBOUNCE_S", 0.1)
+    sessions = tmp_path / "agents/main/sessions"
+    sessions.mkdir(parents=True)
+    async with watching(sources=("memory", "sessions")) as watched:
+        await watched.sees(
+            lambda: (sessions / "a.jsonl").write_text("{}\n", encoding="utf-8"), "session-delta"
+        )
+        await watched.ignores(
+            lambda: (sessions / "sessions.json").write_text("{}", encoding="utf-8"),
+            lambda: (workspace / "memory/a.md").write_text("memory", encoding="utf-8"),
+        )
+
+
+async def test_the_watches_are_given_back_at_the_end(watching, watch_count):
+    async with watching():
+        assert watch_count() == 2
+    assert watch_count() == 0
+
+
+async def test_more_directories_than_may_be_watched_are_polled(
+    watching, workspace, monkeypatch, watch_count
+):
+    monkeypatch.setattr(directories, "MAX_DIRECTORIES", 5)
+    for number in range(5):
+        (workspace / f"memory/{number}").mkdir()
+    async with watching("polling") as watched:
+        assert watched.watcher.state.reason == "more than 5 directories would have to be watched"
+        assert watch_count() == 0
+        await watched.until(lambda: "poll" in watched.reasons)
+
+
+async def test_directories_that_become_too_many_end_the_watching(
+    watching, workspace, monkeypatch, watch_count
+):
+    monkeypatch.setattr(directories, "MAX_DIRECTORIES", 5)
+    async with watching() as watched:
+        for number in range(5):
+            (workspace / f"memory/{number}").mkdir()
+        await watched.until(lambda: watched.watcher.state.mode == "polling")
+        await watched.until(lambda: watch_count() == 0)
+
+
+async def test_a_thousand_saves_cause_a_few_syncs_and_one_after_the_last(watching, workspace):
+    note = workspace / "memory/a.md"
+    sync = SyncSettings(watch_debounce_ms=200)
+    async with watching(sync=sync) as watched:
+        await watched.settled()
+        before = len(watched.reasons)
+        started = anyio.current_time()
+        for number in range(1000):
+            note.write_text(f"{number}\n", encoding="utf-8")
+            await anyio.sleep(0.001)
+        bursts = (anyio.current_time() - started) / 0.3
+        await watched.settled()
+        await anyio.sleep(0.3)
+        assert 1 <= len(watched.reasons) - before <= bursts + 2
+
+
+def test_polling_costs_a_bounded_share_of_a_core():
+    assert poll_pause_s(0.0) == SHORTEST_POLL_S
+    assert 0.07 / poll_pause_s(0.07) < 0.005
+    assert poll_pause_s(100.0) == LONGEST_POLL_S
