@@ -24,6 +24,7 @@ from benchmarks.notes import NoteWriter
 from benchmarks.scoring import percentile
 from gateway.client import SpawnedGateway, spawn_gateway
 
+PARTS: Final = ("saves", "idle", "clients")
 SAVES: Final = 20
 STORM: Final = 1000
 STORM_S: Final = 10.0
@@ -271,13 +272,13 @@ def _times(seconds: list[float]) -> tuple[str, str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", choices=["saves", "idle", "clients"])
+    parser.add_argument("--only", action="append", choices=PARTS)
     parser.add_argument("--files", type=int, default=10_000, help="of the idle workspace")
     parser.add_argument("--idle-seconds", type=float, default=120.0)
     parser.add_argument("--rebuilt-files", type=int, default=4_150, help="about 5 chunks each")
     options = parser.parse_args()
     console = Console(width=110)
-    parts = options.parts or ["saves", "idle", "clients"]
+    parts = options.only or PARTS
     with tempfile.TemporaryDirectory() as root:
         if "saves" in parts:
             anyio.run(measure_saves, Path(root) / "saves", console)
