@@ -35,11 +35,12 @@ _SLICE_S: Final = 0.05
 """How long one visit to a worker thread may take before cancellation and progress get a turn."""
 LISTING_PATIENCE_S: Final = 60.0
 """How long a sync waits for the list of all files before it calls the disk broken."""
-SURVEY_PATIENCE_S: Final = (0.25, 2.0)
-"""How long a search waits for its look at the disk, at least and at most: a mount may hang."""
+SURVEY_PATIENCE_S: Final = (1.0, 3.0)
+"""How long a search waits for its look at the disk, at least and at most: a mount may hang. Of searches
+during one hang only the first waits so long; the others, as long as their budget."""
 _SURVEY_MARGIN: Final = 3.0
 """Between those two: so many times what the last look took."""
-_SLICE_PATIENCE_S: Final = 0.25
+_SLICE_PATIENCE_S: Final = 1.0
 """How far one file may take a search beyond its budget."""
 _INDEXED_BYTES_PER_S: Final = 2_000_000
 """What a modest machine indexes: a file that would take longer than a search may is left to a sync."""
