@@ -7,7 +7,6 @@ stand in `gateway.session_start` and `gateway.flush`; searching and reading are 
 from __future__ import annotations
 
 from functools import partial
-from typing import Final
 
 import structlog
 from anyio.to_thread import run_sync
@@ -30,16 +29,12 @@ from gateway.tools.session_start import SessionStartParams, SessionStartResult
 
 _log = structlog.get_logger(__name__)
 
-_MOST_WARMED: Final = 10_000
-"""Session keys that are remembered; the oldest go first."""
-
 
 class Conversations:
     """The sessions of one agent's chat runtime."""
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
-        self._warmed: dict[str, None] = {}
 
     async def start(self, params: SessionStartParams) -> SessionStartResult:
         """What the session loads. The first start of each session also begins a sync."""
@@ -56,18 +51,8 @@ class Conversations:
             today=now.date(),
             time_zone=memory.settings.user_timezone or now.tzname(),
             instructions=recall_instructions(memory.settings.citations),
-            sync_started=self._warm(key),
+            sync_started=memory.session_started(key),
         )
-
-    def _warm(self, key: str) -> bool:
-        name = key.strip().lower()
-        if not self._memory.settings.search.sync.on_session_start or name in self._warmed:
-            return False
-        self._warmed[name] = None
-        if len(self._warmed) > _MOST_WARMED:
-            del self._warmed[next(iter(self._warmed))]
-        self._memory.sync_later("session-start")
-        return True
 
     async def flush(self, params: FlushParams) -> FlushResult:
         """Raises FileUnreadableError when `sessions.json` is there and cannot be used."""

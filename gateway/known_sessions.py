@@ -19,6 +19,7 @@ class KnownSessions:
 
     def is_new(self, key: str | None) -> bool:
         """Whether this is the first sign of the session. Without a key there is no session."""
+        key = (key or "").strip().lower()
         if not key:
             return False
         is_new = key not in self._keys

@@ -147,10 +147,12 @@ class Memory:
         if self._engine is not None:
             self._engine.sync_later(reason, force=force)
 
-    def session_started(self, session_key: str | None) -> None:
+    def session_started(self, session_key: str | None) -> bool:
         """The first sign of a session asks for a sync, if `sync.onSessionStart` says so."""
-        if self.settings.search.sync.on_session_start and self._sessions.is_new(session_key):
-            self.sync_later("session-start")
+        if not self.settings.search.sync.on_session_start or not self._sessions.is_new(session_key):
+            return False
+        self.sync_later("session-start")
+        return True
 
     async def status(self) -> StatusResult:
         if self._engine is None:

@@ -8,6 +8,12 @@ def test_a_session_is_new_once():
     assert [known.is_new("agent:main:main") for _ in range(3)] == [True, False, False]
 
 
+def test_the_case_of_a_key_does_not_matter():
+    known = KnownSessions()
+    assert known.is_new("agent:main:Main ")
+    assert not known.is_new("agent:Main:main")
+
+
 def test_without_a_key_there_is_no_session():
     assert not KnownSessions().is_new(None)
     assert not KnownSessions().is_new("")
