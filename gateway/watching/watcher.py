@@ -24,7 +24,7 @@ from gateway.scheduling import SyncScheduler
 from gateway.watching.bursts import Bursts
 from gateway.watching.directories import WatchingFailedError, WatchPlan, plan_watches
 from gateway.watching.inotify import DirectoryWatches
-from gateway.watching.places import Place
+from gateway.watching.places import WATCH, Place
 from gateway.watching.state import STARTING, WatchState
 
 _log = structlog.get_logger(__name__)
@@ -72,8 +72,7 @@ class Watcher:
         watches = await run_sync(DirectoryWatches, bursts)
         try:
             await self._follow(watches)
-            for place in self._places:
-                self._scheduler.request(place.reason)  # what came before the watches
+            self._scheduler.request(WATCH)  # for what came before the watches
             while True:
                 await self._act_on(bursts, watches)
         finally:
