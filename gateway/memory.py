@@ -27,10 +27,9 @@ from backends.interface import (
 from config.groups import ungrouped
 from config.settings import CitationsMode, Settings
 from gateway.engine import Engine, run_engine
+from gateway.known_sessions import KnownSessions
 from gateway.metrics.measures import Metrics
 from gateway.metrics.metered import metered
-
-from gateway.known_sessions import KnownSessions
 from gateway.scope import judge_session
 from gateway.switched_off import is_disabled, why_disabled
 from gateway.tools import get, search
@@ -170,7 +169,6 @@ class Memory:
                 sync_error=self._sync_error,
                 config_error=self.config_error,
                 activity=self.counted.activity(),
-
                 watcher=self._engine.watch_state,
             )
 

@@ -64,7 +64,6 @@ def write_status(
     sync_error: str | None = None,
     config_error: str | None = None,
     activity: Activity | None = None,
-
     watcher: WatchState | None = None,
 ) -> StatusResult:
     off = StatusResult(
