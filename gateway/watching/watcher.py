@@ -36,6 +36,8 @@ POLL_SHARE: Final = 0.004
 """Of one core, what looking at intervals may cost: a sync of 70 ms is followed by a pause of 17 s."""
 RETRY_S: Final = 600.0
 """How often watching is tried again where it failed, and all directories are listed anew."""
+START_AFTER_S: Final = 1.0
+"""After the first sync: the first answers have the process for themselves."""
 _DISK_PATIENCE_S: Final = 60.0
 
 
@@ -47,7 +49,14 @@ def poll_pause_s(cost_s: float) -> float:
 class Watcher:
     """Asks a scheduler for syncs when files of the places change."""
 
-    def __init__(self, places: Sequence[Place], scheduler: SyncScheduler) -> None:
+    def __init__(
+        self,
+        places: Sequence[Place],
+        scheduler: SyncScheduler,
+        *,
+        start_after_s: float = START_AFTER_S,
+    ) -> None:
+        self._start_after_s = start_after_s
         self._places = places
         self._scheduler = scheduler
         self._planning = BoundedWork("listing of directories")
@@ -55,8 +64,9 @@ class Watcher:
         self.state = STARTING
 
     async def run(self) -> None:
-        """Works until cancelled. Begins after the first sync, so that it delays no first answer."""
+        """Works until cancelled. Begins some time after the first sync, to delay no first answer."""
         await self._scheduler.attempted.wait()
+        await anyio.sleep(self._start_after_s)
         while True:
             try:
                 await self._watch()

@@ -98,7 +98,7 @@ def watching(settings_of) -> Callable[..., AbstractAsyncContextManager[Watched]]
     async def watch(mode: str = "watching", **search: Any) -> AsyncIterator[Watched]:
         backend = CountingBackend()
         scheduler = SyncScheduler(backend, interval_minutes=0)
-        watcher = Watcher(watched_places(settings_of(**search)), scheduler)
+        watcher = Watcher(watched_places(settings_of(**search)), scheduler, start_after_s=0.0)
         watched = Watched(watcher, backend)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(scheduler.run)
