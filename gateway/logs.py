@@ -44,5 +44,6 @@ def configure_logs(level: str = "info") -> None:
 def _adopt_library_logs(processors: list[structlog.types.Processor]) -> None:
     """What libraries log with the standard library looks like our own, request ids included."""
     handler = logging.StreamHandler(sys.stderr)
+    handler.setLevel(logging.WARNING)  # at lower levels vendors' libraries log the texts themselves
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(processors=processors))
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)

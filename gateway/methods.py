@@ -43,6 +43,7 @@ class InitializeParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
 
 class SyncParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     force: bool = False
+    verify: bool = False
     reason: str = "manual"
     wait: bool = True
 
@@ -132,7 +133,8 @@ def _sync_handler(memory: Memory) -> Handler[SyncParams]:
             )
 
         report = await memory.sync(
-            SyncRequest(reason=params.reason, force=params.force), progress=progress
+            SyncRequest(reason=params.reason, force=params.force, verify=params.verify),
+            progress=progress,
         )
         return report if report is not None else {"disabled": True}
 

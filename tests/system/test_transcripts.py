@@ -78,8 +78,7 @@ async def test_session_updated_counts_against_the_thresholds_also_across_restart
         assert await search(client, "heron") == []
         talk.answer("Herons do that.")
         await client.notify("session_updated", {"path": str(talk.path)})
-        status = await until(lambda: indexed_by(client, "session-delta"))
-        assert "session-delta" in status["recentSyncs"][0]["reason"]
+        assert await until(lambda: indexed_by(client, "session-delta"))
         assert [hit["path"] for hit in await search(client, "heron")] == ["sessions/4f1c2a9e.jsonl"]
 
 

@@ -56,11 +56,12 @@ def line_of(message: object) -> bytes:
     return json.dumps(message).encode()
 
 
-def answered_ids(message: object) -> Counter[str]:
-    """Count the answers a message must get, by the JSON of their id."""
+def answered_ids(message: object, *, is_call: bool = True) -> Counter[str]:
+    """Count the answers a message must get, by the JSON of their id; else those that it may get."""
     if isinstance(message, list) and message:
-        return sum((answered_ids(member) for member in message if member != []), Counter())
-    if not isinstance(message, dict) or "method" not in message:
+        members = (answered_ids(member, is_call=is_call) for member in message if member != [])
+        return sum(members, Counter())
+    if not isinstance(message, dict) or ("method" in message) != is_call:
         return Counter()
     request_id = message.get("id")
     is_valid = isinstance(request_id, int | float | str) and not isinstance(request_id, bool)
@@ -102,13 +103,14 @@ def test_arbitrary_bytes_give_only_valid_replies(connect, lines):
 @given(st.lists(MESSAGES, max_size=10))
 def test_every_request_with_an_id_is_answered_exactly_once(connect, messages):
     sent = sum((answered_ids(message) for message in messages), Counter())
+    odd = sum((answered_ids(message, is_call=False) for message in messages), Counter())
     replies = anyio.run(converse, connect, [line_of(message) for message in messages])
     for reply in replies:
         check_reply(reply)
     got = Counter(json.dumps(reply["id"]) for reply in replies if reply.get("id") is not None)
     got.subtract({'"the last one"': 1})
     for request_id, count in sent.items():
-        assert got[request_id] == count
+        assert count <= got[request_id] <= count + odd[request_id]
 
 
 @pytest.mark.parametrize("where", ["line", "params", "id", "batch", "cancel"])
