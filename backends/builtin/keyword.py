@@ -18,8 +18,8 @@ import apsw
 
 from backends.builtin.arrays import int64s
 from backends.builtin.frequencies import TermCounts
-from backends.ranking.passages import Candidate
 from backends.ranking.query import Concept, Query
+from backends.ranking.units import Candidate
 
 BODY_WEIGHT: Final = 1.0
 CONTEXT_WEIGHT: Final = 0.5
@@ -52,7 +52,7 @@ _ONLY: Final = """
     AND +rowid IN permitted
 """
 _SELECT_CHUNKS: Final = """
-    SELECT c.id, c.file_id, c.start, c.start_line, c.text, c.terms, 0.0, NULL, f.path
+    SELECT c.id, c.file_id, c.start, c.start_line, c.text, c.terms, 0.0, f.path
     FROM chunks AS c JOIN files AS f ON f.id = c.file_id
     WHERE c.id IN (SELECT value FROM carray(?)) ORDER BY c.id
 """

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import apsw
 
+from backends.builtin.excerpts import chunks_of, excerpts_of
 from backends.builtin.keyword import KeywordLane
-from backends.ranking.fusion import CosineScale
-from backends.ranking.passages import Candidate
+from backends.ranking.lanes import Background
+from backends.ranking.units import Candidate, Excerpt
 
 if TYPE_CHECKING:
     from backends.builtin.vectors.select import VectorSearch
@@ -48,7 +49,7 @@ class VectorLane(NamedTuple):
         return None if number is None else cls(connection, engines, number, query, file_ids)
 
     def nearest(self, limit: int) -> dict[int, float]:
-        """Cosines by chunk id, best first; nothing when no engine can search."""
+        """Cosines by excerpt id, best first; nothing when no engine can search."""
         from backends.builtin.vectors.engine import VectorAnswer  # noqa: PLC0415 - as above
 
         answer = self.engines.search(
@@ -60,15 +61,36 @@ class VectorLane(NamedTuple):
         )
         return dict(answer.hits) if isinstance(answer, VectorAnswer) else {}
 
+    def background(self) -> Background | None:
+        """How high the query's cosines are at large."""
+        from backends.builtin.vectors.background import background  # noqa: PLC0415 - needs numpy
+
+        return background(self.connection, self.fingerprint_id, self.query.vector)
+
     def is_complete(self) -> bool:
-        """Whether every chunk has a vector that the query's can be compared with."""
+        """Whether every text has a vector that the query's can be compared with."""
         dimensions = len(self.query.vector)
         return self.engines.covers_all(self.connection, self.fingerprint_id, dimensions)
 
-    def cosines(self, chunk_ids: Sequence[int]) -> dict[int, float]:
+    def chunks(self, excerpt_ids: Sequence[int]) -> list[int]:
+        """The chunks that hold these excerpts, in the order of their first one."""
+        return chunks_of(self.connection, excerpt_ids)
+
+    def excerpts(self, chunk_ids: Sequence[int]) -> dict[int, tuple[Excerpt, ...]]:
+        """By chunk, with their cosines; those without a usable vector are left out."""
         from backends.builtin.vectors.exact import cosines_of  # noqa: PLC0415 - needs numpy
 
-        return cosines_of(self.connection, self.fingerprint_id, self.query.vector, chunk_ids)
+        places = excerpts_of(self.connection, chunk_ids)
+        ids = [place.id for of_chunk in places.values() for place in of_chunk]
+        cosines = cosines_of(self.connection, self.fingerprint_id, self.query.vector, ids)
+        return {
+            chunk_id: tuple(
+                Excerpt(place.start, place.end, cosines[place.id])
+                for place in of_chunk
+                if place.id in cosines
+            )
+            for chunk_id, of_chunk in places.items()
+        }
 
 
 class Candidates:
@@ -86,10 +108,10 @@ class Candidates:
         self._block = block
         self._vectors = vectors
         self._nearest = vectors.nearest(block) if vectors else {}
-        self.scale = _scale(list(self._nearest.values()), block)
+        self.background = vectors.background() if vectors and self._nearest else None
         """None without vectors."""
         self.keywords = keywords or vectors is None or not vectors.is_complete()
-        """Whether the keyword lane takes part: unasked, too, while any chunk lacks its vector."""
+        """Whether the keyword lane takes part: unasked, too, while any text lacks its vector."""
 
     def __iter__(self) -> Iterator[list[Candidate]]:
         seen: set[int] = set()
@@ -98,7 +120,8 @@ class Candidates:
             by_meaning = self._by_meaning(number)
             words = [one for one in by_words if one.chunk_id not in seen]
             seen.update(one.chunk_id for one in words)
-            others = [chunk_id for chunk_id in by_meaning if chunk_id not in seen]
+            chunks = self._vectors.chunks(by_meaning) if self._vectors and by_meaning else []
+            others = [chunk_id for chunk_id in chunks if chunk_id not in seen]
             seen.update(others)
             yield self._scored(words, others)
             if max(len(by_words), len(by_meaning)) < self._block or number >= MAX_BLOCKS:
@@ -122,16 +145,5 @@ class Candidates:
             words = words + self._words.candidates_by_id(others)
         if self._vectors is None or not words:
             return words
-        cosines = {**self._vectors.cosines([one.chunk_id for one in words]), **self._nearest}
-        return [one._replace(cosine=cosines.get(one.chunk_id)) for one in words]
-
-
-def _scale(cosines: Sequence[float], block: int) -> CosineScale | None:
-    """From the cosines of the nearest `block` chunks, best first.
-
-    Where there are fewer, the last is not far off, only the last: a right angle counts nothing then.
-    """
-    if not cosines:
-        return None
-    lowest = cosines[-1] if len(cosines) == block else min(0.0, cosines[-1])
-    return CosineScale(lowest, cosines[0])
+        excerpts = self._vectors.excerpts([one.chunk_id for one in words])
+        return [one._replace(excerpts=excerpts.get(one.chunk_id, ())) for one in words]

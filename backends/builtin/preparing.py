@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from backends.chunking import CHUNKING_VERSION, ChunkLimits, chunk_markdown, document_title
 from backends.text.analyser import ANALYSER_VERSION, Analyser
 from backends.text.dates import date_words
+from backends.text.excerpts import EXCERPT_VERSION, cut_excerpts
 from backends.text.languages import guess_latin_language
 from backends.text.units import split_units
 
@@ -20,16 +21,26 @@ HEADING_SEPARATOR: Final = "\x1f"
 _DATE = re.compile(r"(?<!\d)(\d{4})-(\d{2})-(\d{2})(?!\d)")
 
 
+class PreparedExcerpt(NamedTuple):
+    """Characters `start` to `end` of its chunk's text, and `line` of it, counted from 0."""
+
+    start: int
+    end: int
+    line: int
+    text_hash: bytes
+
+
 class PreparedChunk(NamedTuple):
     start: int
     start_line: int
     end_line: int
     identity: bytes
-    text_hash: bytes
     headings: str
     text: str
     terms: str
     context: str
+    excerpts: tuple[PreparedExcerpt, ...]
+    """Of what the chunk does not repeat of the one before it."""
 
 
 class PreparedFile(NamedTuple):
@@ -46,7 +57,7 @@ class Preparer:
         self._analysers: dict[str, Analyser] = {}
         self.pipeline = (
             f"chunking {CHUNKING_VERSION} {limits.tokens}/{limits.overlap}, "
-            f"analyser {ANALYSER_VERSION}"
+            f"analyser {ANALYSER_VERSION}, excerpts {EXCERPT_VERSION}"
         )
         """Names everything that decides which rows a text gives; stored with each file."""
 
@@ -55,6 +66,7 @@ class Preparer:
         file_language = guess_latin_language(text)
         languages = set()
         chunks = []
+        end = 0
         title = document_title(text) or ""
         about_file = f"{path} {title} {date_words(note_date)}"
         for chunk in chunk_markdown(text, self._limits):
@@ -68,6 +80,8 @@ class Preparer:
                 analyser.terms(chunk_text[unit.start : unit.end])
                 for unit in split_units(chunk_text)
             )
+            excerpts = _excerpts(chunk_text, max(0, end - chunk.start))
+            end = chunk.end
             headings = HEADING_SEPARATOR.join(chunk.headings)
             context = analyser.terms(f"{about_file} {' '.join(chunk.headings)}")
             chunks.append(
@@ -75,12 +89,12 @@ class Preparer:
                     start=chunk.start,
                     start_line=chunk.start_line,
                     end_line=chunk.end_line,
-                    identity=_digest(chunk_text, terms, context, headings),
-                    text_hash=_digest(chunk_text),
+                    identity=_digest(chunk_text, terms, context, headings, repr(excerpts)),
                     headings=headings,
                     text=chunk_text,
                     terms=terms,
                     context=context,
+                    excerpts=excerpts,
                 )
             )
         return PreparedFile(
@@ -91,6 +105,13 @@ class Preparer:
         if language not in self._analysers:
             self._analysers[language] = Analyser(language)
         return self._analysers[language]
+
+
+def _excerpts(text: str, start: int) -> tuple[PreparedExcerpt, ...]:
+    return tuple(
+        PreparedExcerpt(*span, _digest(text[span.start : span.end]))
+        for span in cut_excerpts(text, start)
+    )
 
 
 def date_of(path: str) -> date | None:

@@ -137,23 +137,28 @@ def replace_chunks(
 
 def _insert_chunk(connection: apsw.Connection, file_id: int, chunk: PreparedChunk) -> None:
     connection.execute(
-        "INSERT INTO chunks (file_id, start, start_line, end_line, identity, text_hash, headings,"
-        " text, terms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO chunks (file_id, start, start_line, end_line, identity, headings, text, terms)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         (
             file_id,
             chunk.start,
             chunk.start_line,
             chunk.end_line,
             chunk.identity,
-            chunk.text_hash,
             chunk.headings,
             chunk.text,
             chunk.terms,
         ),
     )
+    chunk_id = connection.last_insert_rowid()
     connection.execute(
         "INSERT INTO chunk_terms (rowid, body, context) VALUES (?, ?, ?)",
-        (connection.last_insert_rowid(), chunk.terms, chunk.context),
+        (chunk_id, chunk.terms, chunk.context),
+    )
+    connection.executemany(
+        'INSERT INTO excerpts (chunk_id, file_id, start, "end", line, text_hash)'
+        " VALUES (?, ?, ?, ?, ?, ?)",
+        [(chunk_id, file_id, *excerpt) for excerpt in chunk.excerpts],
     )
 
 

@@ -13,7 +13,7 @@ import apsw
 
 APPLICATION_ID: Final = 0x4D47_4958
 """`MGIX`, in the database header at offset 68: the file is ours."""
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 """`user_version`, in the header at offset 60."""
 
 _DDL: Final = """
@@ -40,13 +40,24 @@ CREATE TABLE chunks (
     start_line INTEGER NOT NULL,
     end_line INTEGER NOT NULL,
     identity BLOB NOT NULL,          -- hash of everything that is stored for the chunk but its place
-    text_hash BLOB NOT NULL,         -- key of its embedding
     headings TEXT NOT NULL,          -- heading path, joined by U+001F
     text TEXT NOT NULL,
     terms TEXT NOT NULL              -- index terms, one line a unit of the text
 ) STRICT;
 CREATE INDEX chunks_by_file ON chunks (file_id, start);
-CREATE INDEX chunks_by_text ON chunks (text_hash, file_id);
+
+CREATE TABLE excerpts (              -- the pieces of chunks that are embedded; they never overlap
+    id INTEGER PRIMARY KEY AUTOINCREMENT,  -- never given twice: the resident vectors know it
+    chunk_id INTEGER NOT NULL REFERENCES chunks (id) ON DELETE CASCADE,
+    file_id INTEGER NOT NULL,
+    start INTEGER NOT NULL,          -- characters of the chunk's text
+    "end" INTEGER NOT NULL,
+    line INTEGER NOT NULL,           -- of the first character, counted from 0 in the chunk
+    text_hash BLOB NOT NULL          -- key of its embedding
+) STRICT;
+CREATE INDEX excerpts_by_chunk ON excerpts (chunk_id, start);
+CREATE INDEX excerpts_by_file ON excerpts (file_id);
+CREATE INDEX excerpts_by_text ON excerpts (text_hash, file_id);
 
 CREATE TABLE transcript_parts (       -- what was taken in of each transcript, append by append
     file_id INTEGER NOT NULL REFERENCES files (id) ON DELETE CASCADE,

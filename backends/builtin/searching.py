@@ -6,20 +6,24 @@ transaction, so that all of its parts see the same state of the index.
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from itertools import islice, takewhile
+from collections.abc import Collection, Iterable, Iterator
+from datetime import datetime
+from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import apsw
 
+from backends.builtin.decay import aged
 from backends.builtin.filtering import allowed_files
 from backends.builtin.frequencies import Frequencies
 from backends.builtin.keyword import KeywordLane, known_languages
 from backends.builtin.lanes import Candidates, VectorLane
 from backends.builtin.sessions.state import file_lines
 from backends.interface import Hit, Mode, SearchRequest
-from backends.ranking.fusion import KEYWORDS_ONLY, Lanes, PassageRanker, RankedPassage
+from backends.ranking.fusion import PassageRanker, RankedPassage
+from backends.ranking.lanes import KEYWORDS_ONLY, Lanes
 from backends.ranking.query import Query, QueryAnalyser
+from backends.ranking.units import Candidate
 from backends.ranking.weights import Weights
 from config.settings import MemorySearchSettings
 
@@ -82,16 +86,21 @@ class Searcher:
             Weights(query.concepts, counts.by_term, counts.documents),
             max_chars=SNIPPET_CHARS,
             lanes=self._lanes(candidates),
-            cosines=candidates.scale,
+            background=candidates.background,
             strategy=settings.hybrid.fusion,
+            min_score=min_score,
         )
-        ranked = (passage for block in candidates for passage in ranker.rank(block))
-        passing = takewhile(lambda passage: passage.score >= min_score, ranked)
-        hits = (_hit(connection, passage, explain=request.explain) for passage in passing)
+        decay = settings.decay
+        aging = (
+            aged(connection, block, decay, datetime.now().astimezone().date())
+            for block in candidates
+        )
+        ranked = _ranked(ranker, aging if decay.enabled else candidates)
+        hits = (_hit(connection, passage, explain=request.explain) for passage in ranked)
         return Found(tuple(islice(hits, wanted)), _mode(candidates))
 
     def _lanes(self, candidates: Candidates) -> Lanes:
-        if candidates.scale is None:
+        if candidates.background is None:
             return KEYWORDS_ONLY
         if not candidates.keywords:
             return Lanes(text=0.0, vector=1.0)
@@ -105,8 +114,18 @@ class Searcher:
         return self._analyser.analyse(text)
 
 
+def _ranked(ranker: PassageRanker, blocks: Iterable[list[Candidate]]) -> Iterator[RankedPassage]:
+    """Until a whole block has nothing more: what follows is weaker in either lane."""
+    for block in blocks:
+        passage = None
+        for passage in ranker.rank(block):
+            yield passage
+        if passage is None:
+            return
+
+
 def _mode(candidates: Candidates) -> Mode:
-    if candidates.scale is None:
+    if candidates.background is None:
         return "keyword"
     return "hybrid" if candidates.keywords else "vector"
 
@@ -135,7 +154,7 @@ def _hit(connection: apsw.Connection, ranked: RankedPassage, *, explain: bool) -
 def _explanation(ranked: RankedPassage) -> dict[str, object]:
     return {
         "matchedTerms": [concept.alternatives[0] for concept in ranked.passage.matched],
-        "coverage": round(ranked.coverage, 4),
+        "coverage": round(ranked.passage.coverage, 4),
         "fused": round(ranked.fused, 4),
         "chunkId": ranked.passage.chunk_id,
     }

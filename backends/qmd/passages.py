@@ -14,8 +14,9 @@ from typing import Final, NamedTuple
 
 from backends.qmd.documents import Document, Piece
 from backends.ranking.fusion import PassageRanker
-from backends.ranking.passages import BM25_K1, Candidate, Passage, find_windows, to_passage
+from backends.ranking.passages import Passage, passage_near
 from backends.ranking.query import Query, QueryAnalyser
+from backends.ranking.units import BM25_K1, Candidate
 from backends.ranking.weights import Weights
 
 _B: Final = 0.75
@@ -61,7 +62,7 @@ def lexical_passages(
     candidates.sort(key=lambda one: -one.bm25)
     for first in range(0, len(candidates), _BLOCK):
         for ranked in ranker.rank(candidates[first : first + _BLOCK]):
-            yield Found(ranked.passage, ranked.score, ranked.coverage)
+            yield Found(ranked.passage, ranked.score, ranked.passage.coverage)
 
 
 def document_passages(
@@ -76,13 +77,14 @@ def document_passages(
         if not pieces:
             continue
         candidates = _candidates(pieces, weights, rank_share=0.0)
-        windows = find_windows(candidates, weights, max_chars=max_chars)
-        best = max(windows, key=lambda one: (one.text_score, -one.off_centre))
-        if not best.coverage:
-            line = proposal.line or 1
-            best = min(windows, key=lambda one: abs(one.run()[0].line - line))
+        best = next(PassageRanker(weights, max_chars=max_chars).rank(candidates), None)
+        passage = (
+            best.passage
+            if best
+            else passage_near(proposal.line or 1, candidates, weights, max_chars=max_chars)
+        )
         ceiling = min(ceiling, proposal.score)
-        yield Found(to_passage(best, weights), ceiling, min(1.0, best.coverage))
+        yield Found(passage, ceiling, passage.coverage)
 
 
 def of_rank(score: float) -> float:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 
 from backends.ranking.query import Concept
 
@@ -25,27 +26,31 @@ class Weights:
             for concept in self.concepts
         )
         self.total = math.fsum(self.by_concept) or 1.0
-        self._concept_of_term = {
-            term: number
-            for number, concept in enumerate(self.concepts)
-            if not concept.is_prefix
-            for term in concept.alternatives
-        }
-        self._concept_of_character = {
-            concept.alternatives[0]: number
-            for number, concept in enumerate(self.concepts)
-            if concept.is_prefix
-        }
+        self._by_term: dict[str, list[int]] = defaultdict(list)
+        self._by_character: dict[str, list[int]] = defaultdict(list)
+        for number, concept in enumerate(self.concepts):
+            known = self._by_character if concept.is_prefix else self._by_term
+            for term in concept.alternatives:
+                known[term].append(number)
 
     def concepts_in(self, terms: Sequence[str]) -> list[int]:
         """The numbers of the concepts that the terms stand for, with repetitions."""
-        by_term, by_character = self._concept_of_term, self._concept_of_character
-        found = []
+        by_term, by_character = self._by_term, self._by_character
+        found: list[int] = []
         if not by_term.keys().isdisjoint(terms):
-            found = [by_term[term] for term in terms if term in by_term]
+            found = [number for term in terms if term in by_term for number in by_term[term]]
         if by_character:
-            found += [by_character[term[0]] for term in terms if term[0] in by_character]
+            found += [
+                number
+                for term in terms
+                if term[0] in by_character
+                for number in by_character[term[0]]
+            ]
         return found
+
+    def coverage(self, concepts: Iterable[int]) -> float:
+        """The share of the query's information content that these concepts hold: 0..1."""
+        return math.fsum(self.by_concept[number] for number in concepts) / self.total
 
 
 def _idf(frequency: int, documents: int) -> float:

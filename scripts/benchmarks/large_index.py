@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backends.builtin.database import Database
-from backends.builtin.preparing import PreparedChunk, PreparedFile, Preparer
+from backends.builtin.preparing import PreparedChunk, PreparedExcerpt, PreparedFile, Preparer
 from backends.builtin.publishing import ReadFile, publish_file
 from backends.builtin.vectors import store
 from backends.chunking import ChunkLimits
@@ -88,7 +88,7 @@ def make_index(workspace: Path, database: Database, size: Size, fingerprint: Fin
             for number, chunks in enumerate(files[start : start + FILES_A_TRANSACTION], start):
                 read, prepared = _write_note(workspace, number, chunks, text)
                 publish_file(connection, read, pipeline, prepared)
-                hashes = [chunk.text_hash for chunk in prepared.chunks]
+                hashes = [chunk.excerpts[0].text_hash for chunk in prepared.chunks]
                 vectors = random_units(rng, chunks, size.dimensions)
                 store.put_vectors(connection, fingerprint, list(zip(hashes, vectors, strict=True)))
 
@@ -126,11 +126,11 @@ def _write_note(
                 start_line=first,
                 end_line=first + LINES_A_CHUNK - 1,
                 identity=digest,
-                text_hash=digest,
                 headings="",
                 text=body,
                 terms=terms,
                 context=f"memory {day.isoformat().replace('-', '_')}",
+                excerpts=(PreparedExcerpt(0, len(body), 0, digest),),
             )
         )
         parts.append(body)

@@ -69,10 +69,18 @@ def fill(database: Database, vectors: Vectors) -> float:
             ],
         )
         connection.executemany(
-            "INSERT INTO chunks (file_id, start, start_line, end_line, identity, text_hash, headings,"
-            " text, terms) VALUES (?, ?, 1, 1, ?, ?, '', '', '')",
+            "INSERT INTO chunks (file_id, start, start_line, end_line, identity, headings, text,"
+            " terms) VALUES (?, ?, 1, 1, ?, '', '', '')",
             [
-                (number // CHUNKS_A_FILE + 1, number, text_hash, text_hash)
+                (number // CHUNKS_A_FILE + 1, number, text_hash)
+                for number, text_hash in enumerate(hashes)
+            ],
+        )
+        connection.executemany(
+            'INSERT INTO excerpts (chunk_id, file_id, start, "end", line, text_hash)'
+            " VALUES (?, ?, 0, 0, 0, ?)",
+            [
+                (number + 1, number // CHUNKS_A_FILE + 1, text_hash)
                 for number, text_hash in enumerate(hashes)
             ],
         )

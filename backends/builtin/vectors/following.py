@@ -36,18 +36,18 @@ _BYTES_A_NUMBER: Final = 4
 """As stored."""
 _BYTES_A_VECTOR: Final = 12
 """In memory, beside its numbers: scale and id."""
-_BYTES_A_CHUNK: Final = 32
+_BYTES_AN_EXCERPT: Final = 32
 """Three ids and a place."""
 
 
 def bytes_needed(connection: apsw.Connection, space: Space, kernel: Kernel) -> int:
     """What a snapshot takes at most, from counts that are cheap to have."""
-    chunks = connection.execute("SELECT coalesce(sum(chunk_count), 0) FROM files").get
+    excerpts = connection.execute("SELECT count(*) FROM excerpts").get
     vectors = connection.execute(
         "SELECT count(*) FROM embeddings WHERE fingerprint_id = ?", (space.fingerprint_id,)
     ).get
     a_vector = space.dimensions * kernel.item_bytes + _BYTES_A_VECTOR
-    needed: int = min(chunks, vectors) * a_vector + chunks * _BYTES_A_CHUNK
+    needed: int = min(excerpts, vectors) * a_vector + excerpts * _BYTES_AN_EXCERPT
     return needed
 
 

@@ -19,12 +19,12 @@ _BYTES_A_NUMBER: Final = 4
 
 _EVERY: Final = """
     SELECT c.id AS chunk_id, {value} AS value
-    FROM embeddings AS e CROSS JOIN chunks AS c ON c.text_hash = e.text_hash
+    FROM embeddings AS e CROSS JOIN excerpts AS c ON c.text_hash = e.text_hash
     WHERE +e.fingerprint_id = :fingerprint AND length(e.vector) = :bytes
 """
 _SOME: Final = """
     SELECT c.id AS chunk_id, {value} AS value
-    FROM chunks AS c CROSS JOIN embeddings AS e
+    FROM excerpts AS c CROSS JOIN embeddings AS e
         ON e.fingerprint_id = :fingerprint AND e.text_hash = c.text_hash
     WHERE length(e.vector) = :bytes
 """

@@ -24,25 +24,25 @@ _ROWS_AT_ONCE: Final = 65_536
 
 _ALL: Final = """
     SELECT c.id, c.file_id, e.id
-    FROM embeddings AS e CROSS JOIN chunks AS c ON c.text_hash = e.text_hash
+    FROM embeddings AS e CROSS JOIN excerpts AS c ON c.text_hash = e.text_hash
     WHERE e.fingerprint_id = :fingerprint
 """
 _OF_NEW_EMBEDDINGS: Final = """
     SELECT c.id, c.file_id, e.id
-    FROM embeddings AS e CROSS JOIN chunks AS c ON c.text_hash = e.text_hash
+    FROM embeddings AS e CROSS JOIN excerpts AS c ON c.text_hash = e.text_hash
     WHERE +e.fingerprint_id = :fingerprint AND e.id > :newest
 """
 _OF_FILES: Final = """
     SELECT c.id, c.file_id, e.id
-    FROM chunks AS c CROSS JOIN embeddings AS e
+    FROM excerpts AS c CROSS JOIN embeddings AS e
         ON e.fingerprint_id = :fingerprint AND e.text_hash = c.text_hash
     WHERE c.file_id IN (SELECT value FROM carray(:files))
 """
 
 _NEWER: Final = """
-    SELECT c.id FROM chunks AS c WHERE c.id > :newest_chunk
+    SELECT c.id FROM excerpts AS c WHERE c.id > :newest_chunk
     UNION SELECT c.id
-    FROM embeddings AS e CROSS JOIN chunks AS c ON c.text_hash = e.text_hash
+    FROM embeddings AS e CROSS JOIN excerpts AS c ON c.text_hash = e.text_hash
     WHERE +e.fingerprint_id = :fingerprint AND e.id > :newest_embedding
     LIMIT :limit
 """
@@ -118,7 +118,7 @@ def updated_members(
 def newest_chunk(connection: apsw.Connection) -> int:
     """The highest id that any chunk ever had; none is given twice."""
     newest: int | None = connection.execute(
-        "SELECT seq FROM sqlite_sequence WHERE name = 'chunks'"
+        "SELECT seq FROM sqlite_sequence WHERE name = 'excerpts'"
     ).get
     return newest or 0
 

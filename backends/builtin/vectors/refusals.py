@@ -70,7 +70,7 @@ def forget_gone(connection: apsw.Connection) -> None:
     """Nothing is remembered of texts that are in no note any more."""
     connection.execute(
         "DELETE FROM embedding_failures WHERE NOT EXISTS"
-        " (SELECT 1 FROM chunks AS c WHERE c.text_hash = embedding_failures.text_hash)"
+        " (SELECT 1 FROM excerpts AS c WHERE c.text_hash = embedding_failures.text_hash)"
     )
 
 
@@ -88,10 +88,10 @@ def failed_texts(
 ) -> tuple[FailedText, ...]:
     """Those that wait the longest, each with one place where the text stands."""
     rows = connection.execute(
-        "SELECT f.path, c.start_line, x.reason, x.attempts"
-        " FROM embedding_failures AS x CROSS JOIN chunks AS c ON c.text_hash = x.text_hash"
-        " JOIN files AS f ON f.id = c.file_id WHERE x.digest = ?"
-        " GROUP BY x.text_hash ORDER BY x.retry_at_ms DESC, f.path, c.start_line LIMIT ?",
+        "SELECT f.path, c.start_line + e.line, x.reason, x.attempts"
+        " FROM embedding_failures AS x CROSS JOIN excerpts AS e ON e.text_hash = x.text_hash"
+        " JOIN chunks AS c ON c.id = e.chunk_id JOIN files AS f ON f.id = c.file_id WHERE x.digest = ?"
+        " GROUP BY x.text_hash ORDER BY x.retry_at_ms DESC, f.path, 2 LIMIT ?",
         (fingerprint.digest(), limit),
     )
     return tuple(

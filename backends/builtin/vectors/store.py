@@ -26,18 +26,18 @@ _LENGTH_TOLERANCE: Final = 1e-3
 _UNFIT: Final = "The provider's vector is not one of finite numbers and length 1 like the others."
 _LEARNED_KEY: Final = "learned_limits"
 
-# Only the chosen rows are read with their texts.
+# Only the chosen rows are read with their texts. SQLite would end a text at U+0000, so it cuts nothing.
 _SELECT_PENDING: Final = """
-    SELECT t.text_hash, t.text FROM (
-        SELECT c.id AS id, max(f.mtime_ns) AS mtime_ns, c.file_id AS file_id, c.start AS start
-        FROM chunks AS c JOIN files AS f ON f.id = c.file_id
+    SELECT p.text_hash, c.text, p.start, p."end" FROM (
+        SELECT x.text_hash, x.chunk_id, x.start, x."end", max(f.mtime_ns) AS mtime_ns, x.file_id
+        FROM excerpts AS x JOIN files AS f ON f.id = x.file_id
         WHERE NOT EXISTS (SELECT 1 FROM embeddings AS e
-            WHERE e.text_hash = c.text_hash AND e.fingerprint_id = :fingerprint)
-        AND NOT EXISTS (SELECT 1 FROM embedding_failures AS x
-            WHERE x.digest = :digest AND x.text_hash = c.text_hash AND x.retry_at_ms > :now)
-        GROUP BY c.text_hash ORDER BY 2 DESC, 3, 4 LIMIT :limit
-    ) AS p CROSS JOIN chunks AS t ON t.id = p.id
-    ORDER BY p.mtime_ns DESC, p.file_id, p.start
+            WHERE e.text_hash = x.text_hash AND e.fingerprint_id = :fingerprint)
+        AND NOT EXISTS (SELECT 1 FROM embedding_failures AS y
+            WHERE y.digest = :digest AND y.text_hash = x.text_hash AND y.retry_at_ms > :now)
+        GROUP BY x.text_hash ORDER BY 5 DESC, 6, 2, 3 LIMIT :limit
+    ) AS p CROSS JOIN chunks AS c ON c.id = p.chunk_id
+    ORDER BY p.mtime_ns DESC, p.file_id, c.start, p.start
 """
 
 
@@ -99,24 +99,23 @@ def pending_texts(
         "SELECT id FROM fingerprints WHERE digest = ? AND dimensions = ifnull(?, dimensions)",
         (fingerprint.digest(), dimensions),
     ).get
-    return list(
-        connection.execute(
-            _SELECT_PENDING,
-            {
-                "fingerprint": number,
-                "digest": fingerprint.digest(),
-                "now": now_ms(),
-                "limit": limit,
-            },
-        )
+    rows = connection.execute(
+        _SELECT_PENDING,
+        {
+            "fingerprint": number,
+            "digest": fingerprint.digest(),
+            "now": now_ms(),
+            "limit": limit,
+        },
     )
+    return [(text_hash, text[start:end]) for text_hash, text, start, end in rows]
 
 
 def is_complete(connection: apsw.Connection, fingerprint_id: int, dimensions: int) -> bool:
     """Whether every stored text has a vector of this fingerprint and length."""
     complete: int = connection.execute(
         "SELECT EXISTS (SELECT 1 FROM fingerprints WHERE id = :number AND dimensions = :dimensions)"
-        " AND NOT EXISTS (SELECT 1 FROM chunks AS c WHERE NOT EXISTS"
+        " AND NOT EXISTS (SELECT 1 FROM excerpts AS c WHERE NOT EXISTS"
         "  (SELECT 1 FROM embeddings AS e"
         "   WHERE e.fingerprint_id = :number AND e.text_hash = c.text_hash))",
         {"number": fingerprint_id, "dimensions": dimensions},
@@ -144,7 +143,7 @@ def _texts_read(connection: apsw.Connection, digest: bytes) -> int:
     read: int = connection.execute(
         "SELECT count(*) FROM embeddings AS e JOIN fingerprints AS f ON f.id = e.fingerprint_id"
         " WHERE f.digest = ?"
-        " AND EXISTS (SELECT 1 FROM chunks AS c WHERE c.text_hash = e.text_hash)",
+        " AND EXISTS (SELECT 1 FROM excerpts AS c WHERE c.text_hash = e.text_hash)",
         (digest,),
     ).get
     return read
@@ -164,11 +163,11 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 def coverage(connection: apsw.Connection, fingerprint: Fingerprint) -> Coverage:
     number = fingerprint_id(connection, fingerprint)
     total, embedded, failed, stored, dimensions = connection.execute(
-        "SELECT (SELECT count(*) FROM (SELECT 1 FROM chunks GROUP BY text_hash)),"
+        "SELECT (SELECT count(*) FROM (SELECT 1 FROM excerpts GROUP BY text_hash)),"
         " (SELECT count(*) FROM embeddings AS e WHERE e.fingerprint_id = :number"
-        "   AND EXISTS (SELECT 1 FROM chunks AS c WHERE c.text_hash = e.text_hash)),"
+        "   AND EXISTS (SELECT 1 FROM excerpts AS c WHERE c.text_hash = e.text_hash)),"
         " (SELECT count(*) FROM embedding_failures AS x WHERE x.digest = :digest"
-        "   AND EXISTS (SELECT 1 FROM chunks AS c WHERE c.text_hash = x.text_hash)),"
+        "   AND EXISTS (SELECT 1 FROM excerpts AS c WHERE c.text_hash = x.text_hash)),"
         " (SELECT count(*) FROM embeddings),"
         " (SELECT dimensions FROM fingerprints WHERE id = :number)",
         {"number": number, "digest": fingerprint.digest()},
@@ -182,7 +181,7 @@ def fallen_out_of_use(connection: apsw.Connection) -> list[int]:
     """Vectors that no chunk uses any more and that are not noted as such. Reads a whole index."""
     rows = connection.execute(
         "SELECT e.id FROM embeddings AS e WHERE NOT EXISTS"
-        " (SELECT 1 FROM chunks AS c WHERE c.text_hash = e.text_hash)"
+        " (SELECT 1 FROM excerpts AS c WHERE c.text_hash = e.text_hash)"
         " AND NOT EXISTS (SELECT 1 FROM embeddings AS u WHERE u.used_at_ms > 0 AND u.id = e.id)"
     )
     return [number for (number,) in rows]
@@ -198,12 +197,12 @@ def refresh_use(connection: apsw.Connection, fallen: Sequence[int]) -> None:
     connection.execute(
         "UPDATE embeddings SET used_at_ms = ? WHERE id IN (SELECT value FROM carray(?))"
         " AND used_at_ms = 0"
-        " AND NOT EXISTS (SELECT 1 FROM chunks AS c WHERE c.text_hash = embeddings.text_hash)",
+        " AND NOT EXISTS (SELECT 1 FROM excerpts AS c WHERE c.text_hash = embeddings.text_hash)",
         (now_ms(), int64s(fallen)),
     )
     connection.execute(
         "UPDATE embeddings SET used_at_ms = 0 WHERE used_at_ms > 0 AND EXISTS"
-        " (SELECT 1 FROM chunks AS c WHERE c.text_hash = embeddings.text_hash)"
+        " (SELECT 1 FROM excerpts AS c WHERE c.text_hash = embeddings.text_hash)"
     )
 
 

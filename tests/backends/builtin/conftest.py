@@ -206,8 +206,11 @@ def content() -> Callable[[Path], dict[str, list[Any]]]:
             place = "JOIN chunks AS c ON c.id = v.doc JOIN files AS f ON f.id = c.file_id"
             queries = {
                 "files": "SELECT source, path, content_hash, pipeline, note_date, chunk_count FROM files",
-                "chunks": "SELECT f.path, c.start, start_line, end_line, identity, text_hash, headings,"
+                "chunks": "SELECT f.path, c.start, start_line, end_line, identity, headings,"
                 " text, terms FROM chunks AS c JOIN files AS f ON f.id = c.file_id",
+                "excerpts": 'SELECT f.path, c.start, x.start, x."end", x.line, x.text_hash'
+                " FROM excerpts AS x JOIN chunks AS c ON c.id = x.chunk_id"
+                " JOIN files AS f ON f.id = x.file_id AND f.id = c.file_id",
                 "terms": f"SELECT f.path, c.start, v.term, v.col, v.offset FROM temp.v AS v {place}",
             }
             return {name: sorted(db.execute(query)) for name, query in queries.items()}

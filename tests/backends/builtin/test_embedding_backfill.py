@@ -137,7 +137,7 @@ async def test_what_was_paid_for_waits_for_a_locked_database(
             library_of(1, start=20)
             await backend.search(SearchRequest(query="boiler"))
             db.execute("BEGIN IMMEDIATE")
-            await until(lambda: "The boiler number 20.\n" in vendor.embedded())
+            await until(lambda: "The boiler number 20." in vendor.embedded())
             with anyio.fail_after(10):
                 while (await backend.status()).details["vector"]["backfill"]["lastError"] is None:
                     await anyio.sleep(0.02)

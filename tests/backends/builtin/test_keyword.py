@@ -32,11 +32,11 @@ class Pile:
                 start_line=place + 1,
                 end_line=place + 1,
                 identity=f"{path} {place}".encode(),
-                text_hash=words.encode(),
                 headings="",
                 text=words,
                 terms=words,
                 context="",
+                excerpts=(),
             )
             for place, words in enumerate(chunks)
         )

@@ -202,7 +202,8 @@ class TestFilters:
         """A hundred notes that match better than the one that is looked for."""
         for number in range(100):
             home.write(
-                f"memory/2026-01-{number % 28 + 1:02}-{number}.md", f"boiler boiler pump {number}\n"
+                f"memory/2026-01-{number % 28 + 1:02}-{number}.md",
+                f"boiler boiler pump {number:02}\n",
             )
         home.write("memory/projects/2025-06-15-old.md", f"{'other words ' * 40}\n\n- the boiler\n")
         home.write("memory/undated.md", f"{'more words ' * 30}\n\n- an undated boiler\n")

@@ -6,8 +6,9 @@ import pytest
 
 from backends.chunking import ChunkLimits, chunk_markdown
 from backends.ranking.fusion import PassageRanker, RankedPassage
-from backends.ranking.passages import Candidate, Passage
+from backends.ranking.passages import Passage
 from backends.ranking.query import QueryAnalyser
+from backends.ranking.units import Candidate
 from backends.ranking.weights import Weights
 from backends.text.analyser import Analyser
 from backends.text.units import split_units

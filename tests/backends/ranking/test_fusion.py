@@ -6,15 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backends.ranking.fusion import (
-    KEYWORDS_ONLY,
-    VECTOR_TRUST,
-    CosineScale,
-    Lanes,
-    calibrate,
-)
+from backends.ranking.fusion import calibrate
+from backends.ranking.lanes import Background, Lanes
+from backends.ranking.units import Excerpt
 
-SCALE = CosineScale(lowest=0.2, highest=0.8)
+BACKGROUND = Background(mean=0.2, deviation=0.15, dimensions=384)
 BOTH = Lanes.of(0.3, 0.7)
 shares = st.floats(0, 1)
 
@@ -26,109 +22,107 @@ def notes(candidates_of):
     def make(*pairs):
         found = []
         for number, (text, cosine) in enumerate(pairs, 1):
-            words = 0.0 if cosine is not None and "boiler" not in text else 1.0
-            (one,) = candidates_of(text, file_id=number, bm25=words)
-            found.append(one._replace(cosine=cosine))
+            (one,) = candidates_of(text, file_id=number, bm25=1.0 if "boiler" in text else 0.0)
+            whole = () if cosine is None else (Excerpt(0, len(text), cosine),)
+            found.append(one._replace(excerpts=whole))
         return found
 
     return make
+
+
+@pytest.fixture
+def both(rank, weigh):
+    """Passages of both lanes for a query."""
+
+    def ranked(candidates, query, **options):
+        options = {"lanes": BOTH, "background": BACKGROUND} | options
+        return rank(candidates, weigh(query), **options)
+
+    return ranked
 
 
 def texts(ranked):
     return [one.passage.text for one in ranked]
 
 
-def test_the_documented_weights_give_vectors_a_fifteenth():
-    assert Lanes.of(0.3, 0.7).vector == pytest.approx(0.0654, abs=1e-3)
-    assert VECTOR_TRUST < 1
-
-
-def test_a_lane_that_is_given_everything_keeps_everything():
-    assert Lanes.of(0, 1) == (0, 1)
-    assert Lanes.of(1, 0) == (1, 0)
-    assert Lanes.of(0, 0) == KEYWORDS_ONLY
-
-
-@given(shares, shares)
-def test_lanes_sum_to_one(text, vector):
-    assert sum(Lanes.of(text, vector)) == pytest.approx(1)
-
-
-@settings(derandomize=True)
-@given(st.floats(-1, 1), st.floats(-1, 1), st.none() | st.floats(-1, 1))
-def test_a_place_on_the_scale_is_between_nothing_and_everything(low, high, cosine):
-    assert 0 <= CosineScale(low, high).place(cosine) <= 1
-
-
-def test_the_scale_runs_from_its_last_candidate_to_its_first():
-    assert [SCALE.place(cosine) for cosine in (None, -1, 0.2, 0.5, 0.8, 1)] == pytest.approx(
-        [0, 0, 0, 0.5, 1, 1]
-    )
-
-
-def test_where_all_cosines_are_equal_all_count_the_same():
-    level = CosineScale(0.7, 0.7)
-    assert [level.place(cosine) for cosine in (None, 0.6, 0.7)] == [0, 0, 1]
-
-
-def test_a_word_beats_the_nearest_vector(notes, weigh, rank):
-    found = notes(("A note about the sea.", 0.8), ("The boiler is old.", 0.2))
-    ranked = rank(found, weigh("boiler"), lanes=BOTH, cosines=SCALE)
+def test_a_word_beats_the_nearest_vector(notes, both):
+    ranked = both(notes(("A note about the sea.", 0.8), ("The boiler is old.", 0.2)), "boiler")
     assert texts(ranked) == ["The boiler is old.", "A note about the sea."]
-    assert ranked[0].score > ranked[1].score > 0
 
 
-def test_of_two_equal_texts_scores_the_nearer_vector_wins(notes, weigh, rank):
-    found = notes(("The boiler is old.", 0.3), ("The boiler is new.", 0.7))
-    ranked = rank(found, weigh("boiler"), lanes=BOTH, cosines=SCALE)
+def test_of_two_equal_texts_the_nearer_vector_wins(notes, both):
+    ranked = both(notes(("The boiler is old.", 0.3), ("The boiler is new.", 0.7)), "boiler")
     assert texts(ranked) == ["The boiler is new.", "The boiler is old."]
 
 
-def test_a_missing_vector_is_no_reason_to_drop_a_word(notes, weigh, rank):
-    found = notes(("The boiler is old.", None), ("A note about the sea.", 0.8))
-    ranked = rank(found, weigh("boiler"), lanes=BOTH, cosines=SCALE)
+def test_the_part_of_a_chunk_that_the_vector_points_at_is_shown(candidates_of, both):
+    lines = [f"- Filling words without meaning, number {number:02}." for number in range(60)]
+    (chunk,) = candidates_of("\n".join(lines), bm25=0.0)
+    start = chunk.text.index(lines[40])
+    excerpts = (Excerpt(0, start, 0.1), Excerpt(start, start + len(lines[40]), 0.8))
+    (best, *_) = both([chunk._replace(excerpts=excerpts)], "warmth")
+    assert lines[40] in best.passage.text
+    assert lines[0] not in best.passage.text
+
+
+def test_a_missing_vector_is_no_reason_to_drop_a_word(notes, both):
+    ranked = both(notes(("The boiler is old.", None), ("A note about the sea.", 0.8)), "boiler")
     assert texts(ranked)[0] == "The boiler is old."
     assert ranked[0].vector_score is None
     assert ranked[0].score > 0.35
 
 
-def test_without_the_vector_lane_cosines_do_not_matter(notes, weigh, rank):
+def test_a_model_that_tells_nothing_adds_its_finds_below_those_of_words(notes, both):
+    found = notes(("The boiler membrane.", 0.2), ("The boiler is new.", 0.4), ("The sea.", 0.5))
+    noise = Background(mean=0.2, deviation=0.05, dimensions=384)
+    assert texts(both(found, "boiler membrane", background=noise)) == [
+        "The boiler membrane.",
+        "The boiler is new.",
+        "The sea.",
+    ]
+
+
+def test_without_the_vector_lane_cosines_do_not_matter(notes, both):
     near, far = notes(("The boiler is old.", 0.9), ("The boiler is old, too.", 0.1))
-    plain = rank([near._replace(cosine=None), far._replace(cosine=None)], weigh("boiler"))
-    assert texts(rank([near, far], weigh("boiler"))) == texts(plain)
+    plain = [near._replace(excerpts=()), far._replace(excerpts=())]
+    off = {"lanes": Lanes(1, 0), "background": None}
+    assert texts(both([near, far], "boiler", **off)) == texts(both(plain, "boiler", **off))
 
 
-def test_what_neither_lane_supports_is_no_result(notes, weigh, rank):
+def test_what_neither_lane_supports_is_no_result(notes, both):
     found = notes(("A note about the sea.", 0.2), ("The boiler is old.", 0.3))
-    ranked = rank(found, weigh("boiler"), lanes=BOTH, cosines=SCALE)
-    assert texts(ranked) == ["The boiler is old."]
+    assert texts(both(found, "boiler")) == ["The boiler is old."]
 
 
-def test_the_score_of_a_find_by_vector_alone_is_its_cosine(notes, weigh, rank):
-    (ranked,) = rank(
-        notes(("A note about the sea.", 0.8)), weigh("boiler"), lanes=BOTH, cosines=SCALE
-    )
+def test_the_score_of_a_find_by_vector_alone_is_its_cosine(notes, both):
+    (ranked,) = both(notes(("A note about the sea.", 0.8)), "boiler")
     assert ranked.score == pytest.approx(0.8)
     assert (ranked.text_score, ranked.vector_score) == (0, pytest.approx(0.8))
 
 
+def test_below_the_least_score_nothing_is_returned_and_what_follows_still_is(notes, both):
+    found = notes(("A note about the sea.", 0.6), ("A boiler.", 0.2), ("Ships.", 0.7))
+    assert len(both(found, "boiler", min_score=0.5)) == 3
+    assert texts(both(found, "boiler", min_score=0.65)) == ["A boiler.", "Ships."]
+
+
 @pytest.mark.parametrize("strategy", ["weighted", "rrf"])
-def test_scores_never_rise_down_the_list(notes, weigh, rank, strategy):
+def test_scores_never_rise_down_the_list(notes, both, strategy):
     found = notes(
         *((f"The boiler number {n}.", n / 40) for n in range(12)),
-        *((f"A note about ship {n}.", 0.2 + n / 20) for n in range(12)),
+        *((f"A note about ship {n}.", 0.3 + n / 20) for n in range(12)),
     )
-    ranked = rank(found, weigh("boiler number"), lanes=BOTH, cosines=SCALE, strategy=strategy)
+    ranked = both(found, "boiler number", strategy=strategy)
     scores = [one.score for one in ranked]
     assert len(scores) > 15
     assert scores == sorted(scores, reverse=True)
     assert all(0 <= score <= 1 for score in scores)
 
 
-def test_by_rank_the_second_counts_three_quarters_of_the_first(notes, weigh, rank):
-    found = notes(("A note about the sea.", 0.8), ("A note about ships.", 0.7))
-    first, second = rank(found, weigh("boiler"), lanes=Lanes(0, 1), cosines=SCALE, strategy="rrf")
-    assert second.fused / first.fused == pytest.approx(3 / 4)
+def test_the_order_by_ranks_ignores_heights(notes, both):
+    found = notes(("A note about the sea.", 0.8), ("Ships.", 0.3), ("The boiler is old.", 0.1))
+    ranked = both(found, "boiler", strategy="rrf", lanes=Lanes(0.4, 1.0))
+    assert texts(ranked) == ["A note about the sea.", "Ships.", "The boiler is old."]
 
 
 @settings(derandomize=True)

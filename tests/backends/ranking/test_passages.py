@@ -98,6 +98,16 @@ def test_a_word_repeated_in_the_query_changes_nothing(candidates_of, weigh, rank
     assert once == rank(candidates, weigh("boiler boilers Boiler membrane"), max_chars=20)
 
 
+def test_a_line_between_two_taken_windows_gets_its_turn(passages):
+    lines = [f"- Filling words without any meaning, number {number:02}." for number in range(40)]
+    for number in (15, 20, 25):
+        lines[number] = "- The boiler of the house was serviced once more."
+    lines[20] = "- The boiler."
+    shown = [one.text for one in passages("\n".join(lines), "boiler house serviced", max_chars=300)]
+    assert any(lines[20] in text for text in shown)
+    assert sum(text.count(lines[15]) for text in shown) == 2
+
+
 def test_blank_edges_and_a_heading_without_its_text_are_left_off(passages):
     (passage,) = passages("\n\n- the boiler\n\n## Next\n", "boiler")
     assert passage.text == "- the boiler"
@@ -196,7 +206,7 @@ def test_scores_are_shares_and_fall(candidates_of, weigh, rank, search):
     chunks = candidates_of(text, limits=limits)
     found = rank([one._replace(bm25=rng.uniform(0, 4)) for one in chunks], weigh(query))
     assert all(0 <= one.score <= 1 for one in found)
-    assert all(0 <= one.coverage <= 1 and 0 <= one.text_score <= 1 for one in found)
+    assert all(0 <= one.passage.coverage <= 1 and 0 <= one.text_score <= 1 for one in found)
     assert all(one.score >= two.score for one, two in pairwise(found))
 
 
@@ -207,7 +217,7 @@ def test_a_passage_covers_something_exactly_when_it_matched_something(
 ):
     text, query, limits, _ = search
     for ranked in rank(candidates_of(text, limits=limits), weigh(query)):
-        assert bool(ranked.passage.matched) == (ranked.coverage > 0)
+        assert bool(ranked.passage.matched) == (ranked.passage.coverage > 0)
 
 
 @bounded

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from backends.builtin.database import Database
-from backends.builtin.preparing import PreparedChunk, PreparedFile
+from backends.builtin.preparing import PreparedChunk, PreparedExcerpt, PreparedFile
 from backends.builtin.publishing import ReadFile, publish_file, remove_file
 from backends.builtin.vectors import store
 from backends.builtin.vectors.engine import Unavailable, VectorEngine, VectorHit
@@ -40,6 +40,9 @@ def vector_of(text: str, dimensions: int = DIMENSIONS) -> np.ndarray:
     return (vector / np.linalg.norm(vector)).astype(np.float32)
 
 
+TEXT_OF = "SELECT text FROM chunks WHERE id = (SELECT chunk_id FROM excerpts WHERE id = ?)"
+
+
 class Library:
     """Files whose chunks are exactly the texts that one names."""
 
@@ -58,11 +61,11 @@ class Library:
                 start_line=place + 1,
                 end_line=place + 1,
                 identity=hash_of(f"{path}\n{text}"),
-                text_hash=hash_of(text),
                 headings="",
                 text=text,
                 terms="",
                 context="",
+                excerpts=(PreparedExcerpt(0, len(text), 0, hash_of(text)),),
             )
             for place, text in enumerate(texts)
         )
@@ -111,10 +114,7 @@ class Library:
 
     def texts(self, hits: Sequence[VectorHit]) -> list[str]:
         with self.database.reading() as connection:
-            return [
-                connection.execute("SELECT text FROM chunks WHERE id = ?", (hit.chunk_id,)).get
-                for hit in hits
-            ]
+            return [connection.execute(TEXT_OF, (hit.chunk_id,)).get for hit in hits]
 
     def nearest(self, engine: VectorEngine, query: str | np.ndarray, **options) -> list[str]:
         """The texts of the chunks that an engine finds, best first."""

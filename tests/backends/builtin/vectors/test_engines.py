@@ -123,7 +123,10 @@ def test_the_cosines_of_some_chunks_are_those_of_the_search(filled, loaded, vect
     with filled.database.reading() as connection:
         cosines = cosines_of(connection, number, query, [hit.chunk_id for hit in everything[:20]])
         assert cosines == dict(everything[:20])
-        broken = connection.execute("SELECT id FROM chunks WHERE text = 'text 5'").get
+        broken = connection.execute(
+            "SELECT x.id FROM excerpts AS x JOIN chunks AS c ON c.id = x.chunk_id"
+            " WHERE c.text = 'text 5'"
+        ).get
         assert cosines_of(connection, number, query, [broken, 123_456]) == {}
         assert cosines_of(connection, number, query, []) == {}
 

@@ -22,7 +22,8 @@ connection = apsw.Connection(sys.argv[1] if len(sys.argv) > 1 else PATH)
 connection.execute("BEGIN")
 number = connection.execute("SELECT id FROM fingerprints").get
 query = array("f", connection.execute(
-    "SELECT vector FROM embeddings AS e JOIN chunks AS c USING (text_hash) WHERE c.text = 'text 7'"
+    "SELECT vector FROM embeddings JOIN excerpts AS x USING (text_hash)"
+    " JOIN chunks AS c ON c.id = x.chunk_id WHERE c.text = 'text 7'"
 ).get)
 try:
     import numpy

@@ -168,7 +168,9 @@ def while_others_read(filled, resident, vector):
                 with filled.database.reading() as connection:
                     answer = resident.search(connection, number_of, vector(name), limit=3)
                     best = connection.execute(
-                        "SELECT text FROM chunks WHERE id = ?", (answer.hits[0].chunk_id,)
+                        "SELECT text FROM chunks JOIN excerpts AS x ON x.chunk_id = chunks.id"
+                        " WHERE x.id = ?",
+                        (answer.hits[0].chunk_id,),
                     ).get
                 if best != name or len(answer.hits) != 3:
                     faults.append((name, best, answer))

@@ -1,0 +1,117 @@
+"""How much a line speaks for being the answer, from its words, its surroundings and its vector.
+
+Each line gets the logarithm of its odds against an unrelated line: a linear model whose weights come
+from a listwise regression (ListNet, Cao et al., 2007), trained on two conversations of LoCoMo and
+tested on the third, and are flat around the values below. The odds of lines add up, so a passage is worth the
+sum over its lines: several half answers can outweigh a whole one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cache
+from typing import Final, Literal, NamedTuple
+
+from backends.ranking.lanes import Background, Lanes
+from backends.ranking.units import Unit
+from backends.ranking.weights import Weights
+
+LINE_WEIGHT: Final = 3.0
+"""For a line that holds all of the query's information content."""
+NEIGHBOUR_WEIGHT: Final = 3.0
+"""For a line that holds it together with the `NEIGHBOURS` lines before and after."""
+NEIGHBOURS: Final = 2
+FULL_COVERAGE: Final = 1.0 - 1e-9
+CHUNK_WEIGHT: Final = 16.0
+"""For a chunk with the highest BM25 that the query could reach."""
+TEXT_WEIGHT: Final = LINE_WEIGHT + NEIGHBOUR_WEIGHT + CHUNK_WEIGHT
+LENGTH_EXPONENT: Final = 0.5
+"""A line twice as long answers more often, but not twice as often."""
+VECTOR_WEIGHT: Final = 1.0
+"""For each standard deviation of the query's cosines, of a model that is wholly trusted."""
+RRF_K: Final = 2
+"""Constant of reciprocal rank fusion (Cormack et al., 2009); small, since only the top counts."""
+
+Strategy = Literal["weighted", "rrf"]
+
+
+class Evidence(NamedTuple):
+    """Of one unit."""
+
+    text: float
+    """The share of what words could tell at most: 0..1."""
+    vector: float
+    """Standard deviations, see `Background.place`."""
+    is_full: bool = False
+    """Whether the line and its neighbours hold everything that was asked for: age does not touch it."""
+
+
+NO_EVIDENCE: Final = Evidence(0.0, 0.0)
+
+
+def weigh_units(
+    units: Sequence[Unit], weights: Weights, background: Background | None
+) -> list[Evidence]:
+    """The evidence of each unit of one file, in order; blank ones have none and lie between none."""
+    found = [NO_EVIDENCE] * len(units)
+    lines = [at for at, unit in enumerate(units) if not unit.text.isspace() and unit.text]
+    held = [frozenset(number for number, _ in units[at].counts) for at in lines]
+    coverage = cache(weights.coverage)
+    for number, at in enumerate(lines):
+        unit = units[at]
+        nearby = held[max(0, number - NEIGHBOURS) : number + NEIGHBOURS + 1]
+        around = frozenset().union(*nearby)
+        text = 0.0
+        if around or unit.is_named:
+            text = (
+                LINE_WEIGHT * coverage(held[number])
+                + NEIGHBOUR_WEIGHT * coverage(around)
+                + CHUNK_WEIGHT * unit.chunk_score
+            )
+        vector = background.place(unit.cosine) if background else 0.0
+        is_full = bool(around) and coverage(around) >= FULL_COVERAGE
+        found[at] = Evidence(text / TEXT_WEIGHT, vector, is_full)
+    return found
+
+
+def weighted_odds(
+    units: Sequence[Unit], evidence: Sequence[Evidence], lanes: Lanes, *, max_chars: int
+) -> list[float]:
+    """The odds of each unit above those of an unrelated one; 0 where nothing speaks for it."""
+    text, vector = lanes.text * TEXT_WEIGHT, lanes.vector * VECTOR_WEIGHT
+    return [
+        max(0.0, math.expm1(text * one.text + vector * one.vector))
+        * (unit.length / max_chars) ** LENGTH_EXPONENT
+        for unit, one in zip(units, evidence, strict=True)
+    ]
+
+
+def ranked_odds(files: Sequence[Sequence[Evidence]], lanes: Lanes) -> list[list[float]]:
+    """The same from the units' ranks in either lane, over all files: reciprocal rank fusion."""
+    every = [one for file in files for one in file]
+    text = _reciprocal_ranks([one.text for one in every])
+    vector = _reciprocal_ranks([one.vector for one in every])
+    return [
+        [lanes.text * text[one.text] + lanes.vector * vector[one.vector] for one in file]
+        for file in files
+    ]
+
+
+def aged_odds(
+    units: Sequence[Unit], evidence: Sequence[Evidence], odds: Sequence[float]
+) -> list[float]:
+    """What age leaves of the odds; all of them where everything that was asked for is found."""
+    return [
+        value if one.is_full else value * unit.freshness
+        for unit, one, value in zip(units, evidence, odds, strict=True)
+    ]
+
+
+def _reciprocal_ranks(scores: Sequence[float]) -> dict[float, float]:
+    """`(k + 1) / (k + rank)` by score, equal scores share a rank; nothing for a score of 0 or less."""
+    ordered = sorted(set(scores), reverse=True)
+    return {
+        score: (RRF_K + 1) / (RRF_K + rank) if score > 0 else 0.0
+        for rank, score in enumerate(ordered, 1)
+    }

@@ -1,0 +1,118 @@
+"""The lines of candidate chunks, at their places in their files, with what each holds of the query.
+
+Owns the joining of overlapping chunks into one run of lines a file. What a line is worth is decided in
+`evidence`, which lines become a result in `passages`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from backends.ranking.weights import Weights
+from backends.text.units import split_units, utf16_length
+
+BM25_K1: Final = 1.2
+"""The constant of FTS5's bm25(); a term's score is below `idf * (k1 + 1)`."""
+
+
+class Excerpt(NamedTuple):
+    """The part of a chunk from character `start` to `end` of its text, and the cosine of its vector."""
+
+    start: int
+    end: int
+    cosine: float
+
+
+class Candidate(NamedTuple):
+    """One chunk that the keyword or the vector lane proposes.
+
+    `start` is the character offset of the chunk in its file, `terms` the stored terms: one line a
+    unit of `split_units(text)`.
+    """
+
+    chunk_id: int
+    file_id: int
+    start: int
+    start_line: int
+    text: str
+    terms: str
+    bm25: float = 0.0
+    """0 or more, larger is better; 0 for a chunk without a term of the query."""
+    path: str = ""
+    """Puts equal scores in an order that every index of the same files agrees on."""
+    excerpts: tuple[Excerpt, ...] = ()
+    """In order, without overlap; what none of them holds has no vector."""
+    freshness: float = 1.0
+    """What age leaves of its odds: more than 0, to 1."""
+
+
+class Unit(NamedTuple):
+    """A line, or a sentence of a long one."""
+
+    start: int
+    end: int
+    line: int
+    text: str
+    length: int
+    """UTF-16 units."""
+    counts: tuple[tuple[int, int], ...]
+    """(number of the concept, occurrences)."""
+    chunk_id: int
+    chunk_score: float
+    """The chunk's BM25 as a share of what the query could reach: 0..1."""
+    is_named: bool
+    """Whether the chunk was found by its title, path or date alone: any of its lines may answer."""
+    cosine: float | None
+    freshness: float
+
+
+def units_by_file(
+    candidates: Iterable[Candidate], weights: Weights
+) -> Mapping[tuple[int, str], Sequence[Unit]]:
+    """By (file id, path) the units in file order; where chunks overlap the better chunk's unit."""
+    files: dict[tuple[int, str], dict[int, Unit]] = {}
+    highest = weights.total * (BM25_K1 + 1)
+    for candidate in candidates:
+        units = files.setdefault((candidate.file_id, candidate.path), {})
+        for unit in _units(candidate, weights, min(1.0, candidate.bm25 / highest)):
+            known = units.get(unit.start)
+            units[unit.start] = unit if known is None else _better(known, unit)
+    return {file: [units[start] for start in sorted(units)] for file, units in files.items()}
+
+
+def _better(one: Unit, other: Unit) -> Unit:
+    best = max(one, other, key=lambda unit: unit.chunk_score)
+    return best._replace(cosine=one.cosine if other.cosine is None else other.cosine)
+
+
+def _units(candidate: Candidate, weights: Weights, chunk_score: float) -> Iterator[Unit]:
+    text = candidate.text
+    ascii_only = text.isascii()
+    lines = candidate.terms.split("\n")
+    found = [weights.concepts_in(terms.split()) for terms in lines]
+    is_named = chunk_score > 0 and not any(found)
+    starts = [excerpt.start for excerpt in candidate.excerpts]
+    for (start, end, line), concepts in zip(split_units(text), found, strict=True):
+        unit = text[start:end]
+        yield Unit(
+            start=candidate.start + start,
+            end=candidate.start + end,
+            line=candidate.start_line + line,
+            text=unit,
+            length=end - start if ascii_only else utf16_length(unit),
+            counts=tuple(Counter(concepts).items()) if concepts else (),
+            chunk_id=candidate.chunk_id,
+            chunk_score=chunk_score,
+            is_named=is_named,
+            freshness=candidate.freshness,
+            cosine=_cosine(candidate.excerpts, bisect_right(starts, start) - 1, start),
+        )
+
+
+def _cosine(excerpts: Sequence[Excerpt], number: int, start: int) -> float | None:
+    if number < 0 or start >= excerpts[number].end:
+        return None
+    return excerpts[number].cosine

@@ -1,0 +1,110 @@
+"""What speaks for a line: its words, the lines around it, its chunk and its vector."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from backends.ranking.evidence import NEIGHBOURS, Evidence, ranked_odds, weigh_units, weighted_odds
+from backends.ranking.lanes import KEYWORDS_ONLY, LEAST_TRUST, NOISE, Background, Lanes
+from backends.ranking.units import Excerpt, units_by_file
+
+CLEAR = Background(mean=0.2, deviation=0.1, dimensions=384)
+bounded = settings(derandomize=True, max_examples=100, deadline=None)
+
+
+@pytest.fixture
+def evidence(candidates_of, weigh):
+    """By line of a text, what speaks for it."""
+
+    def weighed(text, query, *, cosines=(), background=None, bm25=1.0):
+        (candidate,) = candidates_of(text, bm25=bm25)
+        excerpts = tuple(Excerpt(*one) for one in cosines)
+        weights = weigh(query)
+        (units,) = units_by_file([candidate._replace(excerpts=excerpts)], weights).values()
+        return weigh_units(units, weights, background)
+
+    return weighed
+
+
+def test_a_line_that_holds_a_word_is_worth_more_than_one_beside_it(evidence):
+    lines = ["filling"] * 3 + ["boiler"] + ["filling"] * 5
+    found = [one.text for one in evidence("\n".join(lines), "boiler")]
+    assert found[3] > found[2] == found[4] > 0
+    assert [number for number, value in enumerate(found) if value] == list(
+        range(3 - NEIGHBOURS, 4 + NEIGHBOURS)
+    )
+
+
+def test_the_words_of_neighbouring_lines_add_up(evidence):
+    apart = evidence("boiler\na\nb\nc\nd\ne\nmembrane", "boiler membrane")
+    together = evidence("boiler\nmembrane\na\nb\nc\nd\ne", "boiler membrane")
+    assert together[0].text > apart[0].text
+
+
+def test_blank_lines_are_no_neighbours(evidence):
+    found = evidence("boiler\n\n\n\nfilling\n", "boiler")
+    assert [bool(one.text) for one in found] == [True, False, False, False, True]
+
+
+def test_a_better_chunk_makes_its_lines_better(evidence):
+    weak, strong = (evidence("boiler", "boiler", bm25=bm25)[0].text for bm25 in (0.5, 2.0))
+    assert weak < strong
+
+
+def test_every_line_of_a_chunk_that_was_found_by_its_title_may_answer(evidence):
+    assert all(one.text > 0 for one in evidence("a\nb\nc\nd\ne\nf\ng", "boiler"))
+    assert all(one.text == 0 for one in evidence("a\nb\nc", "boiler", bm25=0.0))
+
+
+def test_a_line_has_the_vector_of_its_excerpt(evidence):
+    found = evidence("near\nfar\nnone\n", "x", cosines=[(0, 4, 0.5), (5, 8, 0.2)], background=CLEAR)
+    assert found[0].vector == pytest.approx(CLEAR.trust * 3)
+    assert [one.vector for one in found[1:3]] == [0, 0]
+
+
+def test_a_model_whose_cosines_are_those_of_random_directions_is_hardly_trusted():
+    assert Background(0.0, math.sqrt(1 / 384), 384).trust == LEAST_TRUST
+    assert Background(0.0, math.sqrt(NOISE / 384), 384).trust == LEAST_TRUST
+    assert Background(0.0, math.sqrt(4 * NOISE / 384), 384).trust == pytest.approx(0.75)
+    assert Background(0.3, 0.0, 384).trust == LEAST_TRUST
+
+
+def test_a_cosine_counts_by_how_far_it_stands_out():
+    assert CLEAR.place(0.2) == 0
+    assert CLEAR.place(0.4) == pytest.approx(2 * CLEAR.place(0.3))
+    assert CLEAR.place(0.1) < 0
+    assert CLEAR.place(None) == Background(0.3, 0.0, 384).place(0.9) == 0
+
+
+@bounded
+@given(st.floats(-1, 1), st.floats(0, 1), st.integers(1, 4096))
+def test_trust_is_a_share(mean, deviation, dimensions):
+    assert LEAST_TRUST <= Background(mean, deviation, dimensions).trust <= 1
+
+
+def test_the_documented_weights_let_both_lanes_count_whole():
+    assert Lanes.of(0.3, 0.7) == pytest.approx((1, 1))
+    assert Lanes.of(0.7, 0.3) == pytest.approx((1, 0.3 / 0.7 / (0.7 / 0.3)))
+
+
+def test_a_lane_that_is_given_everything_leaves_nothing_to_the_other():
+    assert Lanes.of(0, 1) == (0, 1)
+    assert Lanes.of(1, 0) == (1, 0)
+    assert Lanes.of(0, 0) == KEYWORDS_ONLY
+
+
+def test_half_answers_add_up_and_unrelated_lines_count_nothing(candidates_of, weigh):
+    (candidate,) = candidates_of("aaaa\nbbbb\ncccc")
+    (units,) = units_by_file([candidate], weigh("x")).values()
+    known = [Evidence(0.2, 0.0), Evidence(0.1, 0.0), Evidence(0.0, -2.0)]
+    found = weighted_odds(units, known, Lanes(1, 1), max_chars=700)
+    assert found[0] > found[1] > found[2] == 0
+
+
+def test_by_rank_the_second_counts_three_quarters_of_the_first():
+    files = [[Evidence(0.5, 0.0), Evidence(0.2, 0.0)], [Evidence(0.2, 0.0), Evidence(0.0, -1.0)]]
+    assert ranked_odds(files, Lanes(1, 1)) == [[1, 0.75], [0.75, 0]]
