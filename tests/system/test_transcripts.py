@@ -114,10 +114,12 @@ async def test_a_long_transcript_that_grows_by_200_turns_embeds_only_their_chunk
             await until(lambda: all_embedded(client))
             report = status["recentSyncs"][0]
         texts = vendor.embedded()[before:]
-        assert len(texts) == report["chunksWritten"]
+        assert len(texts) <= 3 * report["chunksWritten"]
         assert report["bytesRead"] < 50_000
         assert not any("Old turn" in text for text in texts)
-        assert all(any(f"New turn {number} " in text for text in texts) for number in range(200))
+        assert all(
+            sum(f"New turn {number} " in text for text in texts) == 1 for number in range(200)
+        )
 
 
 async def all_embedded(client):

@@ -144,7 +144,7 @@ async def test_what_was_paid_for_waits_for_a_locked_database(
             db.execute("ROLLBACK")
         report = await embedded(backend)
     assert report["coverage"]["embedded"] == 21
-    assert vendor.embedded().count("The boiler number 20.\n") == 1
+    assert vendor.embedded().count("The boiler number 20.") == 1
 
 
 async def test_learned_limits_are_kept_by_the_next_process(

@@ -26,7 +26,7 @@ async def test_an_older_version_answers_with_real_names_and_lines(
     async with open_qmd(settings, environment) as backend:
         answer = await answered(backend, "when does the walrus move in?")
         hit = answer.hits[0]
-        assert (hit.path, hit.start_line) == ("memory/2026-02-08 Big Plan.md", 3)
+        assert (hit.path, hit.end_line) == ("memory/2026-02-08 Big Plan.md", 3)
         assert (await answered(backend, "boiler")).hits[0].path == "MEMORY.md"
         assert backend.engine.asker.way == ("warm" if version == "2.5.3" else "cli")
         write(tmp_path / "later/note.md", "A penguin waddles.\n")
