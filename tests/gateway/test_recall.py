@@ -80,10 +80,11 @@ async def test_the_documented_queries_for_exact_names_work_by_keywords(examples,
 
 
 async def test_the_documented_query_in_other_words_works_with_a_real_model(examples):
-    async with embedding_server(MiniLM()) as server:
+    model = MiniLM()
+    async with embedding_server(model) as server:
         search = {
             "provider": "openai",
-            "model": MiniLM.name,
+            "model": model.name,
             "remote": remote(server.base_url, server.key),
         }
         async with open_builtin(make_settings(examples, search=search)) as backend:
