@@ -14,7 +14,7 @@ from backends.text.units import split_units
 EXCERPT_VERSION: Final = 1
 """Goes up with every change of where excerpts begin and end."""
 EXCERPT_TOKENS: Final = 150
-"""About as much as a snippet shows. Chosen by the recall benchmark: half or twice as much finds less."""
+"""About as much as a snippet shows. Half as much finds no more and doubles the vectors."""
 
 
 class ExcerptSpan(NamedTuple):
