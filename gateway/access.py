@@ -120,7 +120,8 @@ class _Asked:
         self, request: SyncRequest, progress: ProgressCallback | None = None
     ) -> SyncReport | None:
         self._listener.progress = progress
-        report = await self._client.call("sync", msgspec.to_builtins(request), timeout_s=math.inf)
+        params = {"reason": request.reason, "force": request.force}
+        report = await self._client.call("sync", params, timeout_s=math.inf)
         return None if "disabled" in report else msgspec.convert(report, SyncReport)
 
     async def status(self) -> StatusResult:
