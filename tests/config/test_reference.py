@@ -1,0 +1,25 @@
+"""The configuration reference is made from the table of keys."""
+
+from pathlib import Path
+
+from config.keys import SECTIONS
+from config.reference import reference_markdown
+
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "configuration.md"
+
+
+def test_the_committed_reference_is_current():
+    assert DOCUMENT.read_text(encoding="utf-8") == reference_markdown(), "run ./scripts/reference"
+
+
+def test_every_key_stands_in_it_once_with_its_meaning():
+    rows = [line for line in reference_markdown().splitlines() if line.startswith("| `")]
+    assert len(rows) == sum(len(section.keys) for section in SECTIONS)
+    assert all(row.count(" | ") == 3 for row in rows)
+
+
+def test_no_path_of_this_machine_gets_into_it():
+    text = reference_markdown()
+    assert "/nonexistent" not in text
+    assert str(Path.home()) not in text
+    assert "`~/.openclaw/memory/main.sqlite`" in text
