@@ -10,9 +10,15 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import apsw
+
+_EMBEDDED: Final = (
+    'SELECT substr(c.text, x.start + 1, x."end" - x.start)'
+    " FROM excerpts AS x JOIN chunks AS c ON c.id = x.chunk_id"
+    " WHERE x.text_hash IN (SELECT text_hash FROM embeddings)"
+)
 
 
 class Content(NamedTuple):
@@ -34,12 +40,7 @@ def look_into(index: Path) -> Content:
         try:
             return Content(
                 dict(db.execute("SELECT path, content_hash FROM files")),
-                frozenset(
-                    text
-                    for (text,) in db.execute(
-                        "SELECT text FROM chunks WHERE text_hash IN (SELECT text_hash FROM embeddings)"
-                    )
-                ),
+                frozenset(text for (text,) in db.execute(_EMBEDDED)),
                 tuple(_faults(db)),
             )
         except apsw.Error as error:

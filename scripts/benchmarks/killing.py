@@ -41,13 +41,15 @@ EARLY: Final = 0.2
 
 @dataclass
 class Losses:
-    """What all rounds together did. All but `in_flight` and the times have to be zero."""
+    """What all rounds together did. The lists of faults have to be empty."""
 
     damaged: list[str] = field(default_factory=list)
     lost_files: list[str] = field(default_factory=list)
     paid_again: list[str] = field(default_factory=list)
     """Texts that were embedded again although their vector was stored when the process was killed."""
     wrong_answers: list[str] = field(default_factory=list)
+    kept: int = 0
+    """Texts that were embedded and stored before the process was killed."""
     in_flight: int = 0
     """Texts that were embedded and not stored yet when the process was killed."""
     first_answers_s: list[float] = field(default_factory=list)
@@ -171,6 +173,7 @@ async def kill_again_and_again(
             losses.paid_again += [
                 f"round {number}: {text!r}" for text in set(paid) & before.embedded
             ]
+            losses.kept += len(set(paid) & after.embedded)
             losses.in_flight += len(set(paid) - after.embedded)
             before = after
         set_aside = [path.name for path in victim.index.parent.iterdir() if "damaged" in path.name]
@@ -195,7 +198,7 @@ async def _compare(victim: Victim, state: Path, losses: Losses) -> None:
 def show(losses: Losses, rounds: int, console: Console) -> None:
     table = Table(title=f"{rounds} times SIGKILL", title_justify="left")
     for column in (
-        "damaged", "published files lost", "paid again", "wrong answers", "in flight, at most",
+        "damaged", "published files lost", "paid again", "wrong answers", "stored", "in flight, at most",
         "first answer p50", "first answer max",
     ):  # fmt: skip
         table.add_column(column, justify="right")
@@ -204,6 +207,7 @@ def show(losses: Losses, rounds: int, console: Console) -> None:
         str(len(losses.lost_files)),
         str(len(losses.paid_again)),
         str(len(losses.wrong_answers)),
+        str(losses.kept),
         str(losses.in_flight),
         f"{percentile(losses.first_answers_s, 0.5):.2f} s",
         f"{max(losses.first_answers_s):.2f} s",

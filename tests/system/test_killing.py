@@ -19,3 +19,4 @@ async def test_a_process_killed_at_any_instant_loses_nothing_and_pays_nothing_tw
     losses = await kill_again_and_again(tmp_path, ROUNDS)
     assert losses.faults() == []
     assert losses.first_answers_s
+    assert losses.kept > 0
