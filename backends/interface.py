@@ -178,6 +178,18 @@ class BackendStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Backend-specific sections (keyword engine, vector engine, QMD), JSON-ready."""
 
 
+class Trial(msgspec.Struct, frozen=True, kw_only=True):
+    """One part of a memory that was just asked to do its work."""
+
+    part: Literal["provider", "vectors", "qmd"]
+    outcome: Literal["ok", "failed", "skipped"]
+    """`skipped`: it has nothing to do under these settings, or not yet."""
+    detail: str
+    """What answered, why not, or why it was not tried."""
+    remedy: str | None = None
+    ms: float = 0
+
+
 ProgressCallback = Callable[[SyncProgress], None]
 
 
@@ -210,5 +222,12 @@ class MemoryBackend(Protocol):
 
         For probes: cheap, without network and without listing the disk. Raises as the others when
         the index cannot answer.
+        """
+        ...
+
+    async def try_out(self, timeout_s: float) -> tuple[Trial, ...]:
+        """Asks every part that answers take part in, each within `timeout_s`; network included.
+
+        What is wrong with a part is told, not raised.
         """
         ...

@@ -16,7 +16,7 @@ import msgspec
 from backends.interface import ProgressCallback, SyncProgress, SyncReport, SyncRequest
 from config.settings import Settings
 from gateway.client import Client, connect
-from gateway.memory import Memory, open_memory
+from gateway.memory import TRIAL_S, Memory, open_memory
 from gateway.ownership.lock import check_workspace
 from gateway.ownership.places import place_of
 from gateway.ownership.sockets import connect_owner
@@ -30,6 +30,9 @@ from gateway.tools.status import StatusResult
 
 _HEALTH_TIMEOUT_S: Final = 0.6
 """A probe has a second, and the interpreter takes its part of it."""
+
+_DEEP_TIMEOUT_S: Final = 3 * TRIAL_S + 5
+"""Provider, vector engine and QMD may each use up their time."""
 
 T = TypeVar("T")
 
@@ -48,6 +51,8 @@ class Access(Protocol):
     async def status(self) -> StatusResult: ...
 
     async def health(self) -> Health: ...
+
+    async def deep_health(self) -> Health: ...
 
     async def metrics(self) -> MetricsResult: ...
 
@@ -75,7 +80,7 @@ class _Opened:
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
         self.sync, self.status, self.health = memory.sync, memory.status, memory.health
-        self.metrics = memory.metrics
+        self.metrics, self.deep_health = memory.metrics, memory.deep_health
 
     async def search(self, params: SearchParams) -> SearchResult:
         """Nothing else brings this index up to date, so what is behind is waited for."""
@@ -131,10 +136,16 @@ class _Asked:
         return await self._call("metrics", None, MetricsResult)
 
     async def health(self) -> Health:
+        return await self._health({}, _HEALTH_TIMEOUT_S)
+
+    async def deep_health(self) -> Health:
+        return await self._health({"deep": True}, _DEEP_TIMEOUT_S)
+
+    async def _health(self, params: dict[str, bool], timeout_s: float) -> Health:
         try:
-            result = await self._client.call("health", timeout_s=_HEALTH_TIMEOUT_S)
+            result = await self._client.call("health", params, timeout_s=timeout_s)
         except DeadlineExceededError:
-            reason = f"The gateway that owns the index is silent for {_HEALTH_TIMEOUT_S} s."
+            reason = f"The gateway that owns the index is silent for {timeout_s:g} s."
             return judge_health(failure=reason)
         return msgspec.convert(result, Health)
 

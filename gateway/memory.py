@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import anyio
 import structlog
@@ -23,6 +23,7 @@ from backends.interface import (
     ReadRequest,
     SyncReport,
     SyncRequest,
+    Trial,
 )
 from config.groups import ungrouped
 from config.settings import CitationsMode, Settings
@@ -33,7 +34,7 @@ from gateway.metrics.metered import metered
 from gateway.scope import judge_session
 from gateway.switched_off import is_disabled, why_disabled
 from gateway.tools import get, search
-from gateway.tools.health import Health, judge_health
+from gateway.tools.health import Health, judge_health, judge_trials
 from gateway.tools.metrics import MetricsResult, write_metrics
 from gateway.tools.status import StatusResult, write_status
 
@@ -189,6 +190,14 @@ class Memory:
             return judge_health(failure=f"The index did not answer within {_HEALTH_PATIENCE_S} s.")
         return judge_health(weaknesses, sync_error=self._sync_error, config_error=self.config_error)
 
+    async def deep_health(self) -> Health:
+        """Asks provider, vector engine and QMD, each within `TRIAL_S`. Network included."""
+        trials: tuple[Trial, ...] = ()
+        if self._engine is not None:
+            with self._engine.used() as backend:
+                trials = await backend.try_out(TRIAL_S)
+        return judge_trials(await self.health(), trials)
+
     async def weaknesses(self) -> tuple[str, ...]:
         """Raises IndexUnavailableError, TimeoutError."""
         if self._engine is None:
@@ -217,6 +226,8 @@ class Memory:
         return scheduler.last_error if scheduler else None
 
 
+TRIAL_S: Final = 10.0
+"""What one part gets in a deep look at health; a QMD that has to start needs some of it."""
 _HEALTH_PATIENCE_S = 0.6
 """A probe gives up after a second, and has to start an interpreter first."""
 

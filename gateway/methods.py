@@ -21,7 +21,7 @@ from gateway.rpc.context import RequestContext, Session
 from gateway.rpc.methods import Handler, Method, MethodRegistry, NoParams
 from gateway.session_methods import session_methods
 from gateway.tools.get import GetParams, GetResult
-from gateway.tools.health import Health
+from gateway.tools.health import Health, HealthParams
 from gateway.tools.metrics import MetricsResult
 from gateway.tools.search import SearchParams, SearchResult
 from gateway.tools.status import StatusResult
@@ -93,8 +93,8 @@ def build_registry(
     async def metrics(_params: NoParams, _context: RequestContext) -> MetricsResult:
         return await memory.metrics()
 
-    async def health(_params: NoParams, _context: RequestContext) -> Health:
-        return await memory.health()
+    async def health(params: HealthParams, _context: RequestContext) -> Health:
+        return await (memory.deep_health() if params.deep else memory.health())
 
     async def reload(_params: NoParams, _context: RequestContext) -> ReloadResult:
         return await reload_settings()
@@ -110,7 +110,7 @@ def build_registry(
         Method("memory_get", GetParams, memory_get),
         Method("sync", SyncParams, _sync_handler(memory), accepts_notification=True),
         Method("status", StatusParams, status),
-        Method("health", NoParams, health),
+        Method("health", HealthParams, health),
         Method("metrics", NoParams, metrics),
         Method("reload", NoParams, reload),
         *session_methods(memory),

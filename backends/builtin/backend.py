@@ -43,6 +43,7 @@ from backends.interface import (
     Stale,
     SyncReport,
     SyncRequest,
+    Trial,
 )
 from config.groups import ungrouped
 from config.settings import Settings
@@ -173,6 +174,11 @@ class BuiltinBackend:
         parts = (self._database, self._freshness, self._semantics)
         probe = partial(probe_weaknesses, *parts)
         return await self._mended(lambda: run_sync(probe, abandon_on_cancel=True))
+
+    async def try_out(self, timeout_s: float) -> tuple[Trial, ...]:
+        from backends.builtin.trying import try_out  # noqa: PLC0415 - not part of the start
+
+        return await try_out(self._database, self._semantics, timeout_s)
 
     async def _mended(self, work: Callable[[], Awaitable[T]]) -> T:
         """Does the work again when it came upon damage: the index is a new one by then."""

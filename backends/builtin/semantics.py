@@ -81,6 +81,12 @@ class Semantics:
                 if self._reader is not None:
                     await self._reader.aclose()
 
+    async def opened(self) -> Embeddings | None:
+        """The providers, once they are chosen; None for keywords only, and `reason` says why."""
+        if not self.is_off:
+            await self._chosen.wait()
+        return self._embeddings
+
     async def _open(self) -> None:
         try:
             await run_sync(self._choose)
@@ -211,7 +217,11 @@ class Semantics:
             )
         return tuple(found)
 
-    def _reason(self) -> str:
+    @property
+    def reason(self) -> str:
+        """Why the provider in use is the one, or why there is none."""
+        if self._failure is not None:
+            return self._failure
         if self._choice is not None:
             return self._choice.reason
         if self.is_off:
@@ -223,7 +233,7 @@ class Semantics:
         report: dict[str, Any] = {
             "enabled": self._settings.search.store.vector.enabled,
             "requested": self._settings.search.provider,
-            "reason": self._failure or self._reason(),
+            "reason": self.reason,
             "candidates": msgspec.to_builtins(self._choice.candidates if self._choice else ()),
         }
         if self._embeddings is not None:

@@ -31,6 +31,7 @@ from backends.interface import (
     SearchRequest,
     SyncReport,
     SyncRequest,
+    Trial,
 )
 from backends.qmd.backend import QmdBackend, open_qmd
 from backends.qmd.errors import QmdUnavailableError
@@ -101,6 +102,13 @@ class FallbackBackend:
         if reason is None and not weak:
             return ()
         return (replaced(reason or weak[0]), *behind)
+
+    async def try_out(self, timeout_s: float) -> tuple[Trial, ...]:
+        """A QMD that answers is asked again from now on."""
+        trial = await self._qmd.try_out(timeout_s)
+        if trial.outcome == "ok":
+            self._recovery.succeeded()
+        return (trial, *await self._builtin.try_out(timeout_s))
 
     async def _ask_qmd(self, request: SearchRequest) -> SearchAnswer:
         self._recovery.check()

@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 import anyio
+import msgspec
 import structlog
 from anyio.to_thread import run_sync
 
@@ -26,6 +27,7 @@ from backends.interface import (
     SearchRequest,
     SyncReport,
     SyncRequest,
+    Trial,
 )
 from backends.qmd.answering import Answerer
 from backends.qmd.asking import question_for
@@ -42,6 +44,8 @@ from config.settings import Settings
 _log = structlog.get_logger(__name__)
 
 _REMEMBERED_SYNCS: Final = 10
+_HARMLESS: Final = "memory"
+"""A question whose answer does not matter."""
 
 
 class QmdBackend:
@@ -79,6 +83,7 @@ class QmdBackend:
                 _log.exception("qmd failed")
             finally:
                 self.engine = None
+            self._tell()
             pause.failed()
             await anyio.sleep(pause.left_s)
 
@@ -170,8 +175,35 @@ class QmdBackend:
         """Why QMD does not answer at present, if so."""
         return (str(self.failure),) if self.engine is None else ()
 
+    async def try_out(self, timeout_s: float) -> Trial:
+        """One small question to QMD, once it has started; see `MemoryBackend.try_out`."""
+        started = time.perf_counter()
+        trial = Trial(part="qmd", outcome="failed", detail=f"No answer within {timeout_s:g} s.")
+        try:
+            with anyio.move_on_after(timeout_s):
+                engine = await self._started_engine()
+                await self._search(engine, SearchRequest(query=_HARMLESS), timeout_s)
+                detail = f"QMD {engine.sidecar.program.version_text} answered ({engine.asker.way})."
+                trial = Trial(part="qmd", outcome="ok", detail=detail)
+        except QmdUnavailableError as error:
+            trial = Trial(part="qmd", outcome="failed", detail=error.message, remedy=error.remedy)
+        return msgspec.structs.replace(trial, ms=round((time.perf_counter() - started) * 1000, 1))
+
+    async def _started_engine(self) -> Engine:
+        """Waits for the first start to end, well or not. Raises QmdUnavailableError."""
+        while self.engine is None and self.failure.cause == "not_ready":
+            await self._changed.wait()
+        engine = self._engine()
+        if not engine.index_is_kept:
+            await engine.schedule.updated.wait()
+        return engine
+
     def _adopt(self, engine: Engine) -> None:
         self.engine = engine
+        self._tell()
+
+    def _tell(self) -> None:
+        """Whoever waits for a start looks again."""
         self._changed.set()
         self._changed = anyio.Event()
 

@@ -19,6 +19,7 @@ from backends.interface import (
     SearchRequest,
     SyncReport,
     SyncRequest,
+    Trial,
 )
 from config.errors import MemoryGatewayError
 from gateway.metrics.measures import Metrics
@@ -62,6 +63,9 @@ class MeteredBackend:
 
     async def weaknesses(self) -> tuple[str, ...]:
         return await self._backend.weaknesses()
+
+    async def try_out(self, timeout_s: float) -> tuple[Trial, ...]:
+        return await self._backend.try_out(timeout_s)
 
 
 @asynccontextmanager

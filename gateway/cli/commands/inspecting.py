@@ -53,12 +53,18 @@ async def _status(settings: Settings, index: bool) -> StatusResult:
         return await memory.status()
 
 
-def health(options: Options) -> int:
+def health(
+    options: Options,
+    deep: Annotated[
+        bool,
+        typer.Option("--deep", help="Also try provider, vector engine and QMD; needs the network."),
+    ] = False,
+) -> int:
     """Say whether memory works; exit code 0 ok, 1 degraded, 2 failing."""
     from gateway.tools.health import judge_health
 
     try:
-        result = _ask_health(options)
+        result = _ask_health(options, deep)
     except MemoryGatewayError as error:
         result = judge_health(failure=str(error))
     if options.json:
@@ -71,21 +77,21 @@ def health(options: Options) -> int:
     return HEALTH_CODES[result.status]
 
 
-def _ask_health(options: Options) -> Health:
+def _ask_health(options: Options, deep: bool) -> Health:
     import anyio
 
     from config.groups import ungrouped
     from gateway.cli.loading import load
 
     with ungrouped():
-        return anyio.run(_health, load(options))
+        return anyio.run(_health, load(options), deep)
 
 
-async def _health(settings: Settings) -> Health:
+async def _health(settings: Settings, deep: bool) -> Health:
     from gateway.access import reach_memory
 
     async with reach_memory(settings) as memory:
-        return await memory.health()
+        return await (memory.deep_health() if deep else memory.health())
 
 
 def config(options: Options) -> int:

@@ -33,6 +33,9 @@ def health_lines(health: Health) -> Iterator[Text]:
     yield Text(health.status, style=_STATE_STYLES[health.status])
     for reason in health.reasons:
         yield Text(f"  {reason}")
+    trials = health.trials or ()
+    rows = [(one.part, one.outcome, f"{duration(one.ms)}: {one.detail}") for one in trials]
+    yield from aligned(rows, ("cyan", "", ""), indent=2)
 
 
 def config_lines(rows: Sequence[Row]) -> list[Text]:
