@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
+from backends.errors import IndexUnavailableError
 from backends.interface import ProgressCallback, SyncProgress, SyncReport, SyncRequest
 from config.settings import Settings
 from gateway.client import Client, connect
@@ -20,6 +21,7 @@ from gateway.memory import TRIAL_S, Memory, open_memory
 from gateway.ownership.lock import check_workspace
 from gateway.ownership.places import place_of
 from gateway.ownership.sockets import connect_owner
+from gateway.reloading import ReloadResult
 from gateway.rpc.errors import DeadlineExceededError
 from gateway.switched_off import is_disabled
 from gateway.tools.get import GetParams, GetResult
@@ -74,6 +76,21 @@ async def reach_memory(settings: Settings) -> AsyncIterator[Access]:
         listener = _Listener()
         async with connect(stream, stream, notified=listener) as client:
             yield _Asked(client, listener)
+
+
+async def reload_owner(settings: Settings) -> ReloadResult:
+    """Asks the owner to read its configuration again, also when the new one switches memory off.
+
+    Raises IndexUnavailableError when nobody owns the index, RemoteError with the owner's refusal.
+    """
+    stream = await connect_owner(place_of(settings).lock)
+    if stream is None:
+        raise IndexUnavailableError(
+            f"No gateway runs for agent {settings.agent_id}, so none can reload.",
+            remedy="The next one to start reads the configuration.",
+        )
+    async with stream, connect(stream, stream) as client:
+        return msgspec.convert(await client.call("reload"), ReloadResult)
 
 
 class _Opened:

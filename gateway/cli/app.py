@@ -13,10 +13,12 @@ import typer
 
 from gateway.cli.commands.asking import get, search
 from gateway.cli.commands.demonstrating import demo
+from gateway.cli.commands.diagnosing import doctor
 from gateway.cli.commands.indexing import index
 from gateway.cli.commands.inspecting import config, health, status
 from gateway.cli.commands.measuring import metrics
 from gateway.cli.commands.models import list_models, pull, remove
+from gateway.cli.commands.reloading import reload
 from gateway.cli.commands.servicing import service
 from gateway.cli.commands.serving import serve
 from gateway.cli.options import PROGRAM, SERVE_OPTIONS
@@ -31,7 +33,19 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command()(with_options(serve, SERVE_OPTIONS))
-for _command in (index, search, get, status, health, metrics, service, config, demo):
+for _command in (
+    index,
+    search,
+    get,
+    status,
+    health,
+    doctor,
+    reload,
+    metrics,
+    service,
+    config,
+    demo,
+):
     app.command()(with_options(_command))
 
 _models = typer.Typer(help="Show, download and remove the models of local embeddings.")

@@ -28,6 +28,18 @@ def write_json(value: Any) -> None:
     write_text(msgspec.json.format(msgspec.json.encode(data), indent=2).decode() + "\n")
 
 
+def write_json_line(value: Any) -> None:
+    """The same on one line, for programs that read along."""
+    data = replace_lone_surrogates(msgspec.to_builtins(value))
+    write_line(msgspec.json.encode(data).decode())
+
+
+def write_line(text: str) -> None:
+    """A line that is written at once. Raises BrokenPipeError when nobody reads any more."""
+    write_text(text + "\n")
+    flush()
+
+
 def note(message: str) -> None:
     """A line for people, beside the data."""
     print(message, file=sys.stderr)

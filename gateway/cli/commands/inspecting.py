@@ -9,6 +9,7 @@ import typer
 
 from config.errors import MemoryGatewayError
 from gateway.cli import output
+from gateway.cli.exit_codes import HEALTH_CODES
 from gateway.cli.options import Options
 
 if TYPE_CHECKING:
@@ -16,13 +17,14 @@ if TYPE_CHECKING:
     from gateway.tools.health import Health
     from gateway.tools.status import StatusResult
 
-HEALTH_CODES = {"ok": 0, "degraded": 1, "failing": 2}
-
 
 def status(
     options: Options,
     index: Annotated[
         bool, typer.Option("--index", help="Bring the index up to date first.")
+    ] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Show it again and again, until you interrupt it.")
     ] = False,
 ) -> int:
     """Show what is indexed, from where, and what is wrong with it."""
@@ -30,7 +32,13 @@ def status(
 
     from gateway.cli.loading import load
 
-    result = anyio.run(_status, load(options), index)
+    settings = load(options)
+    if watch:
+        from gateway.cli.watching import watch_status
+
+        anyio.run(watch_status, settings, index, options.json)
+        return os.EX_OK
+    result = anyio.run(read_status, settings, index)
     if options.json:
         output.write_json(result)
         return os.EX_OK
@@ -41,7 +49,8 @@ def status(
     return os.EX_OK
 
 
-async def _status(settings: Settings, index: bool) -> StatusResult:
+async def read_status(settings: Settings, index: bool) -> StatusResult:
+    """With `index` after a sync. Raises IndexUnavailableError."""
     from backends.interface import SyncRequest
     from gateway.access import reach_memory
     from gateway.cli.progress import sync_progress

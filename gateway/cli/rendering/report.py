@@ -16,6 +16,7 @@ from gateway.cli.rendering.aligned import aligned
 from gateway.cli.rendering.sync import sync_summary
 from gateway.cli.rendering.words import counted, duration, short_path, size
 from gateway.metrics.activity import Activity
+from gateway.reloading import ReloadResult
 from gateway.tools.health import Health
 from gateway.tools.status import StatusResult
 
@@ -27,6 +28,31 @@ def status_lines(status: StatusResult) -> Iterator[Text]:
     yield Text(f"Memory of agent {status.agent_id}", style="bold")
     rows = [*_about(status), *_places(status), *_details(status.details), *_events(status)]
     yield from aligned(rows, ("cyan", ""), indent=2, widest=20)
+
+
+def status_line(status: StatusResult) -> str:
+    """The same in one line, for logs: `4/4 files · 7 chunks · up to date · provider none`."""
+    if status.disabled:
+        return f"off: {status.disabled}"
+    state = "dirty" if status.dirty else "up to date"
+    if status.syncing:
+        state = f"syncing {status.syncing.done:,} of {status.syncing.total:,}"
+    parts = [
+        f"{_indexed(status.sources)} · {counted(status.chunks, 'chunk')} · {state}",
+        f"provider {status.provider or 'none'}",
+    ]
+    if status.last_sync_error:
+        parts.append(f"sync error: {status.last_sync_error}")
+    return " · ".join([*parts, *status.issues])
+
+
+def reload_lines(result: ReloadResult) -> Iterator[Text]:
+    yield Text(f"Changed: {', '.join(result.changed) or 'nothing'}")
+    if result.reopened:
+        yield Text("The backend was opened anew, on the same index.")
+    if result.restart_needed:
+        yield Text(f"Only a restart applies: {', '.join(result.restart_needed)}", style="yellow")
+    yield from (Text(f"Warning: {one}", style="yellow") for one in result.warnings)
 
 
 def health_lines(health: Health) -> Iterator[Text]:

@@ -1,0 +1,108 @@
+"""Runs every check at the same time, each within its own deadline, and puts the findings in order.
+
+Owns the list of checks. A check that hangs or breaks is itself a finding; the others go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
+from typing import Final, NamedTuple
+
+import anyio
+import structlog
+from anyio.to_thread import run_sync
+
+from config.errors import MemoryGatewayError
+from config.groups import lone_error
+from config.settings import Settings
+from gateway.doctor.canary import sing
+from gateway.doctor.configuration import check_configuration, explain_failure
+from gateway.doctor.finding import Check, Diagnosis, Finding, judge_findings
+from gateway.doctor.index import check_index
+from gateway.doctor.libraries import check_libraries
+from gateway.doctor.machine import check_disk, check_watches
+from gateway.doctor.model import check_model
+from gateway.doctor.owner import check_owner
+from gateway.doctor.places import check_places
+from gateway.doctor.provider import check_provider
+from gateway.doctor.qmd import check_qmd
+from gateway.doctor.secrets import check_secrets
+from gateway.doctor.service import check_service
+from gateway.version import VERSION
+
+_log = structlog.get_logger(__name__)
+
+Look = Callable[[Settings], Awaitable[Iterable[Finding]]]
+_TIMEOUT_S: Final = 20.0
+
+
+class _Entry(NamedTuple):
+    check: Check
+    look: Look
+
+
+def _blocking(look: Callable[[Settings], Iterable[Finding]]) -> Look:
+    """A check that waits for the disk, in a thread of its own."""
+
+    async def run(settings: Settings) -> list[Finding]:
+        return await run_sync(lambda: list(look(settings)), abandon_on_cancel=True)
+
+    return run
+
+
+_CHECKS: Final = (
+    _Entry("configuration", _blocking(check_configuration)),
+    _Entry("provider", _blocking(check_provider)),
+    _Entry("secrets", _blocking(check_secrets)),
+    _Entry("places", _blocking(check_places)),
+    _Entry("index", _blocking(check_index)),
+    _Entry("libraries", _blocking(check_libraries)),
+    _Entry("model", _blocking(check_model)),
+    _Entry("qmd", check_qmd),
+    _Entry("disk", _blocking(check_disk)),
+    _Entry("watches", _blocking(check_watches)),
+    _Entry("owner", check_owner),
+    _Entry("service", _blocking(check_service)),
+    _Entry("canary", sing),
+)
+
+
+async def diagnose(read_settings: Callable[[], Settings]) -> Diagnosis:
+    """Never raises for what is wrong: that is what it tells. `read_settings` may block."""
+    try:
+        settings = await run_sync(read_settings)
+    except MemoryGatewayError as error:
+        return _diagnosis(None, explain_failure(error))
+    found: dict[Check, list[Finding]] = {}
+    async with anyio.create_task_group() as tasks:
+        for entry in _CHECKS:
+            tasks.start_soon(partial(_look, entry, settings, found))
+    ordered = (one for entry in _CHECKS for one in found[entry.check])
+    return _diagnosis(settings.agent_id, ordered)
+
+
+async def _look(entry: _Entry, settings: Settings, found: dict[Check, list[Finding]]) -> None:
+    try:
+        with anyio.fail_after(_TIMEOUT_S):
+            found[entry.check] = list(await entry.look(settings))
+    except TimeoutError:
+        cause = f"This could not be looked at within {_TIMEOUT_S:g} s; a disk may hang."
+        found[entry.check] = [Finding(check=entry.check, severity="error", cause=cause)]
+    except Exception as fault:  # noqa: BLE001 - one broken check must not hide what others found
+        _log.debug("check failed", check=entry.check, exc_info=True)
+        found[entry.check] = [_unfinished(entry.check, lone_error(fault))]
+
+
+def _unfinished(check: Check, fault: BaseException) -> Finding:
+    if isinstance(fault, MemoryGatewayError):
+        return Finding(check=check, severity="error", cause=fault.message, fix=fault.remedy)
+    cause = f"This could not be looked at: {type(fault).__name__}: {fault}."
+    return Finding(check=check, severity="warning", cause=cause)
+
+
+def _diagnosis(agent_id: str | None, findings: Iterable[Finding]) -> Diagnosis:
+    found = tuple(findings)
+    return Diagnosis(
+        version=VERSION, agent_id=agent_id, status=judge_findings(found), findings=found
+    )

@@ -1,0 +1,67 @@
+"""What one check found, and the whole diagnosis. Pure.
+
+Owns the shape of `doctor --json`: names of checks and severities are stable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, Literal
+
+import msgspec
+
+from gateway.tools.health import HealthState
+
+Check = Literal[
+    "configuration",
+    "provider",
+    "secrets",
+    "places",
+    "index",
+    "libraries",
+    "model",
+    "qmd",
+    "disk",
+    "watches",
+    "owner",
+    "service",
+    "canary",
+]
+Severity = Literal["ok", "note", "warning", "error"]
+"""`note`: worth knowing, not wrong; `warning`: answers are weaker; `error`: memory does not work."""
+
+SEVERITIES: Final[tuple[Severity, ...]] = ("ok", "note", "warning", "error")
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that was looked at. Holds no secret."""
+
+    check: Check
+    severity: Severity
+    cause: str
+    """What is so, in a sentence."""
+    place: str | None = None
+    """A path, perhaps with a line, or a key of the configuration."""
+    fix: str | None = None
+    """What to do; None when there is nothing to do."""
+
+
+class Diagnosis(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    version: str
+    agent_id: str | None
+    """None when the configuration could not be read."""
+    status: HealthState
+    findings: tuple[Finding, ...]
+
+
+def sentence(text: str) -> str:
+    """With a full stop, unless it ends as a sentence already."""
+    return text if text.endswith((".", "?", "!")) else f"{text}."
+
+
+def judge_findings(findings: Iterable[Finding]) -> HealthState:
+    """By the worst of them, as `health` has it."""
+    severities = {one.severity for one in findings}
+    if "error" in severities:
+        return "failing"
+    return "degraded" if "warning" in severities else "ok"
