@@ -26,7 +26,8 @@ def check_provider(settings: Settings) -> Iterator[Finding]:
     else:
         yield _with(choice, choice.primary)
     yield from _fallback(choice, settings.search.fallback)
-    for problem in load(auth_profile_paths(settings.state_dir, settings.agent_dir)).problems:
+    paths = dict.fromkeys(auth_profile_paths(settings.state_dir, settings.agent_dir))
+    for problem in load(tuple(paths)).problems:
         yield Finding(
             check="provider",
             severity="warning",

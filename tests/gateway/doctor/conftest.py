@@ -1,0 +1,95 @@
+"""A memory that another user can reach, and how findings about it are looked at."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+from msgspec.structs import replace
+
+from backends.interface import SyncRequest
+from fakes.settings import make_settings
+from gateway.memory import open_memory
+
+NOBODY = 65534
+
+
+@pytest.fixture
+def root():
+    """A folder that another user can reach, unlike those of pytest."""
+    base = Path(tempfile.mkdtemp())
+    base.chmod(0o755)
+    (base / "workspace/memory").mkdir(parents=True)
+    (base / "workspace/memory/a.md").write_text("# Home\n\n- The boiler.\n", encoding="utf-8")
+    yield base
+    for directory, _, _ in os.walk(base):
+        Path(directory).chmod(0o755)
+    shutil.rmtree(base)
+
+
+@pytest.fixture
+def settings(root):
+    return make_settings(root, search={"provider": "none"})
+
+
+@pytest.fixture
+def with_search():
+    """Settings with other `memorySearch.*`."""
+
+    def change(settings, **changes):
+        return replace(settings, search=replace(settings.search, **changes))
+
+    return change
+
+
+@pytest.fixture
+def unprivileged():
+    """A context in which permission bits apply, also when the tests run as root."""
+
+    @contextmanager
+    def as_nobody():
+        if os.geteuid() != 0:
+            yield
+            return
+        os.seteuid(NOBODY)
+        try:
+            yield
+        finally:
+            os.seteuid(0)
+
+    return as_nobody
+
+
+@pytest.fixture
+def index(settings):
+    """The path of a filled index."""
+
+    async def fill():
+        async with open_memory(settings, background=False) as memory:
+            await memory.sync(SyncRequest())
+
+    anyio.run(fill)
+    return settings.search.store.path
+
+
+@pytest.fixture
+def worst():
+    """The only finding that is not fine; it says where and what to do."""
+
+    def pick(findings):
+        (one,) = [one for one in findings if one.severity != "ok"]
+        assert one.place
+        assert one.fix
+        return one
+
+    return pick
+
+
+@pytest.fixture
+def severities():
+    return lambda findings: [one.severity for one in findings]

@@ -1,0 +1,84 @@
+"""The index file and whoever owns it."""
+
+from __future__ import annotations
+
+import os
+import socket
+from contextlib import closing
+
+import apsw
+import msgspec
+import pytest
+
+from gateway.doctor.index import check_index
+from gateway.doctor.owner import check_owner
+from gateway.ownership.lock import OwnerLock, OwnerRecord
+from gateway.ownership.places import place_of
+
+pytestmark = pytest.mark.anyio
+
+
+def test_an_index_that_somebody_holds_is_told(settings, index, worst, severities):
+    with closing(apsw.Connection(str(index))) as other:
+        other.execute("BEGIN IMMEDIATE")
+        one = worst(check_index(settings))
+    assert (one.severity, one.place) == ("error", str(index))
+    assert "Another process" in one.cause
+    assert severities(check_index(settings)) == ["ok"]
+
+
+def test_damage_in_an_index_is_found_and_left_for_the_next_start(settings, index, worst):
+    data = bytearray(index.read_bytes())
+    data[4096 : 3 * 4096] = b"\xff" * 8192
+    index.write_bytes(data)
+    assert worst(check_index(settings)).severity == "error"
+    assert index.read_bytes() == bytes(data)
+
+
+def test_a_file_of_another_program_is_told_and_left_alone(settings, worst):
+    path = settings.search.store.path
+    path.write_text("my notes, not yours", encoding="utf-8")
+    one = worst(check_index(settings))
+    assert (one.severity, "another program" in one.cause) == ("warning", True)
+    assert path.read_text(encoding="utf-8") == "my notes, not yours"
+
+
+def test_no_index_yet_is_fine_and_none_is_made(settings, severities):
+    assert severities(check_index(settings)) == ["ok"]
+    assert not settings.search.store.path.exists()
+
+
+async def test_no_owner_and_a_dead_one_are_fine(settings, severities):
+    assert severities(await check_owner(settings)) == ["ok"]
+    lock = place_of(settings).lock
+    record = OwnerRecord(pid=2**22 + 1, workspace=str(settings.workspace), socket="/nowhere/s")
+    lock.write_bytes(msgspec.json.encode(record))
+    (one,) = await check_owner(settings)
+    assert (one.severity, "the next start takes over" in one.cause) == ("note", True)
+
+
+async def test_an_owner_whose_socket_is_dead_is_told(settings, root, worst):
+    lock = place_of(settings).lock
+    held = OwnerLock.acquire(lock)
+    path = root / "s"
+    with closing(socket.socket(socket.AF_UNIX)) as dead:
+        dead.bind(str(path))
+    held.announce(OwnerRecord(pid=os.getpid(), workspace=str(settings.workspace), socket=str(path)))
+    one = worst(await check_owner(settings))
+    held.release()
+    assert (one.severity, one.place) == ("warning", str(path))
+
+
+async def test_an_owner_that_says_nothing_is_an_error(settings, root, worst):
+    lock = place_of(settings).lock
+    held = OwnerLock.acquire(lock)
+    path = root / "s"
+    with closing(socket.socket(socket.AF_UNIX)) as silent:
+        silent.bind(str(path))
+        silent.listen()
+        held.announce(
+            OwnerRecord(pid=os.getpid(), workspace=str(settings.workspace), socket=str(path))
+        )
+        one = worst(await check_owner(settings))
+    held.release()
+    assert (one.severity, "did not answer" in one.cause) == ("error", True)

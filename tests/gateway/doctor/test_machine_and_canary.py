@@ -1,0 +1,70 @@
+"""What the machine gives, a note of our own, and a memory about which nothing is to be told."""
+
+from __future__ import annotations
+
+import os
+import resource
+import tempfile
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from gateway.doctor.canary import canary_settings, sing
+from gateway.doctor.configuration import check_configuration
+from gateway.doctor.index import check_index
+from gateway.doctor.libraries import check_libraries
+from gateway.doctor.machine import check_disk, check_watches, judge_room
+from gateway.doctor.model import check_model
+from gateway.doctor.places import check_places
+from gateway.doctor.provider import check_provider
+from gateway.doctor.secrets import check_secrets
+
+pytestmark = pytest.mark.anyio
+
+
+def test_a_sound_memory_has_nothing_to_tell(settings, index, severities):
+    checks = (check_configuration, check_provider, check_secrets, check_index, check_libraries)
+    for check in (*checks, check_model, check_disk, check_watches):
+        assert set(severities(check(settings))) <= {"ok"}, check
+    assert set(severities(check_places(settings))) <= {"ok", "warning"}  # the folder is public
+
+
+@pytest.mark.parametrize(
+    ("free", "size", "severity"),
+    [(10**7, 0, "error"), (10**8, 0, "warning"), (10**9, 2 * 10**9, "warning"), (10**9, 0, "ok")],
+)
+def test_room_is_judged_by_what_a_rebuild_needs(free, size, severity):
+    assert judge_room(free, size, "/").severity == severity
+
+
+@pytest.fixture
+def few_descriptors():
+    """A process that may hardly open another file."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    highest = max(int(name) for name in os.listdir("/proc/self/fd"))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 4, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_a_limit_of_the_system_that_hinders_watching_is_told(settings, worst, few_descriptors):
+    one = worst(check_watches(settings))
+    assert (one.severity, "too many files are open" in one.cause) == ("note", True)
+    assert "max_user_watches" in one.fix
+
+
+async def test_the_canary_sings_far_from_the_users_memory(settings, root, severities):
+    before = sorted(root.rglob("*"))
+    assert severities(await sing(replace(settings, memory_slot="none"))) == ["ok"]
+    assert sorted(root.rglob("*")) == before
+    apart = canary_settings(settings, Path("/elsewhere"))
+    places = (apart.workspace, apart.state_dir, apart.sessions_dir, apart.search.store.path)
+    assert all(one.is_relative_to("/elsewhere") for one in places)
+    assert apart.search.extra_paths == ()
+
+
+async def test_a_canary_without_room_is_an_error(settings, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
+    (one,) = await sing(settings)
+    assert (one.severity, "/nowhere" in one.cause) == ("error", True)

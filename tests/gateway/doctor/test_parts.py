@@ -1,0 +1,99 @@
+"""Providers and their keys, libraries, models and QMD: what is missing is named with its remedy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from config.settings import LocalSettings, Secret, VectorStoreSettings
+from fakes.settings import remote
+from gateway.doctor.libraries import check_libraries
+from gateway.doctor.model import check_model
+from gateway.doctor.provider import check_provider
+from gateway.doctor.qmd import check_qmd
+
+KEY = "sk-canary-90fe12"
+
+
+pytestmark = pytest.mark.anyio
+
+
+def test_a_missing_key_is_named_with_every_source_that_was_looked_at(settings, with_search, worst):
+    one = worst(check_provider(with_search(settings, provider="openai")))
+    assert one.severity == "warning"
+    assert "environment variable OPENAI_API_KEY: not set" in one.cause
+    assert "OPENAI_API_KEY" in one.fix
+
+
+def test_where_a_key_comes_from_is_told_without_the_key(settings, with_search):
+    asked = with_search(settings, provider="openai")
+    (one,) = check_provider(replace(asked, environment_keys={"OPENAI_API_KEY": Secret(KEY)}))
+    assert one.severity == "ok"
+    assert "environment variable OPENAI_API_KEY" in one.cause
+    assert KEY not in repr(one)
+
+
+def test_a_fallback_that_could_not_stand_in_is_told(settings, with_search, worst):
+    asked = with_search(settings, provider="openai", fallback="voyage", remote=remote(key=KEY))
+    one = worst(check_provider(asked))
+    assert (one.severity, one.place) == ("warning", "memorySearch.fallback")
+    assert "voyage" in one.cause
+
+
+def test_without_any_key_search_by_words_is_a_note_and_no_fault(settings, with_search, severities):
+    found = list(check_provider(with_search(settings, provider="auto")))
+    assert set(severities(found)) == {"note"}
+    assert len(found) == 5
+
+
+def test_broken_auth_profiles_are_told(settings):
+    settings.agent_dir.mkdir(parents=True)
+    path = settings.agent_dir / "auth-profiles.json"
+    path.write_text("{", encoding="utf-8")
+    (one,) = [one for one in check_provider(settings) if one.severity == "warning"]
+    assert str(path) in one.cause
+
+
+def test_an_extension_that_is_not_there_is_told_with_its_key(settings, with_search, worst):
+    store = replace(
+        settings.search.store, vector=VectorStoreSettings(extension_path=Path("/nowhere/vec0.so"))
+    )
+    one = worst(check_libraries(with_search(settings, store=store)))
+    assert (one.severity, one.place) == ("warning", "memorySearch.store.vector.extensionPath")
+    assert "/nowhere/vec0.so" in one.cause
+
+
+def test_a_model_that_is_missing_or_none_at_all_is_told(
+    settings, root, with_search, worst, severities
+):
+    path = root / "model.gguf"
+    local = LocalSettings(model_path=str(path), model_path_is_default=False)
+    asked = with_search(settings, provider="local", local=local)
+    assert "does not exist" in worst(check_model(asked)).cause
+    path.write_text("no model", encoding="utf-8")
+    assert "not a GGUF file" in worst(check_model(asked)).cause
+    path.write_bytes(b"GGUF" + bytes(64))
+    assert severities(check_model(asked)) == ["ok"]
+
+
+def test_a_model_that_is_yet_to_be_fetched_is_a_note(settings, root, with_search, worst):
+    local = LocalSettings(model_cache_dir=root / "models")
+    one = worst(check_model(with_search(settings, provider="local", local=local)))
+    assert (one.severity, "models pull" in one.fix) == ("note", True)
+
+
+async def test_a_qmd_that_is_missing_is_told_with_how_to_get_it(settings, worst):
+    qmd = replace(settings.qmd, command="/nowhere/qmd")
+    one = worst(await check_qmd(replace(settings, backend="qmd", qmd=qmd)))
+    assert (one.severity, "/nowhere/qmd" in one.cause, "npm" in one.fix) == ("warning", True, True)
+
+
+async def test_a_program_that_is_no_qmd_is_told_and_leaves_no_home(settings, root, worst):
+    program = root / "qmd"
+    program.write_text("#!/bin/sh\nexit 3\n", encoding="utf-8")
+    program.chmod(0o755)
+    asked = replace(settings, backend="qmd", qmd=replace(settings.qmd, command=str(program)))
+    assert "does not tell its version" in worst(await check_qmd(asked)).cause
+    assert not (root / "agents").exists()

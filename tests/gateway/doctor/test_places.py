@@ -1,0 +1,83 @@
+"""Permissions, modes and keys in open files."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from config.settings import ExtraPath
+from fakes.settings import remote
+from gateway.doctor.places import check_places
+from gateway.doctor.secrets import check_secrets
+
+KEY = "sk-canary-90fe12"
+
+
+def test_a_workspace_that_may_not_be_entered_is_an_error(settings, root, unprivileged):
+    (root / "workspace").chmod(0o700 if os.geteuid() == 0 else 0)
+    with unprivileged():
+        found = list(check_places(settings))
+    (one,) = [one for one in found if one.place == str(root / "workspace")]
+    assert (one.severity, "cannot be read" in one.cause, bool(one.fix)) == ("error", True, True)
+
+
+def test_a_note_and_a_directory_that_cannot_be_read_are_named(
+    settings, root, unprivileged, severities
+):
+    (root / "workspace/memory/a.md").chmod(0)
+    closed = root / "workspace/memory/closed"
+    closed.mkdir()
+    closed.chmod(0)
+    with unprivileged():
+        found = [one for one in check_places(settings) if "not searched" in one.cause]
+    assert {Path(one.place.split(" (")[0]).name for one in found} == {"a.md", "closed"}
+    assert set(severities(found)) == {"warning"}
+
+
+def test_a_state_directory_that_cannot_be_written_is_an_error(settings, root, unprivileged):
+    root.chmod(0o555)
+    with unprivileged():
+        found = [one for one in check_places(settings) if one.severity == "error"]
+    assert found
+    assert all("cannot be written" in one.cause and one.fix for one in found)
+
+
+def test_a_file_in_the_way_of_a_directory_is_an_error(settings, root):
+    (root / "file").write_text("", encoding="utf-8")
+    found = check_places(replace(settings, state_dir=root / "file/state"))
+    (one,) = [one for one in found if one.severity == "error"]
+    assert "no directory" in one.cause
+
+
+def test_others_who_may_write_or_read_are_told(settings, root, index):
+    root.chmod(0o777)
+    index.chmod(0o644)
+    fixes = {one.fix for one in check_places(settings) if one.severity == "warning"}
+    assert fixes >= {f"chmod go-w {root}", f"chmod 600 {index}"}
+
+
+def test_places_of_notes_that_do_not_exist_are_noted(settings, root, with_search, severities):
+    extra = ExtraPath(path=root / "nowhere", raw="nowhere")
+    found = check_places(with_search(settings, extra_paths=(extra,)))
+    (one,) = [one for one in found if one.severity == "note"]
+    assert one.place == str(root / "nowhere")
+    shutil.rmtree(root / "workspace")
+    missing = [one for one in check_places(settings) if "does not exist" in one.cause]
+    assert severities(missing) == ["warning"]
+
+
+def test_open_files_with_keys_are_told_without_the_key(settings, root, with_search, worst):
+    (root / ".env").write_text(f"OPENAI_API_KEY={KEY}\n", encoding="utf-8")
+    config = root / "openclaw.json"
+    config.write_text("{}", encoding="utf-8")
+    for path in (root / ".env", config):
+        path.chmod(0o644)
+    assert worst(check_secrets(settings)).fix == f"chmod 600 {root / '.env'}"
+    found = list(
+        check_secrets(replace(with_search(settings, remote=remote(key=KEY)), config_path=config))
+    )
+    assert {one.place for one in found} == {str(root / ".env"), str(config)}
+    assert KEY not in repr(found)
