@@ -9,9 +9,14 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import traceback
 from typing import Final
 
 import structlog
+
+LONGEST_TRACEBACK_CHARS: Final = 8000
+"""A record of a fault stays a line that a log can hold; the end of a traceback tells most."""
+_HEAD_CHARS: Final = 2000
 
 LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
@@ -23,10 +28,13 @@ def configure_logs(level: str = "info") -> None:
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
-        structlog.processors.format_exc_info,
+        structlog.processors.ExceptionRenderer(_traceback_text),
     ]
     renderer: structlog.types.Processor = (
-        structlog.dev.ConsoleRenderer(colors="NO_COLOR" not in os.environ)
+        structlog.dev.ConsoleRenderer(
+            colors="NO_COLOR" not in os.environ,
+            exception_formatter=structlog.dev.plain_traceback,
+        )
         if terminal
         else structlog.processors.JSONRenderer(ensure_ascii=False)
     )
@@ -39,6 +47,16 @@ def configure_logs(level: str = "info") -> None:
     _adopt_library_logs(
         [*shared, structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer]
     )
+
+
+def _traceback_text(exc_info: structlog.typing.ExcInfo) -> str:
+    """Without the values of variables, which may be memory text, and with its middle left out."""
+    text = "".join(traceback.format_exception(exc_info[1])).rstrip()
+    left_out = len(text) - LONGEST_TRACEBACK_CHARS
+    if left_out <= 0:
+        return text
+    tail = text[_HEAD_CHARS + left_out :]
+    return f"{text[:_HEAD_CHARS]}\n… {left_out:,} characters left out …\n{tail}"
 
 
 def _adopt_library_logs(processors: list[structlog.types.Processor]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import hypothesis
 import pytest
+import structlog
 
 
 def pytest_configure() -> None:
@@ -14,6 +15,10 @@ def pytest_configure() -> None:
         "repository", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
     )
     hypothesis.settings.load_profile("repository")
+    # By default structlog lets rich draw tracebacks with all variables: a second for a single fault.
+    processors = structlog.get_config()["processors"]
+    plain = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+    structlog.configure(processors=[*processors[:-1], plain])
     # A shell's background job ignores SIGINT, and so would every process that a test starts.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -63,8 +63,9 @@ def cli(tmp_path, capfd, monkeypatch):
     for name in ("OPENCLAW_CONFIG_PATH", "OPENCLAW_STATE_DIR", "OPENCLAW_HOME", "OPENCLAW_PROFILE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
+    before = structlog.get_config()
     yield CommandLine(tmp_path, capfd)
-    structlog.reset_defaults()  # the logs must not go on writing to what captured them
+    structlog.configure(**before)  # the logs must not go on writing to what captured them
 
 
 @pytest.fixture

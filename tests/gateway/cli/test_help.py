@@ -15,6 +15,8 @@ COMMANDS = [
     "get",
     "status",
     "health",
+    "doctor",
+    "reload",
     "metrics",
     "service",
     "config",

@@ -42,8 +42,9 @@ def test_room_is_judged_by_what_a_rebuild_needs(free, size, severity):
 def few_descriptors():
     """A process that may hardly open another file."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    highest = max(int(name) for name in os.listdir("/proc/self/fd"))
-    resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 4, before[1]))
+    lowest_free = os.dup(0)
+    os.close(lowest_free)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free + 4, before[1]))
     yield
     resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
