@@ -34,8 +34,8 @@ async def check_owner(settings: Settings) -> list[Finding]:
     if stream is None:
         return [_unreachable(record, lock)]
     try:
-        check_workspace(lock, settings.workspace)
         async with stream, connect(stream, stream) as client:
+            check_workspace(lock, settings.workspace)
             health = await client.call("health", timeout_s=_TIMEOUT_S)
     except MemoryGatewayError as error:
         return [_broken(record, lock, error)]
@@ -108,5 +108,5 @@ def _lives(pid: int) -> bool:
     except ProcessLookupError:
         return False
     except PermissionError:
-        return True
+        pass  # somebody else's, and alive
     return True

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import anyio
 import pytest
 
@@ -37,6 +39,19 @@ async def test_every_search_is_answered_and_qmd_takes_over_when_it_is_ready(home
         assert result["results"][0]["path"] == "memory/2026-02-01.md"
         assert "membrane" in result["results"][0]["snippet"]
         assert (await client.call("status"))["backend"] == "qmd"
+
+
+async def test_a_deep_look_asks_qmd_and_the_doctor_tries_the_program(home, qmd_command):
+    home.configure(qmd(qmd_command))
+    async with home.gateway() as client:
+        trials = []
+        with anyio.fail_after(PATIENCE_S):
+            while not any(one["part"] == "qmd" and one["outcome"] == "ok" for one in trials):
+                health = await client.call("health", {"deep": True}, timeout_s=PATIENCE_S)
+                trials = health["trials"]
+    done = home.run("doctor", "--json")
+    (one,) = [one for one in json.loads(done.stdout)["findings"] if one["check"] == "qmd"]
+    assert (one["severity"], one["cause"].endswith("works.")) == ("ok", True)
 
 
 async def test_without_the_program_the_builtin_engine_answers_and_says_why(home):
