@@ -87,8 +87,11 @@ def build_registry(
         session = context.session
         return await memory.get(params, session.session_key, operator=session.operator)
 
-    async def status(_params: StatusParams, _context: RequestContext) -> StatusResult:
-        return await memory.status()
+    async def status(params: StatusParams, _context: RequestContext) -> StatusResult:
+        found = await memory.status()
+        if not params.deep:
+            return found
+        return msgspec.structs.replace(found, health=await memory.deep_health())
 
     async def metrics(_params: NoParams, _context: RequestContext) -> MetricsResult:
         return await memory.metrics()

@@ -14,6 +14,7 @@ import msgspec
 from backends.interface import BackendStatus, SkippedFile, SourceCount, SyncProgress, SyncReport
 from config.settings import Settings
 from gateway.metrics.activity import Activity
+from gateway.tools.health import Health
 from gateway.version import VERSION
 from gateway.watching.state import WatchState
 
@@ -54,6 +55,8 @@ class StatusResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     activity: Activity | None = None
     """Of the process that answers, since its start."""
     details: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    health: Health | msgspec.UnsetType = msgspec.UNSET
+    """Of a deep look: every part was asked to do its work."""
 
 
 def write_status(

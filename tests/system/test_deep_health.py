@@ -98,3 +98,11 @@ async def test_a_memory_that_is_off_has_nothing_to_try(home):
     home.configure({"agents": {"defaults": {"memorySearch": {"enabled": False}}}})
     code, health = await run_deep(home)
     assert (code, health["trials"]) == (0, [])
+
+
+async def test_a_deep_status_holds_a_deep_health(wired):
+    async with wired.gateway() as client:
+        await client.call("sync", {})
+        assert "health" not in await client.call("status", {})
+        deep = await client.call("status", {"deep": True}, timeout_s=PATIENCE_S)
+        assert outcomes(deep["health"])["provider"] == "ok"
