@@ -6,19 +6,16 @@ Owns what is hashed, analysed and remembered of a chunk.
 from __future__ import annotations
 
 import hashlib
-import re
-from datetime import date
 from typing import Final, NamedTuple
 
 from backends.chunking import CHUNKING_VERSION, ChunkLimits, chunk_markdown, document_title
 from backends.text.analyser import ANALYSER_VERSION, Analyser
-from backends.text.dates import date_words
+from backends.text.dates import date_of, date_words
 from backends.text.excerpts import EXCERPT_VERSION, cut_excerpts
 from backends.text.languages import guess_latin_language
 from backends.text.units import split_units
 
 HEADING_SEPARATOR: Final = "\x1f"
-_DATE = re.compile(r"(?<!\d)(\d{4})-(\d{2})-(\d{2})(?!\d)")
 
 
 class PreparedExcerpt(NamedTuple):
@@ -112,17 +109,6 @@ def _excerpts(text: str, start: int) -> tuple[PreparedExcerpt, ...]:
         PreparedExcerpt(*span, _digest(text[span.start : span.end]))
         for span in cut_excerpts(text, start)
     )
-
-
-def date_of(path: str) -> date | None:
-    """The date in the name of a note (`memory/2026-02-08-plan.md`), if it is a real one."""
-    match = _DATE.search(path.rpartition("/")[2])
-    if match is None:
-        return None
-    try:
-        return date(*map(int, match.groups()))
-    except ValueError:
-        return None
 
 
 def _digest(*parts: str) -> bytes:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final, Literal, NamedTuple
 
-from backends.builtin.preparing import date_of
 from backends.files.globs import Glob
 from backends.files.roots import Location
 from backends.files.scan import FoundFile, scan
@@ -21,6 +20,7 @@ from backends.qmd.limits import limited
 from backends.qmd.passages import Found, Proposal, document_passages, lexical_passages
 from backends.qmd.places import Places
 from backends.qmd.results import Row
+from backends.text.dates import date_of
 from config.settings import QmdLimits
 
 MAX_EXTRA_FILES: Final = 200

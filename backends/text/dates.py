@@ -1,11 +1,12 @@
-"""The words by which people ask for a day: month and weekday names beside the digits.
+"""The day that a note is about, and the words by which people ask for a day.
 
-Owns what of a note's date becomes searchable. Names stand in the languages whose spoken dates differ
-from digits; Chinese, Japanese and Korean write digits with a unit.
+Owns reading the date in a file's name and what of it becomes searchable. Names stand in the languages
+whose spoken dates differ from digits; Chinese, Japanese and Korean write digits with a unit.
 """
 
 from __future__ import annotations
 
+import re
 from datetime import date
 from typing import Final
 
@@ -18,6 +19,18 @@ _MONTHS: Final = {
     "ru": "января февраля марта апреля мая июня июля августа сентября октября ноября декабря",
 }
 _WEEKDAYS: Final = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
+_DATE: Final = re.compile(r"(?<!\d)(\d{4})-(\d{2})-(\d{2})(?!\d)")
+
+
+def date_of(path: str) -> date | None:
+    """The date in the name of a note (`memory/2026-02-08-plan.md`), if it is a real one."""
+    match = _DATE.search(path.rpartition("/")[2])
+    if match is None:
+        return None
+    try:
+        return date(*map(int, match.groups()))
+    except ValueError:
+        return None
 
 
 def date_words(day: date | None) -> str:

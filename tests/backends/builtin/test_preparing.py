@@ -4,8 +4,9 @@ from datetime import date
 
 import pytest
 
-from backends.builtin.preparing import HEADING_SEPARATOR, Preparer, date_of
+from backends.builtin.preparing import HEADING_SEPARATOR, Preparer
 from backends.chunking import ChunkLimits
+from backends.text.dates import date_of
 from backends.text.units import split_units
 
 
