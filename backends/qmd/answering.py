@@ -11,16 +11,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final, Literal, NamedTuple
 
-from backends.files.globs import Glob
 from backends.files.roots import Location
 from backends.files.scan import FoundFile, scan
 from backends.interface import Hit, SearchRequest, Stale
 from backends.qmd.documents import Documents
+from backends.qmd.filtering import Filter
 from backends.qmd.limits import limited
 from backends.qmd.passages import Found, Proposal, document_passages, lexical_passages
 from backends.qmd.places import Places
 from backends.qmd.results import Row
-from backends.text.dates import date_of
 from config.settings import QmdLimits
 
 MAX_EXTRA_FILES: Final = 200
@@ -58,7 +57,7 @@ class Answerer:
         now = {self._places.shown(one): one for one in found if self._places.is_seen(one)}
         changed = [name for name, one in now.items() if seen.get(name) != one]
         gone = len(seen.keys() - now.keys())
-        filtering = _Filter(request)
+        filtering = Filter(request, self._places.source_of)
         proposed = self._proposed(rows, found, filtering)
         extra = [name for name in changed if filtering.permits(name)]
         if filtering.active:
@@ -71,7 +70,7 @@ class Answerer:
         return Answer(hits, stale, len(changed) + gone)
 
     def _proposed(
-        self, rows: Sequence[Row], found: Sequence[FoundFile], filtering: _Filter
+        self, rows: Sequence[Row], found: Sequence[FoundFile], filtering: Filter
     ) -> dict[Location, Row]:
         proposed: dict[Location, Row] = {}
         for row in rows:
@@ -136,6 +135,10 @@ class Answerer:
 
     def _hit(self, found: Found, location: Location, by: _RankedBy, *, explain: bool) -> Hit:
         passage, score = found.passage, round(found.score, 4)
+        start, end = passage.start_line, passage.end_line
+        export = self._places.exports.of_hit(location.path)
+        if export is not None:
+            start, end = export.transcript_line(start), export.transcript_line(end)
         explanation = {
             "rankedBy": "qmd" if by == "model" else "passages",
             "matchedTerms": [concept.alternatives[0] for concept in passage.matched],
@@ -143,37 +146,13 @@ class Answerer:
         }
         return Hit(
             path=location.path,
-            start_line=passage.start_line,
-            end_line=passage.end_line,
+            start_line=start,
+            end_line=end,
             score=score,
             snippet=passage.text,
-            source="memory",
+            source="sessions" if export else "memory",
             text_score=score if by == "words" else None,
             explain=explanation if explain else None,
-        )
-
-
-class _Filter:
-    """The filters of a request over shown paths, as the builtin engine understands them."""
-
-    def __init__(self, request: SearchRequest) -> None:
-        self._include = [Glob(pattern) for pattern in request.include]
-        self._exclude = [Glob(pattern) for pattern in request.exclude]
-        self._after, self._before = request.after, request.before
-        self.active = bool(request.include or request.exclude or request.after or request.before)
-
-    def permits(self, path: str) -> bool:
-        if self._include and not any(glob.matches(path) for glob in self._include):
-            return False
-        if any(glob.matches(path) for glob in self._exclude):
-            return False
-        if self._after is None and self._before is None:
-            return True
-        day = date_of(path)
-        return (
-            day is not None
-            and (self._after is None or day >= self._after)
-            and (self._before is None or day < self._before)
         )
 
 

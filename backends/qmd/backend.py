@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -34,12 +34,13 @@ from backends.qmd.asking import question_for
 from backends.qmd.collections import plan_collections
 from backends.qmd.engine import Engine
 from backends.qmd.errors import QmdUnavailableError
+from backends.qmd.exporting import Exports
 from backends.qmd.passages import of_rank
 from backends.qmd.places import Places
 from backends.qmd.reporting import report_status
 from backends.qmd.schedule import Pause
-from backends.qmd.sidecar import open_sidecar
-from config.settings import Settings
+from backends.qmd.sidecar import home_of, open_sidecar
+from config.settings import Settings, Source
 
 _log = structlog.get_logger(__name__)
 
@@ -55,7 +56,8 @@ class QmdBackend:
         self._settings = settings
         self._environment = environment
         planned = plan_collections(settings)
-        self.places = Places(settings, planned)
+        exports = Exports(settings.sessions_dir, settings.qmd.sessions, home_of(settings).exports)
+        self.places = Places(settings, planned, exports)
         self._answerer = Answerer(self.places, settings.qmd.limits)
         self._changed = anyio.Event()
         self.engine: Engine | None = None
@@ -90,7 +92,7 @@ class QmdBackend:
     async def search(self, request: SearchRequest) -> SearchAnswer:
         """Raises QmdUnavailableError for every reason not to trust QMD's answer."""
         started = time.perf_counter()
-        if request.sources is not None and "memory" not in request.sources:
+        if not self._holds(request.sources):
             raise QmdUnavailableError("not_ready", "QMD holds no session transcripts.")
         timeout_s = self._settings.qmd.limits.timeout_ms / 1000
         try:
@@ -110,7 +112,12 @@ class QmdBackend:
         question = question_for(request.query, engine.search_mode)
         if question is None:
             return SearchAnswer(hits=(), outcome="empty", mode="keyword", backend="qmd")
-        rows = await engine.asker.ask(question, engine.upkeep.searched, timeout_s=timeout_s)
+        collections = engine.upkeep.searched(request.sources)
+        rows = (
+            await engine.asker.ask(question, collections, timeout_s=timeout_s)
+            if collections
+            else []
+        )
         asked = time.perf_counter()
         seen, by_model = engine.upkeep.seen, question.mode != "keyword"
         if question.mode == "vector":
@@ -197,6 +204,10 @@ class QmdBackend:
         if not engine.index_is_kept:
             await engine.schedule.updated.wait()
         return engine
+
+    def _holds(self, sources: Sequence[Source] | None) -> bool:
+        held = {one.source for one in self.places.roots.collections}
+        return sources is None or not held.isdisjoint(sources)
 
     def _adopt(self, engine: Engine) -> None:
         self.engine = engine

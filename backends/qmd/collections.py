@@ -69,6 +69,8 @@ def _wishes(
             yield _Wish(entry.name, entry.path.parent, _literal(entry.path.name))
         else:
             yield _Wish(entry.name, entry.path, entry.pattern)
+    if qmd.sessions.enabled:
+        yield _Wish("sessions", qmd.sessions.export_dir, "**/*.md", "sessions")
 
 
 def _unique(name: str, taken: set[str]) -> str:

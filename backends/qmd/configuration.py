@@ -8,7 +8,6 @@ replacing the two files.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import msgspec
 
 from backends.qmd.collections import Collection
 from backends.qmd.errors import QmdUnavailableError
+from backends.qmd.replacing import replace_file
 from backends.qmd.yaml import UnknownYamlError, parse
 
 
@@ -119,24 +119,13 @@ def write_document(path: Path, document: Mapping[str, Any]) -> bool:
             return False
     except UnknownYamlError as error:
         raise QmdUnavailableError("broken", f"{path} cannot be understood: {error}.") from None
-    _replace(path, text.encode())
+    replace_file(path, text.encode())
     return True
 
 
 def write_ledger(path: Path, ledger: Ledger) -> None:
-    _replace(path, msgspec.json.format(msgspec.json.encode(ledger), indent=1))
+    replace_file(path, msgspec.json.format(msgspec.json.encode(ledger), indent=1))
 
 
 def _binding(entry: Mapping[str, Any]) -> Binding:
     return Binding(str(entry.get("path")), str(entry.get("pattern", "**/*.md")))
-
-
-def _replace(path: Path, data: bytes) -> None:
-    """Atomically: a reader sees the old file or the new one, never a part."""
-    making = path.with_name(f"{path.name}.making-{os.getpid()}")
-    with making.open("wb") as file:
-        os.fchmod(file.fileno(), 0o600)
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    making.replace(path)

@@ -49,6 +49,11 @@ class QmdHome:
         return self.root / "gateway.json"
 
     @property
+    def exports(self) -> Path:
+        """What is remembered of every exported transcript."""
+        return self.root / "exports"
+
+    @property
     def lock(self) -> Path:
         """Held by whoever changes the index or its configuration."""
         return self.root / "change.lock"

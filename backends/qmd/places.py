@@ -10,7 +10,7 @@ import hashlib
 import os.path
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from backends.errors import FileUnreadableError, PathNotAllowedError
@@ -20,7 +20,9 @@ from backends.files.safe_open import opened
 from backends.files.scan import FoundFile
 from backends.interface import ReadAnswer, ReadRequest
 from backends.qmd.collections import Collection
-from config.settings import Settings
+from backends.qmd.exporting import Exports
+from backends.transcripts.listing import PREFIX as TRANSCRIPTS
+from config.settings import Settings, Source
 
 PREFIX = "qmd/"
 _UNSEEN = re.compile(r"(?:^|/)(?:\.[^/]*|node_modules|vendor|dist|build)(?=/|$)")
@@ -42,7 +44,10 @@ class CollectionRoots(MemoryRoots):
 class Places:
     """Every file that QMD may answer from or that may be read beside it."""
 
-    def __init__(self, settings: Settings, planned: tuple[Collection, ...]) -> None:
+    def __init__(
+        self, settings: Settings, planned: tuple[Collection, ...], exports: Exports
+    ) -> None:
+        self.exports = exports
         self.collections = {one.name: one for one in planned}
         self.roots = CollectionRoots(settings.workspace, collections=planned)
         self._memory = MemoryRoots(settings.workspace, settings.search.extra_paths)
@@ -57,7 +62,7 @@ class Places:
         if one is None or not is_addressable(path) or path.startswith("/"):
             return None
         absolute = self.roots.absolute(f"{one.path}/{path}")
-        if not one.root.permits(absolute):
+        if not one.root.permits(absolute) or self._is_strange(one, path):
             return None
         return one.root.location(absolute, self._shown(one, absolute))
 
@@ -92,9 +97,22 @@ class Places:
         """Whether QMD looks at this file at all: it leaves out hidden and vendor directories."""
         one = self.roots.collections[found.root]
         below = os.path.relpath(self.roots.absolute(found.path), one.path)
-        return found.size > 0 and _UNSEEN.search(below) is None
+        hidden = _UNSEEN.search(below) is not None or self._is_strange(one, below)
+        return found.size > 0 and not hidden
+
+    def source_of(self, path: str) -> Source:
+        """What kind of memory a shown path is."""
+        return "sessions" if self.exports.of_hit(path) else "memory"
+
+    def _is_strange(self, one: Collection, below: str) -> bool:
+        """Whether it lies among the exports without being one: then it is nobody's memory."""
+        return one.source == "sessions" and self.exports.of_export(below) is None
 
     def _shown(self, one: Collection, absolute: str) -> str:
+        if one.source == "sessions":
+            record = self.exports.of_export(os.path.relpath(absolute, one.path))
+            if record is not None:
+                return TRANSCRIPTS + record.transcript
         if is_below(absolute, self.roots.base):
             return self.roots.index_path(absolute)
         return f"{PREFIX}{one.name}/{os.path.relpath(absolute, one.path)}"
@@ -110,7 +128,8 @@ class Places:
             collection, _, below = path.removeprefix(PREFIX).partition("/")
             location = self.locate(collection, below)
             if location is not None:
-                return (location,)
+                named = self.exports.of_export(below) and replace(location, path=path)
+                return (named or location,)
         return (*self._memory.locate(path), *self.roots.locate(path))
 
 

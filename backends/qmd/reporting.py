@@ -6,8 +6,8 @@ Owns the counting and the section `qmd` of the details: program, way of asking, 
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from backends.files.scan import scan
 from backends.interface import BackendStatus, SourceCount
@@ -18,7 +18,20 @@ if TYPE_CHECKING:
 
     from backends.qmd.backend import QmdBackend
     from backends.qmd.engine import Engine
-    from config.settings import Settings
+    from backends.qmd.places import Places
+    from config.settings import Settings, Source
+
+_HAS_VECTORS: Final = "SELECT count(*) FROM sqlite_schema WHERE name = 'content_vectors'"
+_UNCOUNTED: Final = (
+    "SELECT collection, count(*), 0 FROM documents WHERE active = 1 GROUP BY collection"
+)
+_COUNTED: Final = """
+    SELECT collection, count(*), sum(vectors) FROM (
+        SELECT collection,
+               (SELECT count(*) FROM content_vectors v WHERE v.hash = d.hash) AS vectors
+        FROM documents d WHERE active = 1
+    ) GROUP BY collection
+"""
 
 
 def report_status(settings: Settings, backend: QmdBackend) -> BackendStatus:
@@ -27,11 +40,13 @@ def report_status(settings: Settings, backend: QmdBackend) -> BackendStatus:
     places, engine = backend.places, backend.engine
     result = scan(places.roots)
     now = {places.shown(one): one for one in result.files if places.is_seen(one)}
-    indexed, vectors, trouble = _counts(index, places.collections)
+    counts, trouble = _counts(index)
     seen = engine.upkeep.seen if engine else {}
-    pending = sum(seen.get(name) != one for name, one in now.items())
+    unknown = {name for name, one in now.items() if seen.get(name) != one}
     gone = len(seen.keys() - now.keys())
     model = engine is not None and engine.search_mode != "search"
+    held: dict[Source, int] = {"memory": result.skipped_count + len(result.files) - len(now)}
+    held |= {one.source: 0 for one in places.roots.collections if one.source not in held}
     issues = [str(backend.failure)] if engine is None else _issues(engine)
     missing = (f"{path} does not exist (yet)." for path in result.missing)
     return BackendStatus(
@@ -41,21 +56,15 @@ def report_status(settings: Settings, backend: QmdBackend) -> BackendStatus:
         workspace=str(settings.workspace),
         database_path=str(index),
         database_bytes=_size(index),
-        sources=(
-            SourceCount(
-                source="memory",
-                on_disk=len(now),
-                indexed=indexed,
-                pending=pending,
-                skipped=result.skipped_count + len(result.files) - len(now),
-                chunks=vectors,
-            ),
+        sources=tuple(
+            _count_source(one, skipped, places, now, unknown, counts)
+            for one, skipped in held.items()
         ),
         skipped=result.skipped,
-        dirty=bool(pending or gone),
+        dirty=bool(unknown or gone),
         syncing=None,
         recent_syncs=tuple(backend.recent),
-        issues=(*issues, *([trouble] if trouble else []), *missing),
+        issues=(*issues, *([trouble] if trouble else []), *places.exports.issues, *missing),
         details={"qmd": _section(settings, engine)},
     )
 
@@ -110,30 +119,52 @@ def _ago(moment: float | None) -> float | None:
     return None if moment is None else round(time.monotonic() - moment, 1)
 
 
-def _counts(index: Path, names: Collection[str]) -> tuple[int, int, str | None]:
-    """Active documents of our collections, vectors, and what hindered the counting."""
+class _Counts(NamedTuple):
+    """Of one collection, as QMD's index has it."""
+
+    documents: int
+    vectors: int
+
+
+def _count_source(
+    source: Source,
+    skipped: int,
+    places: Places,
+    now: Collection[str],
+    unknown: Collection[str],
+    counts: Mapping[str, _Counts],
+) -> SourceCount:
+    names = [one.name for one in places.roots.collections if one.source == source]
+    found = [counts[name] for name in names if name in counts]
+    return SourceCount(
+        source=source,
+        on_disk=sum(places.source_of(name) == source for name in now),
+        indexed=sum(one.documents for one in found),
+        pending=sum(places.source_of(name) == source for name in unknown),
+        skipped=skipped,
+        chunks=sum(one.vectors for one in found),
+    )
+
+
+def _counts(index: Path) -> tuple[Mapping[str, _Counts], str | None]:
+    """What is in each collection, and what hindered the counting."""
     import apsw  # noqa: PLC0415 - only status reads the index itself
 
     if not index.exists():
-        return 0, 0, None
+        return {}, None
     try:
         connection = apsw.Connection(str(index), flags=apsw.SQLITE_OPEN_READONLY)
     except apsw.Error as error:
-        return 0, 0, f"QMD's index cannot be read: {error}."
+        return {}, f"QMD's index cannot be read: {error}."
     try:
         connection.set_busy_timeout(1000)
-        rows: Any = connection.execute(
-            "SELECT collection, count(*) FROM documents WHERE active = 1 GROUP BY collection"
-        ).fetchall()
-        tables = connection.execute(
-            "SELECT count(*) FROM sqlite_schema WHERE name = 'content_vectors'"
-        ).get
-        vectors = connection.execute("SELECT count(*) FROM content_vectors").get if tables else 0
+        has_vectors = connection.execute(_HAS_VECTORS).get
+        rows: Any = connection.execute(_COUNTED if has_vectors else _UNCOUNTED).fetchall()
     except apsw.Error as error:
-        return 0, 0, f"QMD's index cannot be read: {error}."
+        return {}, f"QMD's index cannot be read: {error}."
     finally:
         connection.close()
-    return sum(count for name, count in rows if name in names), vectors, None
+    return {name: _Counts(documents, vectors) for name, documents, vectors in rows}, None
 
 
 def _size(index: Path) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
@@ -23,7 +23,7 @@ from backends.qmd.locks import file_lock
 from backends.qmd.places import Places
 from backends.qmd.registering import Registered, register
 from backends.qmd.sidecar import Sidecar
-from config.settings import QmdUpdateSettings
+from config.settings import QmdUpdateSettings, Source
 
 _COUNTS = re.compile(r"Indexed: (\d+) new, (\d+) updated, (\d+) unchanged, (\d+) removed")
 _OTHER_MODEL = re.compile(r"dimension|embed -f|different (?:embedding )?model", re.IGNORECASE)
@@ -62,12 +62,13 @@ class Upkeep:
         self.index: tuple[int, int] | None = None
         """Which file that update wrote: another one knows nothing yet."""
 
-    @property
-    def searched(self) -> tuple[str, ...]:
+    def searched(self, sources: Collection[Source] | None = None) -> tuple[str, ...]:
         """The collections worth asking: QMD searches each one apart, also when nothing is in it."""
         collections = self._places.roots.collections
         filled = {collections[one.root].name for one in self.seen.values()}
-        return tuple(sorted(filled & self.registered.names or self.registered.names))
+        wanted = {one.name for one in collections if sources is None or one.source in sources}
+        known = wanted & self.registered.names
+        return tuple(sorted(filled & known or known))
 
     async def register(self) -> None:
         """Makes the planned collections known."""
@@ -75,8 +76,9 @@ class Upkeep:
             await self._register()
 
     async def update(self) -> UpdateCounts:
-        """Registers the collections and lets QMD read what changed in them."""
+        """Exports transcripts, registers the collections and lets QMD read what changed in them."""
         async with self._alone():
+            await run_sync(self._places.exports.refresh)
             await self._register()
             seen = await run_sync(self._scan)
             finished = await self._sidecar.change(

@@ -1,0 +1,212 @@
+"""Transcripts as Markdown for QMD: one file a conversation, one line a turn, secrets masked.
+
+Owns when a file is written, left or deleted: what did not change is not touched, and only what we wrote
+ourselves is ever replaced or removed. What somebody changed by hand is left alone and said. Blocks; one
+caller at a time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import msgspec
+
+from backends.errors import FileUnreadableError, PathNotAllowedError
+from backends.files.safe_open import opened
+from backends.qmd.export_records import (
+    Record,
+    drop_record,
+    read_records,
+    stamp_of,
+    write_record,
+)
+from backends.transcripts.listing import (
+    PREFIX,
+    SUFFIX,
+    FoundTranscript,
+    list_transcripts,
+    location_of,
+)
+from backends.transcripts.stretches import read_stretch
+from backends.transcripts.turns import RENDERING_VERSION, render_turn
+from config.settings import QmdSessionsSettings
+
+_DAY_NS: Final = 24 * 3600 * 1_000_000_000
+_STEP_BYTES: Final = 1024 * 1024
+_EXPORT_SUFFIX: Final = ".md"
+
+
+class Exports:
+    """The exported transcripts of one agent, by the transcript's file name."""
+
+    def __init__(self, transcripts: Path, settings: QmdSessionsSettings, ledger: Path) -> None:
+        self._transcripts = transcripts
+        self._settings = settings
+        self._ledger = ledger
+        self._records: Mapping[str, Record] | None = None
+        self.issues: tuple[str, ...] = ()
+        """Why transcripts are missing, or exports are left that should be gone."""
+
+    @property
+    def records(self) -> Mapping[str, Record]:
+        """Every export that is there; read from the disk when first asked for."""
+        if self._records is None:
+            self._records = read_records(self._ledger)
+        return self._records
+
+    def of_export(self, path: str) -> Record | None:
+        """The record of a file of the collection, by its path there."""
+        record = self.records.get(path.removesuffix(_EXPORT_SUFFIX) + SUFFIX)
+        return record if record and record.path == str(self._settings.export_dir / path) else None
+
+    def of_hit(self, path: str) -> Record | None:
+        """The record of what is shown as `sessions/<file name>`."""
+        if not path.startswith(PREFIX) or not path.endswith(SUFFIX):
+            return None
+        return self.records.get(path.removeprefix(PREFIX))
+
+    def refresh(self) -> None:
+        """Brings the exports up to date. Never raises for the state of the disk: see `issues`."""
+        records = dict(self.records)
+        issues: list[str] = []
+        wanted = self._wanted(issues)
+        if wanted is not None:
+            for name in records.keys() - wanted.keys():
+                self._remove(records, name, issues)
+        for name, found in (wanted or {}).items():
+            try:
+                self._export(records, name, found)
+            except FileNotFoundError:
+                continue  # it vanished since it was listed; the next refresh sees that
+            except (OSError, PathNotAllowedError, FileUnreadableError) as error:
+                issues.append(f"The transcript {name!r} is not exported: {error}")
+        self._records, self.issues = records, tuple(issues)
+
+    def _wanted(self, issues: list[str]) -> dict[str, FoundTranscript] | None:
+        """By name; None when nothing is known of the transcripts, so that nothing may go."""
+        if not self._settings.enabled:
+            return {}
+        listing = list_transcripts(self._transcripts)
+        if listing.failure is not None:
+            issues.append(f"{self._transcripts} cannot be listed: {listing.failure}.")
+            return None
+        days = self._settings.retention_days
+        oldest_ns = time.time_ns() - days * _DAY_NS if days else 0
+        return {
+            one.path.removeprefix(PREFIX): one for one in listing.files if one.mtime_ns >= oldest_ns
+        }
+
+    def _export(self, records: dict[str, Record], name: str, found: FoundTranscript) -> None:
+        target = self._settings.export_dir / (name.removesuffix(SUFFIX) + _EXPORT_SUFFIX)
+        known = records.get(name)
+        if known is not None and known.path != str(target):
+            self._retract(known)
+            del records[name]
+            known = None
+        source = (found.size, found.mtime_ns, found.ctime_ns, found.inode)
+        same = known is not None and (known.source, known.rendering) == (source, RENDERING_VERSION)
+        if known is not None and same and known.is_written:
+            return
+        written = _Writing(target, known, name, source).finish(self._transcripts, self._ledger)
+        if written is not None:
+            records[name] = written
+        elif known is not None:
+            self._retract(known)
+            del records[name]
+
+    def _remove(self, records: dict[str, Record], name: str, issues: list[str]) -> None:
+        try:
+            self._retract(records[name])
+            del records[name]
+        except OSError as error:
+            issues.append(f"{records[name].path} should be gone and is left: {error}.")
+
+    def _retract(self, record: Record) -> None:
+        if not record.may_replace:
+            raise _changed_by_hand(Path(record.path))
+        Path(record.path).unlink(missing_ok=True)
+        drop_record(self._ledger, record)
+
+
+class _Rendered(NamedTuple):
+    digest: str
+    lines: tuple[int, ...]
+
+
+class _Writing:
+    """One export on its way to the disk."""
+
+    def __init__(
+        self, target: Path, known: Record | None, name: str, source: tuple[int, ...]
+    ) -> None:
+        self._target, self._known = target, known
+        self._record = Record(name, str(target), source, RENDERING_VERSION, digests=())
+
+    def finish(self, transcripts: Path, ledger: Path) -> Record | None:
+        """The record of what stands there now; None for a conversation without turns."""
+        for directory in (ledger, self._target.parent):
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        owned = self._known or self._record
+        if not owned.may_replace:
+            raise _changed_by_hand(self._target)
+        making = self._target.with_name(f".{self._target.name}.making")
+        making.unlink(missing_ok=True)  # of a gateway that was killed
+        try:
+            rendered = self._render(transcripts, making)
+            return self._adopt(making, rendered, ledger) if rendered.lines else None
+        finally:
+            making.unlink(missing_ok=True)
+
+    def _render(self, transcripts: Path, making: Path) -> _Rendered:
+        digest, numbers = hashlib.sha256(), []
+        stem = self._record.transcript.removesuffix(SUFFIX)
+        with making.open("xb") as file:
+            os.fchmod(file.fileno(), 0o600)
+            for number, text in _texts(transcripts, self._record.transcript, stem):
+                data = text.encode()
+                file.write(data)
+                digest.update(data)
+                if number:
+                    numbers.append(number)
+            file.flush()
+            os.fsync(file.fileno())
+        return _Rendered(digest.hexdigest(), tuple(numbers))
+
+    def _adopt(self, making: Path, rendered: _Rendered, ledger: Path) -> Record:
+        known = self._known
+        record = msgspec.structs.replace(
+            self._record, digests=(rendered.digest,), lines=rendered.lines
+        )
+        unchanged = known is not None and known.is_written and known.digests == record.digests
+        if not unchanged:
+            # The new file may already be ours before it stands there, the old one until then.
+            both = (*(known.digests if known else ()), rendered.digest)
+            write_record(ledger, msgspec.structs.replace(record, digests=both))
+            making.replace(self._target)
+        record = msgspec.structs.replace(record, stamp=stamp_of(self._target))
+        write_record(ledger, record)
+        return record
+
+
+def _texts(transcripts: Path, name: str, stem: str) -> Iterator[tuple[int, str]]:
+    """Pieces of the export, each turn with the number of its line in the transcript."""
+    yield 0, f"# Session {' '.join(stem.split())}\n\n"
+    number, offset, is_last = 0, 0, False
+    with opened(location_of(transcripts, PREFIX + name)) as descriptor:
+        while not is_last:
+            stretch = read_stretch(descriptor, offset, offset + _STEP_BYTES)
+            for line in stretch.lines:
+                number += 1
+                turn = render_turn(line) if line is not None else None
+                if turn is not None:
+                    yield number, turn + "\n"
+            offset, is_last = stretch.end, stretch.is_last
+
+
+def _changed_by_hand(path: Path) -> OSError:
+    return OSError(f"{path} is not as the gateway wrote it, so it is left alone")

@@ -1,0 +1,83 @@
+"""Conversations that QMD itself searches, and how its hits lead back to the transcripts."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from backends.errors import PathNotAllowedError
+from backends.interface import ReadRequest, SearchRequest, SyncRequest
+from backends.qmd.backend import open_qmd
+from backends.qmd.errors import QmdUnavailableError
+from fakes.qmd import answered, qmd_settings
+from fakes.transcripts import Transcript
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def settings(tmp_path, notes, qmd_command):
+    plain = qmd_settings(tmp_path, qmd_command)
+    sessions = msgspec.structs.replace(plain.qmd.sessions, enabled=True)
+    qmd = msgspec.structs.replace(plain.qmd, sessions=sessions)
+    return msgspec.structs.replace(plain, qmd=qmd)
+
+
+@pytest.fixture
+def talk(settings):
+    transcript = Transcript(settings.sessions_dir, "talk")
+    transcript.work("ls")
+    transcript.say("Where did we put the sourdough starter?")
+    return transcript
+
+
+async def test_what_was_said_is_found_in_the_lines_of_the_transcript(settings, talk, environment):
+    async with open_qmd(settings, environment) as backend:
+        answer = await answered(backend, "sourdough starter")
+        hit = answer.hits[0]
+        assert (hit.path, hit.source, hit.start_line) == ("sessions/talk.jsonl", "sessions", 3)
+        assert "sourdough" in hit.snippet
+        counts = {one.source: one.indexed for one in (await backend.status()).sources}
+        assert counts == {"memory": 2, "sessions": 1}
+
+
+async def test_sources_choose_between_notes_and_conversations(settings, talk, environment):
+    talk.say("The boiler hums.")
+    async with open_qmd(settings, environment) as backend:
+        both = await answered(backend, "boiler")
+        assert {hit.source for hit in both.hits} == {"memory", "sessions"}
+        for source in ("memory", "sessions"):
+            answer = await backend.search(SearchRequest(query="boiler", sources=(source,)))
+            assert {hit.source for hit in answer.hits} == {source}
+
+
+async def test_new_turns_are_found_and_deleted_conversations_are_not(settings, talk, environment):
+    async with open_qmd(settings, environment) as backend:
+        await answered(backend, "sourdough")
+        line = talk.answer("On the windowsill, beside the quinces.")
+        await backend.sync(SyncRequest(reason="manual"))
+        hit = (await answered(backend, "quinces")).hits[0]
+        assert hit.end_line == line
+        talk.path.unlink()
+        await backend.sync(SyncRequest(reason="manual"))
+        assert (await answered(backend, "quinces")).hits == ()
+
+
+async def test_the_export_can_be_read_and_the_transcript_cannot(settings, talk, environment):
+    async with open_qmd(settings, environment) as backend:
+        await answered(backend, "sourdough")
+        read = await backend.read(ReadRequest(path="qmd/sessions/talk.md"))
+        assert "sourdough" in read.text
+        with pytest.raises(PathNotAllowedError):
+            await backend.read(ReadRequest(path="sessions/talk.jsonl"))
+
+
+async def test_without_the_export_qmd_leaves_conversations_to_the_builtin_index(
+    settings, talk, environment
+):
+    plain = msgspec.structs.replace(settings.qmd.sessions, enabled=False)
+    qmd = msgspec.structs.replace(settings.qmd, sessions=plain)
+    async with open_qmd(msgspec.structs.replace(settings, qmd=qmd), environment) as backend:
+        await answered(backend, "boiler")
+        with pytest.raises(QmdUnavailableError, match="no session transcripts"):
+            await backend.search(SearchRequest(query="sourdough", sources=("sessions",)))
