@@ -48,6 +48,7 @@ class Engine:
 
     async def run(self, *, ready: Callable[[], None]) -> None:
         """Works until cancelled; `ready` is called when QMD may be asked."""
+        await self.upkeep.match_version()
         at_once = self._settings.update.on_boot or not self.sidecar.home.index.exists()
         self.index_is_kept = not at_once
         if not at_once:

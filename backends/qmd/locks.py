@@ -21,13 +21,18 @@ _FLAGS: Final = os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
 @asynccontextmanager
 async def file_lock(path: Path) -> AsyncIterator[None]:
     """Waits until nobody else holds the lock. Raises OSError when the file cannot be opened."""
-    descriptor = os.open(path, _FLAGS, 0o600)
+    descriptor = open_lock(path)
     try:
         while not _try_lock(descriptor):  # noqa: ASYNC110 - another process sets no event
             await anyio.sleep(_POLL_S)
         yield
     finally:
         os.close(descriptor)
+
+
+def open_lock(path: Path) -> int:
+    """A descriptor of the file that is locked. Raises OSError."""
+    return os.open(path, _FLAGS, 0o600)
 
 
 def _try_lock(descriptor: int) -> bool:

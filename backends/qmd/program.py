@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -49,10 +50,22 @@ _FOLLOW_GATEWAY = (
 class Command(msgspec.Struct, frozen=True):
     """How QMD is started. `node` is None when a launcher chooses the runtime."""
 
-    argv: tuple[str, ...]
+    program: tuple[str, ...]
     directory: Path
     """Where the command was found; helper programs beside it come first."""
     node: str | None = None
+    arguments: tuple[str, ...] = ()
+    """What the operator wants before all other arguments."""
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        return (*self.program, *self.arguments)
+
+    @property
+    def by_hand(self) -> tuple[str, ...]:
+        """As a person runs it, whose QMD may outlive the gateway."""
+        program = (self.node, self.program[-1]) if self.node else self.program
+        return (*program, *self.arguments)
 
 
 class Program(msgspec.Struct, frozen=True):
@@ -66,17 +79,19 @@ class Program(msgspec.Struct, frozen=True):
         return ".".join(map(str, self.version))
 
 
-def find_command(name: str, environment: Mapping[str, str]) -> Command:
-    """Looks a name or path up as a shell would. Raises QmdUnavailableError (`missing`)."""
+def find_command(line: str, environment: Mapping[str, str]) -> Command:
+    """Looks the first word up as a shell would. Raises QmdUnavailableError (`missing`)."""
+    name, *arguments = shlex.split(line) or [""]
     found = shutil.which(os.path.expanduser(name), path=environment.get("PATH", os.defpath))  # noqa: PTH111 - which() wants text
     if found is None:
         raise QmdUnavailableError("missing", f"There is no program {name!r}.", remedy=_INSTALL)
     path = Path(found).absolute()
     entry = _package_entry(path)
     node = _node_for(path, environment) if entry else None
+    rest = tuple(arguments)
     if entry is None or node is None:
-        return Command((str(path),), path.parent)
-    return Command((node, "--import", _FOLLOW_GATEWAY, str(entry)), path.parent, node)
+        return Command((str(path),), path.parent, arguments=rest)
+    return Command((node, "--import", _FOLLOW_GATEWAY, str(entry)), path.parent, node, rest)
 
 
 async def probe(command: Command, environment: Mapping[str, str], home: QmdHome) -> Program:
@@ -107,6 +122,11 @@ def read_version(text: str) -> Version | None:
     return None if match is None else (int(match[1]), int(match[2]), int(match[3]))
 
 
+def version_of(text: str) -> Version | None:
+    """The version that `version_text` stands for; None for anything else."""
+    return read_version(f"qmd {text}")
+
+
 def _package_entry(path: Path) -> Path | None:
     """The script of an npm package that `path` is the launcher of."""
     launcher = path.resolve()
@@ -129,7 +149,7 @@ def _node_for(path: Path, environment: Mapping[str, str]) -> str | None:
 async def _broken(
     command: Command, variables: Mapping[str, str], finished: Finished, what: str
 ) -> QmdUnavailableError:
-    name = command.argv[-1]
+    name = command.program[-1]
     node = command.node or shutil.which("node", path=variables["PATH"])
     if node is not None:
         said = await run((node, "--version"), variables, timeout_s=_PROBE_TIMEOUT_S)

@@ -93,7 +93,7 @@ def _section(settings: Settings, engine: Engine | None) -> dict[str, Any]:
     schedule, server = engine.schedule, engine.server
     section |= {
         "version": engine.sidecar.program.version_text,
-        "runs": list(engine.sidecar.program.command.argv[-1:]),
+        "runs": list(engine.sidecar.program.command.by_hand),
         "mode": engine.asker.way,
         "effectiveSearchMode": engine.search_mode,
         "missingModels": list(engine.missing_models),

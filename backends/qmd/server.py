@@ -94,7 +94,8 @@ class WarmServer:
         self.starts += 1
         self._models_loaded, self._said, self._announced = False, b"", anyio.Event()
         failure: QmdUnavailableError | None = None
-        async with started(argv, self._sidecar.variables) as process:
+        note = self._sidecar.running.noted
+        async with started(argv, self._sidecar.variables, note=note) as process:
             self.pid = process.pid
             async with anyio.create_task_group() as tasks:
                 assert process.stdout is not None

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import structlog
 from anyio.to_thread import run_sync
 
 from backends.qmd.configuration import read_document
@@ -21,8 +22,11 @@ from backends.qmd.errors import QmdUnavailableError
 from backends.qmd.home import QmdHome
 from backends.qmd.process import Finished, run
 from backends.qmd.program import Program, find_command, probe
+from backends.qmd.running import Running
 from backends.qmd.yaml import UnknownYamlError
 from config.settings import Settings
+
+_log = structlog.get_logger(__name__)
 
 _DAMAGE = re.compile(
     "SQLITE_(?:NOTADB|CORRUPT)|file is not a database|database disk image is malformed"
@@ -54,10 +58,7 @@ def qmd_environment(
 
 def qmd_command(settings: Settings, environment: Mapping[str, str] = os.environ) -> tuple[str, ...]:
     """The program, for a person who runs it by hand. Raises QmdUnavailableError."""
-    command = find_command(settings.qmd.command, environment)
-    if command.node is None:
-        return command.argv
-    return command.node, command.argv[-1]
+    return find_command(settings.qmd.command, environment).by_hand
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +73,17 @@ class Sidecar:
     named_models: Mapping[str, str]
     """The part of `models` that the operator names in variables."""
 
+    @property
+    def running(self) -> Running:
+        """Where every process of this home is noted."""
+        return Running(self.home)
+
     async def run(self, *arguments: str, timeout_s: float, niced: bool = False) -> Finished:
         """Runs one command. Raises QmdUnavailableError, also when the index is damaged."""
         argv = (*self.program.command.argv, *arguments)
-        finished = await run(argv, self.variables, timeout_s=timeout_s, niced=niced)
+        finished = await run(
+            argv, self.variables, timeout_s=timeout_s, niced=niced, note=self.running.noted
+        )
         if finished.returncode != 0 and is_damage(finished.stderr):
             raise QmdUnavailableError(
                 "corrupt_index", f"QMD's index is damaged: {finished.complaint}."
@@ -97,6 +105,9 @@ async def open_sidecar(settings: Settings, environment: Mapping[str, str] = os.e
     command = await run_sync(find_command, settings.qmd.command, environment)
     try:
         await run_sync(home.prepare, environment)
+        ended = await run_sync(Running(home).reap)
+        if ended:
+            _log.warning("ended what an earlier gateway left running", processes=ended)
         trial = home.probing()
         try:
             program = await probe(command, environment, trial)

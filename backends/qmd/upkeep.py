@@ -14,16 +14,21 @@ from typing import Final
 
 import anyio
 import msgspec
+import structlog
 from anyio.to_thread import run_sync
 
 from backends.files.scan import FoundFile, scan
+from backends.qmd.configuration import read_ledger
 from backends.qmd.errors import QmdUnavailableError
 from backends.qmd.home import embed_lock
 from backends.qmd.locks import file_lock
 from backends.qmd.places import Places
+from backends.qmd.program import version_of
 from backends.qmd.registering import Registered, register
 from backends.qmd.sidecar import Sidecar
 from config.settings import QmdUpdateSettings, Source
+
+_log = structlog.get_logger(__name__)
 
 _COUNTS = re.compile(r"Indexed: (\d+) new, (\d+) updated, (\d+) unchanged, (\d+) removed")
 _OTHER_MODEL = re.compile(r"dimension|embed -f|different (?:embedding )?model", re.IGNORECASE)
@@ -70,6 +75,15 @@ class Upkeep:
         known = wanted & self.registered.names
         return tuple(sorted(filled & known or known))
 
+    async def match_version(self) -> None:
+        """An earlier QMD would spoil the index of a later one: it gets a new one instead."""
+        home, program = self._sidecar.home, self._sidecar.program
+        made_with = version_of((await run_sync(read_ledger, home.ledger)).version)
+        if made_with is not None and made_with > program.version and home.index.exists():
+            made_by = ".".join(map(str, made_with))
+            _log.warning("qmd index set aside", made_by=made_by, now=program.version_text)
+            await self.set_index_aside()
+
     async def register(self) -> None:
         """Makes the planned collections known."""
         async with self._alone():
@@ -108,7 +122,7 @@ class Upkeep:
             raise QmdUnavailableError(finished.cause, f"qmd embed failed: {finished.complaint}.")
 
     async def set_index_aside(self) -> None:
-        """Renames a damaged index, of which only the newest is kept. QMD makes a new one."""
+        """Renames an index that is of no use, of which only the newest is kept. QMD makes a new one."""
         async with self._alone():
             await run_sync(_set_aside, self._sidecar.home.index)
 

@@ -19,11 +19,11 @@ _URI_PREFIXES = ("hf:", "http://", "https://")
 
 
 class Command(Text, frozen=True):
-    """A program: of a shell-like line the first word counts, further words are dropped."""
+    """A program with its arguments, as words of a shell, though no shell ever sees them."""
 
     @property
     def allowed(self) -> str:
-        return "the name or path of a program"
+        return "the name or path of a program, with arguments if it needs some"
 
     def read(self, node: Located, at: KeyPath, reading: Reading) -> Any:
         text = Text.read(self, node, at, reading)
@@ -35,14 +35,17 @@ class Command(Text, frozen=True):
             words = shlex.split(text)
         except ValueError:
             return self.mismatch(node, at, reading, "a string with an open quotation mark")
-        if len(words) > 1:
-            reading.warn(
-                at, node, f"only the program {quote(words[0])} counts; the rest is dropped"
-            )
-        return words[0] if words and words[0] else UNSET
+        return shlex.join(words) if words and words[0] else UNSET
 
     def settle(self, value: Any, dirs: Directories) -> Any:
-        return str(dirs.resolve(value)) if value.startswith("~/") else value
+        if "~/" not in value:
+            return value
+        import shlex  # noqa: PLC0415 - only when the key is set
+
+        program, *arguments = shlex.split(value)
+        if program.startswith("~/"):
+            program = str(dirs.resolve(program))
+        return shlex.join((program, *arguments))
 
 
 class Address(Text, frozen=True):

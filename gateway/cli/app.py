@@ -21,6 +21,7 @@ from gateway.cli.commands.models import list_models, pull, remove
 from gateway.cli.commands.reloading import reload
 from gateway.cli.commands.servicing import service
 from gateway.cli.commands.serving import serve
+from gateway.cli.commands.sidecar import qmd
 from gateway.cli.options import PROGRAM, SERVE_OPTIONS
 from gateway.cli.shared import with_options
 from gateway.rpc.errors import InvalidParamsError
@@ -44,6 +45,7 @@ for _command in (
     metrics,
     service,
     config,
+    qmd,
     demo,
 ):
     app.command()(with_options(_command))

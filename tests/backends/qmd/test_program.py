@@ -30,6 +30,19 @@ def test_a_home_directory_may_be_meant(tmp_path, monkeypatch):
     assert find_command("~/bin/qmd", {}).argv == (str(tmp_path / "bin/qmd"),)
 
 
+def test_arguments_are_kept_and_no_shell_sees_them(tmp_path):
+    write(tmp_path / "bin/qmd", "#!/bin/sh\n").chmod(0o755)
+    command = find_command("qmd --index '$HOME; x'", {"PATH": str(tmp_path / "bin")})
+    assert command.argv == (str(tmp_path / "bin/qmd"), "--index", "$HOME; x")
+
+
+def test_arguments_come_behind_the_script_that_the_launcher_would_run(qmd_command, tmp_path):
+    command = find_command(f"{qmd_command} --index work", clean_environment(tmp_path))
+    assert command.by_hand[0] == command.node
+    assert command.argv[-3].endswith("qmd.js")
+    assert command.argv[-2:] == command.by_hand[-2:] == ("--index", "work")
+
+
 @pytest.mark.parametrize("name", ["no-such-qmd", "/no/such/qmd", ""])
 def test_a_missing_program_has_a_remedy(name):
     with pytest.raises(QmdUnavailableError) as caught:
