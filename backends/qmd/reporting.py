@@ -108,6 +108,7 @@ def _section(settings: Settings, engine: Engine | None) -> dict[str, Any]:
         section["server"] = {
             "warm": server.port is not None,
             "pid": server.pid,
+            "port": server.port,
             "starts": server.starts,
             "memoryBytes": server.memory_bytes,
             "lastError": server.last_error,

@@ -24,7 +24,7 @@ from benchmarks.embedding_server import EmbeddingServer, embedding_server
 from benchmarks.hash_embedder import HashEmbedder
 from benchmarks.minilm import MiniLM
 from benchmarks.minilm_files import CACHE
-from benchmarks.minilm_gguf import minilm_gguf
+from benchmarks.qmd_home import DIRECT_CHAT, qmd_settings, served_by_qmd
 from benchmarks.questions import Collection, Question, locomo, multilingual, sample
 from benchmarks.scoring import Score, percentile, score, wilson
 from benchmarks.vector_cache import CachedEmbedder
@@ -46,6 +46,8 @@ class System(NamedTuple):
     model: str | None = None
     local: bool = False
     """Embeds by itself, with llama.cpp."""
+    qmd: str = ""
+    """The command of a QMD that answers by words."""
 
     def settings(self, server: EmbeddingServer) -> dict[str, object]:
         search: dict[str, object] = {"provider": "none"}
@@ -53,7 +55,11 @@ class System(NamedTuple):
             remote = {"baseUrl": server.base_url, "apiKey": server.key}
             search = {"provider": "openai", "model": self.model, "remote": remote}
         if self.local:
+            from benchmarks.minilm_gguf import minilm_gguf  # noqa: PLC0415 - wants a library of its own
+
             search = {"provider": "local", "local": {"modelPath": str(minilm_gguf())}}
+        if self.qmd:
+            return qmd_settings(self.qmd)
         return {"agents": {"defaults": {"memorySearch": search}}}
 
 
@@ -79,6 +85,8 @@ async def ask(
             await client.call("sync", {}, timeout_s=600)
             if system.model or system.local:
                 await embedded(client)
+            if system.qmd:
+                await served_by_qmd(client)
             return [
                 await _answer(client, question, max_results) for question in collection.questions
             ]
@@ -96,7 +104,7 @@ async def embedded(client: SpawnedGateway) -> None:
 
 
 async def _answer(client: SpawnedGateway, question: Question, max_results: int | None) -> Answer:
-    params = {"query": question.query}
+    params: dict[str, object] = {"query": question.query, "sessionKey": DIRECT_CHAT}
     if max_results:
         params["maxResults"] = max_results
     started = time.perf_counter()

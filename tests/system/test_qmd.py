@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 
 import anyio
 import pytest
@@ -77,3 +79,34 @@ async def test_groups_and_callers_without_a_session_are_denied_before_any_work(h
             result = await search(client, "boiler", key)
             assert (result["outcome"], result["results"]) == ("denied", [])
             assert "may not search" in result["error"]
+
+
+async def test_an_operator_runs_qmd_on_the_index_of_the_gateway(home, qmd_command):
+    home.configure(qmd(qmd_command))
+    async with home.gateway() as client:
+        with anyio.fail_after(PATIENCE_S):
+            while (await search(client, "heating pump membrane"))["backend"] != "qmd":
+                await anyio.sleep(0.05)
+    found = home.run("qmd", "--", "search", "membrane", "--json")
+    assert found.returncode == 0, found.stderr
+    assert json.loads(found.stdout)[0]["file"] == "qmd://memory-dir/2026-02-01.md"
+    changed = home.run("qmd", "--", "update")
+    assert "All collections updated" in changed.stdout
+
+
+def test_the_variables_for_a_shell_lead_to_the_same_index(home, qmd_command):
+    home.configure(qmd(qmd_command))
+    written = home.run("qmd", "env").stdout
+    script = f'{written}\nprintf %s "$QMD_CONFIG_DIR"'
+    shown = subprocess.run(
+        ["sh", "-c", script], capture_output=True, encoding="utf-8", check=True, timeout=20
+    ).stdout
+    assert shown == str(home.state / "agents/main/qmd/xdg-config/qmd")
+    assert "PWD" not in written
+
+
+def test_without_the_program_the_operator_is_told_where_to_get_it(home):
+    home.configure(qmd("/nowhere/qmd"))
+    done = home.run("qmd", "--", "status")
+    assert done.returncode == os.EX_UNAVAILABLE
+    assert "npm install" in done.stderr

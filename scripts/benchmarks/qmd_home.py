@@ -1,0 +1,64 @@
+"""Gateways with QMD behind them, and the QMD processes that belong to them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from gateway.client import Client
+
+DIRECT_CHAT = "agent:main:main"
+PATIENCE_S = 300
+
+
+def qmd_settings(command: str, **more: Any) -> dict[str, object]:
+    """A configuration in which QMD answers by words, unless `more` says otherwise."""
+    return {
+        "memory": {"backend": "qmd", "qmd": {"command": command, "searchMode": "search", **more}}
+    }
+
+
+def write_home(root: Path, workspace: Path, settings: Mapping[str, object]) -> list[str]:
+    """The arguments of a gateway that keeps its state below `root`."""
+    root.mkdir(parents=True, exist_ok=True)
+    config = root / "openclaw.json"
+    config.write_text(json.dumps(settings), encoding="utf-8")
+    arguments = ["--workspace", str(workspace), "--state-dir", str(root)]
+    return [*arguments, "--config", str(config), "--log-level", "error"]
+
+
+async def search(client: Client, query: str) -> dict[str, Any]:
+    params = {"query": query, "sessionKey": DIRECT_CHAT}
+    answer: dict[str, Any] = await client.call("memory_search", params, timeout_s=60)
+    return answer
+
+
+async def qmd_status(client: Client) -> dict[str, Any]:
+    section: dict[str, Any] = (await client.call("status", timeout_s=60))["details"]["qmd"]
+    return section
+
+
+async def served_by_qmd(client: Client) -> None:
+    """Waits until QMD itself answers."""
+    with anyio.fail_after(PATIENCE_S):
+        while (await search(client, "what is known"))["backend"] != "qmd":  # noqa: ASYNC110 - another process sets no event
+            await anyio.sleep(0.05)
+
+
+def qmd_processes(below: Path) -> Iterator[tuple[int, str]]:
+    """Number and command line of every process that works in a QMD home below a directory."""
+    mark = f"QMD_CONFIG_DIR={below}".encode()
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            if any(one.startswith(mark) for one in (entry / "environ").read_bytes().split(b"\0")):
+                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ")
+                yield int(entry.name), os.fsdecode(line).strip()
+        except OSError:
+            continue
