@@ -17,7 +17,7 @@ from fakes.gguf import write_embedder
 from gateway.client import SpawnedGateway, spawn_gateway
 
 AGENTS = 10
-NOTES = 12
+NOTES, BULLETS = 2, 4
 SAMPLE_EVERY_S = 0.02
 
 
@@ -62,7 +62,7 @@ async def ten_agents(command: str, root: Path) -> Table:
     """Starts all at once, kills all, starts one again."""
     agents = _Agents(root, command)
     for number in range(AGENTS):
-        NoteWriter(seed=number).workspace(root / f"workspace-{number}", NOTES, 12)
+        NoteWriter(seed=number).workspace(root / f"workspace-{number}", NOTES, BULLETS)
     async with anyio.create_task_group() as tasks, AsyncExitStack() as stack:
         tasks.start_soon(agents.watch)
         started = [
