@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -53,9 +53,19 @@ class _Agents:
 
     async def watch(self) -> None:
         while True:
-            embedding = [line for _, line in self.processes() if " embed " in f"{line} "]
-            self.most_embedding = max(self.most_embedding, len(embedding))
+            seen = [pid for pid, line in self.processes() if " embed " in f"{line} "]
+            # One may have ended while the others were looked for; helpers are in the group of theirs.
+            groups = {group for pid in seen if (group := _group(pid)) is not None}
+            self.most_embedding = max(self.most_embedding, len(groups))
             await anyio.sleep(SAMPLE_EVERY_S)
+
+
+def _group(pid: int) -> int | None:
+    """None for a process that is gone or has ended."""
+    with suppress(OSError):
+        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        return None if state[0] in "ZX" else int(state[2])
+    return None
 
 
 async def ten_agents(command: str, root: Path) -> Table:
@@ -88,7 +98,7 @@ async def ten_agents(command: str, root: Path) -> Table:
     table = Table(
         title=f"{AGENTS} gateways of {AGENTS} agents", title_justify="left", show_header=False
     )
-    table.add_row("`embed` processes at one time, at most", str(agents.most_embedding))
+    table.add_row("`embed` runs at one time, at most", str(agents.most_embedding))
     table.add_row("collections before the kill", str(sum(map(len, before.values()))))
     table.add_row("the same after it", str(before == after))
     table.add_row("QMD processes before the kill", str(running))
