@@ -20,6 +20,7 @@ COMMANDS = [
     "metrics",
     "service",
     "config",
+    "qmd",
     "demo",
 ]
 MODELS = ["models list", "models pull", "models remove"]
