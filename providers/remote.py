@@ -43,6 +43,20 @@ class Wire(Protocol):
     async def aclose(self) -> None: ...
 
 
+def fingerprint_of(spec: RemoteSpec) -> Fingerprint:
+    """What decides which vectors a provider gives: the same for requests and for batch jobs."""
+    prompt = spec.prompt("document")
+    return Fingerprint(
+        provider=spec.vendor.name,
+        model=spec.model,
+        endpoint=spec.endpoint.base_url,
+        headers=digest_headers(header_rules.without_secrets(spec.headers)),
+        dimensions=spec.dimensions,
+        input_type=spec.input_type("document"),
+        variant=(prompt,) if prompt else (),
+    )
+
+
 class RemoteEmbedder:
     """Implements `providers.interface.Embedder`.
 
@@ -60,17 +74,7 @@ class RemoteEmbedder:
 
     @property
     def fingerprint(self) -> Fingerprint:
-        spec = self._spec
-        prompt = spec.prompt("document")
-        return Fingerprint(
-            provider=spec.vendor.name,
-            model=spec.model,
-            endpoint=spec.endpoint.base_url,
-            headers=digest_headers(header_rules.without_secrets(spec.headers)),
-            dimensions=spec.dimensions,
-            input_type=spec.input_type("document"),
-            variant=(prompt,) if prompt else (),
-        )
+        return fingerprint_of(self._spec)
 
     @property
     def dimensions(self) -> int | None:

@@ -46,8 +46,8 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     headers: Mapping[str, str]
     """Lower-case names."""
     body: bytes
-    request: bytes = b""
-    """The body that was sent, so that none of it is repeated."""
+    request: bytes | None = b""
+    """The body that was sent, so that none of it is repeated; None if it was streamed."""
     place: str
     """Who answered (`OpenAI at api.openai.com`)."""
     key_source: str
@@ -171,6 +171,8 @@ def _details(body: Any) -> list[Mapping[str, Any]]:
 
 
 def _detail(body: Any, refusal: Refusal) -> str:
+    if refusal.request is None:  # nobody can tell what of it the host repeats
+        return ""
     text = " ".join(redact(_message(body), refusal.secrets).split())
     if len(text) > _MAX_DETAIL:
         text = f"{text[:_MAX_DETAIL]}…"

@@ -18,6 +18,7 @@ from functools import cache
 import httpx2
 import structlog
 
+from config.errors import MemoryGatewayError
 from providers.causes import causes
 from providers.endpoints import Origin
 from providers.errors import (
@@ -48,9 +49,12 @@ _MAX_BODY_BYTES = 64 << 20
 _CONNECT_TIMEOUT_S = 10.0
 
 
-def open_client(spec: RemoteSpec) -> httpx2.AsyncClient:
-    """A client bound to the spec's endpoint. Blocking for some milliseconds: loads certificates."""
-    guard = _Guard(spec)
+def open_client(spec: RemoteSpec, *, max_body_bytes: int = _MAX_BODY_BYTES) -> httpx2.AsyncClient:
+    """A client bound to the spec's endpoint. Blocking for some milliseconds: loads certificates.
+
+    An answer beyond `max_body_bytes` ends in an error.
+    """
+    guard = _Guard(spec, max_body_bytes)
     return httpx2.AsyncClient(
         follow_redirects=True,
         max_redirects=_MAX_REDIRECTS,
@@ -70,9 +74,10 @@ def time_limits(spec: RemoteSpec) -> httpx2.Timeout:
 
 
 class _Guard:
-    def __init__(self, spec: RemoteSpec) -> None:
+    def __init__(self, spec: RemoteSpec, max_body_bytes: int) -> None:
         self._spec = spec
         self._outgoing = spec.outgoing
+        self._max_body_bytes = max_body_bytes
 
     async def on_request(self, request: httpx2.Request) -> None:
         target = Origin.of(str(request.url))
@@ -83,7 +88,7 @@ class _Guard:
         request.headers.update(self._outgoing)
 
     async def on_response(self, response: httpx2.Response) -> None:
-        response.stream = _Capped(response.stream, self._spec.place)
+        response.stream = _Capped(response.stream, self._spec.place, self._max_body_bytes)
         if response.has_redirect_location:
             if response.status_code in _METHOD_CHANGING:
                 raise self._redirected(f"a page ({response.status_code})")
@@ -108,7 +113,7 @@ class _Guard:
             status=response.status_code,
             headers=dict(response.headers),
             body=await response.aread(),
-            request=response.request.content,
+            request=_sent(response.request),
             place=self._spec.place,
             key_source=self._spec.key_source,
             secrets=self._spec.secrets,
@@ -116,21 +121,34 @@ class _Guard:
         )
 
 
+def _sent(request: httpx2.Request) -> bytes | None:
+    try:
+        return request.content
+    except httpx2.RequestNotRead:
+        return None
+
+
 class _Capped(httpx2.AsyncByteStream):
     """A response body that ends in an error when it grows beyond all reason."""
 
-    def __init__(self, inner: httpx2.SyncByteStream | httpx2.AsyncByteStream, place: str) -> None:
+    def __init__(
+        self,
+        inner: httpx2.SyncByteStream | httpx2.AsyncByteStream,
+        place: str,
+        max_bytes: int,
+    ) -> None:
         assert isinstance(inner, httpx2.AsyncByteStream)
         self._inner = inner
         self._place = place
+        self._max_bytes = max_bytes
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         size = 0
         async for part in self._inner:
             size += len(part)
-            if size > _MAX_BODY_BYTES:
+            if size > self._max_bytes:
                 raise ProviderBadResponseError(
-                    f"{self._place} sent more than {_MAX_BODY_BYTES >> 20} MiB in one answer."
+                    f"{self._place} sent more than {self._max_bytes >> 20} MiB in one answer."
                 )
             yield part
 
@@ -146,6 +164,8 @@ def typed_errors(spec: RemoteSpec) -> Iterator[None]:
     """
     try:
         yield
+    except MemoryGatewayError as error:
+        raise error from None
     except Exception as error:  # noqa: BLE001 - three libraries, each with a tree of its own
         raise _typed(error, spec) from None
 

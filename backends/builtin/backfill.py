@@ -1,7 +1,8 @@
 """Giving every stored text its vector, in the background.
 
 Owns the one task that finds texts without a vector of the provider in use, has them embedded in requests
-that many files share, and stores each answer as it arrives, so that nothing is ever paid twice. A
+that many files share, and stores each answer as it arrives, so that nothing is ever paid twice. A large
+backlog is left to batch jobs (`backends.builtin.batch`), but for its newest texts. A
 provider that fails is waited for; searches go on by keywords meanwhile. After a change of provider or
 model the old vectors stay until the new one has embedded all.
 """
@@ -17,6 +18,7 @@ import msgspec
 import structlog
 from anyio.to_thread import run_sync
 
+from backends.builtin.batch.jobs import BatchJobs
 from backends.builtin.database import Database
 from backends.builtin.housekeeping import give_back_unused
 from backends.builtin.vectors import refusals, store
@@ -71,6 +73,7 @@ class Backfill:
         *,
         drops_superseded: bool = True,
         on_stored: Callable[[], None] = lambda: None,
+        batch: BatchJobs | None = None,
     ) -> None:
         """Without `drops_superseded` the vectors of all other providers stay: a better one may return.
 
@@ -81,6 +84,7 @@ class Backfill:
         self._cache = cache
         self._drops_superseded = drops_superseded
         self._on_stored = on_stored
+        self._batch = batch
         self._wake = anyio.Event()
         self._wake.set()
         self._unsaved: list[_Answer] = []
@@ -134,7 +138,6 @@ class Backfill:
             _log.exception("embedding paused")
         else:
             self.last_error = None
-            self.has_caught_up = True
             return True
         finally:
             self.running = False
@@ -152,7 +155,17 @@ class Backfill:
                 continue  # another provider took over meanwhile, and may have vectors of them
             if not texts:
                 return
-            await self._embed(texts)
+            if not await self._hand_over(service, texts):
+                await self._embed(texts)
+
+    async def _hand_over(self, service: ServiceState, texts: Sequence[tuple[bytes, str]]) -> bool:
+        """Whether batch jobs took most of a backlog of which these are the newest texts."""
+        if self._batch is None:
+            return False
+        handed_over = await run_sync(self._batch.claim, service.fingerprint, texts)
+        if handed_over:
+            self._batch.wake()
+        return handed_over
 
     async def _settle(self) -> None:
         """Waits until no more texts are being stored, but not for long."""
@@ -202,13 +215,19 @@ class Backfill:
         fingerprint = self._embeddings.fingerprint
         with self._database.reading() as connection:
             fallen = store.fallen_out_of_use(connection)
+            awaits = self._batch is not None and self._batch.is_waited_for(connection, fingerprint)
         with self._database.writing() as connection:
-            if self._drops_superseded and store.fingerprint_id(connection, fingerprint):
+            if (
+                self._drops_superseded
+                and not awaits
+                and store.fingerprint_id(connection, fingerprint)
+            ):
                 store.drop_superseded(connection, self._embeddings.fingerprints())
             refusals.forget_gone(connection)
             store.refresh_use(connection, fallen)
             store.prune(connection, self._cache.max_entries if self._cache.enabled else 0)
             self._retry_in_s = refusals.next_retry_s(connection, fingerprint)
+        self.has_caught_up |= not awaits
         give_back_unused(self._database)
 
     def report(self, connection: apsw.Connection) -> BackfillState:

@@ -13,7 +13,7 @@ import apsw
 
 APPLICATION_ID: Final = 0x4D47_4958
 """`MGIX`, in the database header at offset 68: the file is ours."""
-SCHEMA_VERSION: Final = 3
+SCHEMA_VERSION: Final = 4
 """`user_version`, in the header at offset 60."""
 
 _DDL: Final = """
@@ -106,6 +106,37 @@ CREATE TABLE embedding_failures (    -- texts that a provider refused; tried aga
     retry_at_ms INTEGER NOT NULL,    -- not offered again before
     PRIMARY KEY (digest, text_hash)
 ) STRICT, WITHOUT ROWID;
+
+CREATE TABLE batch_jobs (            -- what was handed to a vendor's batch jobs; survives restarts
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    label TEXT NOT NULL UNIQUE,      -- random; names the job's file at the vendor
+    digest BLOB NOT NULL,            -- of the fingerprint
+    state TEXT NOT NULL,             -- prepared, uploaded, submitted, ended, read, closed
+    items INTEGER NOT NULL,          -- texts it was made of
+    stored INTEGER NOT NULL,         -- vectors that came of it
+    refused INTEGER NOT NULL,        -- texts that the vendor refused or left out
+    created_at_ms INTEGER NOT NULL,
+    submitted_at_ms INTEGER,
+    next_at_ms INTEGER NOT NULL,     -- nothing is asked before
+    attempts INTEGER NOT NULL,       -- failed ones in this state
+    cancelling INTEGER NOT NULL,     -- 1: the vendor is, or is to be, asked to stop it
+    remote_id TEXT,
+    remote_state TEXT,               -- the vendor's own word
+    remote_done INTEGER NOT NULL,
+    input_file TEXT,
+    result_files TEXT NOT NULL,      -- ids, joined by spaces
+    outcome TEXT,                    -- completed, failed, expired, cancelled
+    reason TEXT                      -- of its failure, or of the last error
+) STRICT;
+CREATE INDEX batch_jobs_open ON batch_jobs (digest) WHERE state != 'closed';
+
+CREATE TABLE batch_items (           -- texts that wait for a job; no other request offers them
+    digest BLOB NOT NULL,
+    text_hash BLOB NOT NULL,
+    job_id INTEGER NOT NULL REFERENCES batch_jobs (id) ON DELETE CASCADE,
+    PRIMARY KEY (digest, text_hash)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX batch_items_by_job ON batch_items (job_id);
 
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
 """

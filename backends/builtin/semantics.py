@@ -25,6 +25,8 @@ from config.settings import Settings
 
 if TYPE_CHECKING:
     from backends.builtin.backfill import Backfill
+    from backends.builtin.batch.jobs import BatchJobs
+    from backends.builtin.batch.reporting import BatchReport
     from backends.builtin.query_reader import QueryReader
     from backends.builtin.vectors.select import VectorSearch
     from backends.builtin.vectors.upkeep import Upkeep
@@ -49,6 +51,9 @@ class Semantics:
         self._backfill: Backfill | None = None
         self._reader: QueryReader | None = None
         self._upkeep: Upkeep | None = None
+        self._batch: BatchJobs | None = None
+        self._no_batch = "No provider is in use."
+        """Why there are no batch jobs, if there are none."""
         self.engines: VectorSearch | None = None
         """What searches stored vectors; None until a provider is open."""
         self._failure: str | None = None
@@ -72,7 +77,7 @@ class Semantics:
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._embeddings.run)
-                for task in (self._backfill, self._upkeep):
+                for task in (self._backfill, self._upkeep, self._batch):
                     if task is not None:
                         tasks.start_soon(task.run)
         finally:
@@ -150,12 +155,30 @@ class Semantics:
         from backends.builtin.vectors.upkeep import Upkeep  # noqa: PLC0415
 
         self._upkeep = Upkeep(self._database, engines)
+        self._batch = self._open_batch(choice, self._upkeep)
         self._backfill = Backfill(
             self._database,
             embeddings,
             self._settings.search.cache,
             drops_superseded=choice.fell_back is None,
             on_stored=self._upkeep.changed,
+            batch=self._batch,
+        )
+
+    def _open_batch(self, choice: Choice, upkeep: Upkeep) -> BatchJobs | None:
+        from backends.builtin.batch.jobs import BatchJobs  # noqa: PLC0415 - not part of the start
+        from providers.batch.opening import find_batch  # noqa: PLC0415
+
+        access = find_batch(self._settings, choice)
+        if isinstance(access, str):
+            self._no_batch = access
+            return None
+        return BatchJobs(
+            self._database,
+            access,
+            self._settings.search.remote.batch,
+            on_stored=upkeep.changed,
+            on_released=self.wake,
         )
 
     def _learned(self) -> dict[bytes, Mapping[str, Any]]:
@@ -243,7 +266,13 @@ class Semantics:
             report["answeredBy"] = {"provider": before.provider, "model": before.model}
         if self._backfill is not None:
             report["backfill"] = msgspec.to_builtins(self._backfill.report(connection))
+            report["batch"] = msgspec.to_builtins(self._batch_report(connection))
         return report
+
+    def _batch_report(self, connection: apsw.Connection) -> BatchReport:
+        from backends.builtin.batch.reporting import not_used  # noqa: PLC0415
+
+        return self._batch.report(connection) if self._batch else not_used(self._no_batch)
 
     def _engine_report(
         self, connection: apsw.Connection, fingerprint: Fingerprint

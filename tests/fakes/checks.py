@@ -60,7 +60,7 @@ def parse(vendor: VendorName, raw: bytes) -> tuple[Any, tuple[str, ...]]:
 
 
 def refusal(host: FakeVendor, request: Request) -> Refusal | None:
-    for check in (_frame, _key, _fields, _texts, _sizes):
+    for check in (_frame, wrong_key, _fields, _texts, _sizes):
         found = check(host, request)
         if found is not None:
             return found
@@ -79,7 +79,7 @@ def _frame(host: FakeVendor, request: Request) -> Refusal | None:
     return None
 
 
-def _key(host: FakeVendor, request: Request) -> Refusal | None:
+def wrong_key(host: FakeVendor, request: Request) -> Refusal | None:
     if host.vendor == "gemini":
         given = request.headers.get_all("x-goog-api-key")
         message = f"API key not valid. Please pass a valid API key. Got {given}"

@@ -19,11 +19,12 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
+from fakes.batches import FakeBatches
 from fakes.checks import VendorName
 from fakes.faults import Fault
-from fakes.wire import Seen, Server
+from fakes.wire import Seen, Server, embedding
 
 _MODELS: dict[VendorName, str] = {
     "openai": "text-embedding-3-small",
@@ -54,6 +55,9 @@ class FakeVendor:
     tls: ssl.SSLContext | None = None
     rejects: Callable[[str], bool] = lambda _text: False
     """Texts because of which a whole request is answered with 400."""
+
+    batches: FakeBatches | None = None
+    """None: a host without batch jobs."""
 
     requests: list[Seen] = field(default_factory=list, init=False)
     hung_up: int = field(default=0, init=False)
@@ -92,6 +96,15 @@ class FakeVendor:
         self._thread.join()
         self._server.close_connections()
         self._server.server_close()
+
+    def with_batches(self, **ways: Any) -> FakeBatches:
+        """Makes it a host with batch jobs, which go the given ways."""
+        self.batches = FakeBatches(
+            lambda text: embedding(text, self.dimensions),
+            lambda model: model in self.models,
+            **ways,
+        )
+        return self.batches
 
     def misbehave(self, fault: Fault, *, times: int | None = None) -> None:
         """Treats the next `times` requests so, or all from now on."""

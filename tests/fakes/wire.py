@@ -16,11 +16,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fakes.checks import Request, parse, refusal
+from fakes.checks import Request, parse, refusal, wrong_key
 from fakes.faults import Fault
 from fakes.loopback import LoopbackHandler, LoopbackServer
 
 if TYPE_CHECKING:
+    from fakes.batches import FakeBatches
     from fakes.vendors import FakeVendor
 
 _WORD = re.compile(r"\w+")
@@ -82,11 +83,17 @@ class Handler(LoopbackHandler):
     def do_GET(self) -> None:
         self.do_POST()
 
+    def do_DELETE(self) -> None:
+        self.do_POST()
+
     def _respond(self, request: Request) -> None:
         host = self.server.host
         fault = host.next_fault()
         if fault is not None and fault.before_checks:
             self._misbehave(fault)
+            return
+        if host.batches is not None and host.batches.concerns(self.path):
+            self._answer_about_batches(host.batches, request)
             return
         refused = refusal(host, request)
         if refused is not None:
@@ -97,6 +104,14 @@ class Handler(LoopbackHandler):
             self._hang_up()
         else:
             self._answer(fault, request)
+
+    def _answer_about_batches(self, batches: FakeBatches, request: Request) -> None:
+        refused = wrong_key(self.server.host, request)
+        answer = batches.answer(request) if refused is None else (refused[0], self._error(*refused))
+        if answer is None:
+            self._hang_up()
+        else:
+            self._send(*answer)
 
     def _error(self, code: int, message: str, fields: Mapping[str, Any]) -> Any:
         if self.server.host.vendor == "voyage":

@@ -35,6 +35,8 @@ _SELECT_PENDING: Final = """
             WHERE e.text_hash = x.text_hash AND e.fingerprint_id = :fingerprint)
         AND NOT EXISTS (SELECT 1 FROM embedding_failures AS y
             WHERE y.digest = :digest AND y.text_hash = x.text_hash AND y.retry_at_ms > :now)
+        AND NOT EXISTS (SELECT 1 FROM batch_items AS b
+            WHERE b.digest = :digest AND b.text_hash = x.text_hash)
         GROUP BY x.text_hash ORDER BY 5 DESC, 6, 2, 3 LIMIT :limit
     ) AS p CROSS JOIN chunks AS c ON c.id = p.chunk_id
     ORDER BY p.mtime_ns DESC, p.file_id, c.start, p.start
@@ -92,8 +94,8 @@ def pending_texts(
 ) -> list[tuple[bytes, str]]:
     """Different texts without a vector of this fingerprint, the newest files first.
 
-    `dimensions` is what the provider gives now, as far as that is known: stored vectors of another
-    length are of no use any more.
+    Texts that wait for a batch job are left out. `dimensions` is what the provider gives now, as far
+    as that is known: stored vectors of another length are of no use any more.
     """
     number = connection.execute(
         "SELECT id FROM fingerprints WHERE digest = ? AND dimensions = ifnull(?, dimensions)",

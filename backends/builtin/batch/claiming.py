@@ -1,0 +1,82 @@
+"""Which texts go into batch jobs: only those of a large backlog, in as few jobs as will hold them.
+
+Owns the threshold below which ordinary requests are used, the newest texts that always get those, and
+how many texts a job takes. Texts that were refused before are left to ordinary requests, which find
+out which one is at fault.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+import apsw
+
+from backends.builtin.batch import records
+from backends.builtin.batch.records import JobRecord
+from backends.builtin.vectors import store
+from backends.builtin.vectors.refusals import now_ms
+from providers.batch.interface import JobLimits
+from providers.fingerprint import Fingerprint
+
+THRESHOLD: Final = 1_000
+"""Texts without a vector from which on a backlog goes into jobs."""
+KEPT_BACK: Final = 100
+"""The newest texts of a backlog: what was just saved does not wait for a job."""
+_BYTES_A_LINE: Final = 512
+"""What a line needs beside its text, amply."""
+_ESCAPED: Final = 2
+"""Times a text grows as a JSON string, at most, unless it is made of control characters."""
+
+_SELECT_BACKLOG: Final = """
+    SELECT c.text_hash, max(octet_length(c.text)) FROM chunks AS c
+    WHERE NOT EXISTS (SELECT 1 FROM embeddings AS e
+        WHERE e.text_hash = c.text_hash AND e.fingerprint_id = :fingerprint)
+    AND NOT EXISTS (SELECT 1 FROM embedding_failures AS x
+        WHERE x.digest = :digest AND x.text_hash = c.text_hash)
+    AND NOT EXISTS (SELECT 1 FROM batch_items AS b
+        WHERE b.digest = :digest AND b.text_hash = c.text_hash)
+    GROUP BY c.text_hash
+"""
+
+
+def claim(
+    connection: apsw.Connection,
+    fingerprint: Fingerprint,
+    limits: JobLimits,
+    *,
+    kept: Iterable[bytes],
+) -> int:
+    """Puts the backlog without the `kept` texts into new jobs; returns how many jobs.
+
+    None are made when fewer texts than the threshold are left for them.
+    """
+    digest, kept = fingerprint.digest(), set(kept)
+    number = store.fingerprint_id(connection, fingerprint)
+    rows = connection.execute(_SELECT_BACKLOG, {"fingerprint": number, "digest": digest})
+    backlog = [(text_hash, size) for text_hash, size in rows if text_hash not in kept]
+    if len(backlog) < THRESHOLD - KEPT_BACK:
+        return 0
+    now, jobs = now_ms(), list(divided(backlog, limits))
+    for texts in jobs:
+        job = JobRecord(
+            label=secrets.token_hex(12), digest=digest, items=len(texts), created_at_ms=now
+        )
+        records.add(connection, job, texts)
+    return len(jobs)
+
+
+def divided(backlog: Sequence[tuple[bytes, int]], limits: JobLimits) -> Iterator[list[bytes]]:
+    """Texts of so many bytes each, in jobs within the limits of lines and bytes."""
+    texts: list[bytes] = []
+    filled = 0
+    for text_hash, size in backlog:
+        needed = _ESCAPED * size + _BYTES_A_LINE
+        if texts and (len(texts) == limits.max_items or filled + needed > limits.max_bytes):
+            yield texts
+            texts, filled = [], 0
+        texts.append(text_hash)
+        filled += needed
+    if texts:
+        yield texts

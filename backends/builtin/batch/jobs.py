@@ -1,0 +1,186 @@
+"""The batch jobs of one index: made of large backlogs, looked after until they are closed.
+
+Owns the one task that advances every job when it is due, as many at once as configured. What a step
+does stands in `steps`, what a failure means in `setbacks`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import anyio
+import apsw
+import structlog
+from anyio.to_thread import run_sync
+
+from backends.builtin.batch import claiming, records, reporting, switch
+from backends.builtin.batch.records import JobRecord
+from backends.builtin.batch.reporting import BatchReport
+from backends.builtin.batch.setbacks import Verdicts
+from backends.builtin.batch.steps import Steps
+from backends.builtin.database import Database
+from backends.builtin.vectors.refusals import now_ms
+from backends.errors import IndexUnavailableError
+from config.settings import BatchSettings
+from providers.batch.interface import BatchAccess, BatchHost
+from providers.errors import ProviderAuthError, ProviderError, ProviderTimeoutError
+from providers.fingerprint import Fingerprint
+
+_log = structlog.get_logger(__name__)
+
+_LONGEST_STEP_S: Final = 3600.0
+"""For an upload or a download of some hundred megabytes on a slow line."""
+_RETRY_S: Final = 1.0
+"""After the database could not be used."""
+_FAULT_PAUSE_S: Final = 60.0
+_CLOSING_S: Final = 1.0
+
+
+class BatchJobs:
+    """`run` must be running; `wake` after `claim` made jobs."""
+
+    def __init__(
+        self,
+        database: Database,
+        access: BatchAccess,
+        settings: BatchSettings,
+        *,
+        on_stored: Callable[[], None],
+        on_released: Callable[[], None],
+    ) -> None:
+        """`on_stored` is called whenever vectors were stored, `on_released` when a job has ended, so
+        that its remaining texts can be embedded in the ordinary way.
+        """
+        self._database = database
+        self._access = access
+        self._settings = settings
+        self._verdicts = Verdicts(database, access, settings)
+        self._steps = Steps(database, access, settings, self._verdicts, on_stored)
+        self._on_released = on_released
+        self._wake = anyio.Event()
+        self._host: BatchHost | None = None
+        self._host_is_refused = False
+
+    def wake(self) -> None:
+        self._wake.set()
+
+    def claim(self, fingerprint: Fingerprint, texts: Sequence[tuple[bytes, str]]) -> bool:
+        """Puts a large backlog, of which `texts` are the newest, into jobs. Blocking.
+
+        Returns whether any were made: not for another provider, and not while batch is switched off.
+        """
+        if fingerprint != self._access.fingerprint or len(texts) < claiming.THRESHOLD:
+            return False
+        kept = [text_hash for text_hash, _ in texts[: claiming.KEPT_BACK]]
+        with self._database.writing() as connection:
+            if switch.load(connection, fingerprint.digest()).is_off(now_ms()):
+                return False
+            made = claiming.claim(connection, fingerprint, self._access.limits, kept=kept)
+        if made:
+            _log.info("batch jobs", made=made, place=self._access.place)
+        return made > 0
+
+    def is_waited_for(self, connection: apsw.Connection, fingerprint: Fingerprint) -> bool:
+        """Whether vectors of this provider are still to come from jobs."""
+        return records.is_waiting(connection, fingerprint.digest())
+
+    def cancel(self, job_id: int) -> bool:
+        """Whether there is such a job under way. Blocking."""
+        with self._database.writing() as connection:
+            return records.ask_to_cancel(connection, job_id)
+
+    async def run(self) -> None:
+        """Works until cancelled."""
+        try:
+            while True:
+                self._wake = anyio.Event()
+                try:
+                    pause_s = await self._round()
+                except IndexUnavailableError as error:
+                    _log.warning("batch jobs paused", error=str(error))
+                    pause_s = _RETRY_S
+                with anyio.move_on_after(pause_s):
+                    await self._wake.wait()
+        finally:
+            with anyio.CancelScope(shield=True), anyio.move_on_after(_CLOSING_S):
+                await self._close_host()
+
+    async def _round(self) -> float | None:
+        """Advances what is due; returns the seconds until more is, None when nothing is open."""
+        if self._host_is_refused:
+            await self._close_host()
+        due, unsent = await run_sync(self._due)
+        for job in unsent:
+            await run_sync(self._verdicts.drop_unsent, job)
+        async with anyio.create_task_group() as tasks:
+            for job in due:
+                tasks.start_soon(self._attend, job)
+        if unsent:
+            self._on_released()
+        return 0.0 if due or unsent else await run_sync(self._next_due_s)
+
+    def _due(self) -> tuple[list[JobRecord], list[JobRecord]]:
+        """The jobs to advance now, and those that are not to be begun any more."""
+        digest = self._access.fingerprint.digest()
+        with self._database.reading() as connection:
+            jobs = records.open_jobs(connection, digest)
+            is_off = switch.load(connection, digest).is_off(now_ms())
+        prepared = [job for job in jobs if job.state == "prepared"]
+        begun = [job for job in jobs if job.state != "prepared"]
+        free = max(0, self._settings.concurrency - sum(job.state != "read" for job in begun))
+        startable = [] if is_off else prepared[:free]
+        due = [job for job in (*begun, *startable) if job.next_at_ms <= now_ms()]
+        return due, prepared if is_off else []
+
+    def _next_due_s(self) -> float | None:
+        with self._database.reading() as connection:
+            jobs = records.open_jobs(connection, self._access.fingerprint.digest())
+        waits = [job.next_at_ms for job in jobs if job.next_at_ms > 0]
+        return max(0.01, (min(waits) - now_ms()) / 1000) if waits else None
+
+    async def _attend(self, job: JobRecord) -> None:
+        try:
+            await self._advance(job)
+        except IndexUnavailableError as error:
+            _log.warning("batch job paused", label=job.label, error=str(error))
+            await anyio.sleep(_RETRY_S)
+        except Exception:  # noqa: BLE001 - ours; it must not end the process that answers
+            _log.exception("batch job paused", label=job.label)
+            await anyio.sleep(_FAULT_PAUSE_S)
+
+    async def _advance(self, job: JobRecord) -> None:
+        try:
+            with anyio.fail_after(_LONGEST_STEP_S):
+                await self._steps.advance(job, await self._opened())
+        except TimeoutError:
+            message = f"{self._access.place} took too long for a step of a batch job."
+            await run_sync(self._verdicts.stumbled, job, ProviderTimeoutError(message))
+        except ProviderError as error:
+            self._host_is_refused |= isinstance(error, ProviderAuthError)
+            await run_sync(self._verdicts.stumbled, job, error)
+        if job.state in ("prepared", "uploaded", "submitted", "ended"):
+            await self._tell_if_released(job)
+
+    async def _tell_if_released(self, job: JobRecord) -> None:
+        def is_released() -> bool:
+            with self._database.reading() as connection:
+                return not records.waiting_hashes(connection, job)
+
+        if await run_sync(is_released):
+            self._on_released()
+
+    async def _opened(self) -> BatchHost:
+        if self._host is None:
+            self._host = await run_sync(self._access.open)
+        return self._host
+
+    async def _close_host(self) -> None:
+        host, self._host = self._host, None
+        self._host_is_refused = False
+        if host is not None:
+            await host.aclose()
+
+    def report(self, connection: apsw.Connection) -> BatchReport:
+        """For `status`."""
+        return reporting.report(connection, self._access)

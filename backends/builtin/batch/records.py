@@ -1,0 +1,154 @@
+"""The durable record of batch jobs: what was handed over, how far each job is, which texts wait.
+
+Owns the statements on `batch_jobs` and `batch_items`; each function runs inside the caller's
+transaction. A text waits for one job at most. Every step of a job is written down before the next one
+is taken, so that a restart goes on where it stopped and nothing is paid for twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, Literal
+
+import apsw
+import msgspec
+
+from providers.batch.interface import Outcome
+
+State = Literal["prepared", "uploaded", "submitted", "ended", "read", "closed"]
+"""`prepared`: texts chosen; `uploaded`: the vendor has the file; `submitted`: it works on the job;
+`ended`: results may be read; `read`: they are stored, the vendor's files are still to be deleted."""
+
+_KEPT_CLOSED: Final = 20
+
+
+class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One row of `batch_jobs`."""
+
+    id: int = 0
+    label: str
+    digest: bytes
+    state: State = "prepared"
+    items: int
+    stored: int = 0
+    refused: int = 0
+    created_at_ms: int
+    submitted_at_ms: int | None = None
+    next_at_ms: int = 0
+    attempts: int = 0
+    cancelling: bool = False
+    remote_id: str | None = None
+    remote_state: str | None = None
+    remote_done: int = 0
+    input_file: str | None = None
+    result_files: str = ""
+    outcome: Outcome | None = None
+    reason: str | None = None
+
+
+_COLUMNS: Final = JobRecord.__struct_fields__
+_FIELDS: Final = tuple(name for name in _COLUMNS if name != "id")
+_SELECT: Final = f"SELECT {', '.join(_COLUMNS)} FROM batch_jobs"  # noqa: S608 - our own fields
+
+
+def add(connection: apsw.Connection, job: JobRecord, text_hashes: Iterable[bytes]) -> None:
+    """A new job that these texts wait for."""
+    names = ", ".join(_FIELDS)
+    values = ", ".join(f":{name}" for name in _FIELDS)
+    insert = f"INSERT INTO batch_jobs ({names}) VALUES ({values})"  # noqa: S608 - our own fields
+    connection.execute(insert, _row(job))
+    number = connection.last_insert_rowid()
+    connection.executemany(
+        "INSERT INTO batch_items (digest, text_hash, job_id) VALUES (?, ?, ?)",
+        ((job.digest, text_hash, number) for text_hash in text_hashes),
+    )
+
+
+def save(connection: apsw.Connection, job: JobRecord) -> None:
+    """Writes down how far the job is. A wish to cancel it that came meanwhile stays."""
+    changes = ", ".join(
+        f"{name} = :{name}" if name != "cancelling" else "cancelling = max(cancelling, :cancelling)"
+        for name in _FIELDS
+    )
+    update = f"UPDATE batch_jobs SET {changes} WHERE id = :id"  # noqa: S608 - our own fields
+    connection.execute(update, _row(job))
+
+
+def open_jobs(connection: apsw.Connection, digest: bytes) -> list[JobRecord]:
+    """The jobs of one provider that need something done, the oldest first."""
+    return _jobs(connection, "WHERE digest = ? AND state != 'closed' ORDER BY id", (digest,))
+
+
+def recent_jobs(connection: apsw.Connection) -> list[JobRecord]:
+    """All that is remembered, the newest first."""
+    return _jobs(connection, "ORDER BY id DESC", ())
+
+
+def is_waiting(connection: apsw.Connection, digest: bytes) -> bool:
+    """Whether any text waits for a job of this provider."""
+    waiting: int = connection.execute(
+        "SELECT EXISTS (SELECT 1 FROM batch_items WHERE digest = ?)", (digest,)
+    ).get
+    return bool(waiting)
+
+
+def texts_of(connection: apsw.Connection, job: JobRecord) -> Iterator[tuple[bytes, str]]:
+    """The texts that wait for this job, by hash; those that are in no note any more are left out."""
+    yield from connection.execute(
+        "SELECT b.text_hash, c.text FROM batch_items AS b CROSS JOIN chunks AS c ON c.id ="
+        " (SELECT min(d.id) FROM chunks AS d WHERE d.text_hash = b.text_hash)"
+        " WHERE b.job_id = ?",
+        (job.id,),
+    )
+
+
+def waiting_hashes(connection: apsw.Connection, job: JobRecord) -> set[bytes]:
+    rows = connection.execute("SELECT text_hash FROM batch_items WHERE job_id = ?", (job.id,))
+    return {text_hash for (text_hash,) in rows}
+
+
+def release(
+    connection: apsw.Connection, job: JobRecord, text_hashes: Sequence[bytes] | None = None
+) -> None:
+    """These texts, or all, wait for this job no longer."""
+    if text_hashes is None:
+        connection.execute("DELETE FROM batch_items WHERE job_id = ?", (job.id,))
+        return
+    connection.executemany(
+        "DELETE FROM batch_items WHERE job_id = ? AND text_hash = ?",
+        [(job.id, text_hash) for text_hash in text_hashes],
+    )
+
+
+def ask_to_cancel(connection: apsw.Connection, job_id: int) -> bool:
+    """Whether there is such a job under way; it will be cancelled when it is looked after next."""
+    connection.execute(
+        "UPDATE batch_jobs SET cancelling = 1, next_at_ms = 0 WHERE id = ?"
+        " AND state IN ('prepared', 'uploaded', 'submitted')",
+        (job_id,),
+    )
+    return connection.changes() > 0
+
+
+def forget_old(connection: apsw.Connection) -> None:
+    """Of the closed jobs only the latest are kept."""
+    connection.execute(
+        "DELETE FROM batch_jobs WHERE state = 'closed' AND id NOT IN (SELECT id FROM batch_jobs"
+        " WHERE state = 'closed' ORDER BY id DESC LIMIT ?)",
+        (_KEPT_CLOSED,),
+    )
+
+
+def _jobs(
+    connection: apsw.Connection, condition: str, bindings: tuple[bytes, ...]
+) -> list[JobRecord]:
+    rows = connection.execute(f"{_SELECT} {condition}", bindings)
+    return [
+        msgspec.convert(dict(zip(_COLUMNS, row, strict=True)), JobRecord, strict=False)
+        for row in rows
+    ]
+
+
+def _row(job: JobRecord) -> dict[str, object]:
+    row = msgspec.structs.asdict(job)
+    return {**row, "cancelling": int(job.cancelling)}

@@ -1,0 +1,77 @@
+"""What `status` says about batch jobs: whether they are used, each job, how far it is."""
+
+from __future__ import annotations
+
+import apsw
+import msgspec
+
+from backends.builtin.batch import records, switch
+from backends.builtin.batch.claiming import THRESHOLD
+from backends.builtin.batch.records import JobRecord
+from backends.builtin.vectors.refusals import now_ms
+from providers.batch.interface import BatchAccess
+
+
+class JobReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One job. `state` is ours, `remote_state` the vendor's; ages and waits are in seconds."""
+
+    id: int
+    state: str
+    remote_state: str | None
+    outcome: str | None
+    items: int
+    done: int
+    stored: int
+    refused: int
+    age_s: int
+    next_poll_s: float | None
+    reason: str | None
+
+
+class BatchReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """`reason`: why no jobs are made at present, or why the last one failed."""
+
+    enabled: bool
+    reason: str | None
+    threshold: int = THRESHOLD
+    failures: int = 0
+    off_for_s: int | None = None
+    waiting: int = 0
+    """Texts that wait for a job."""
+    jobs: tuple[JobReport, ...] = ()
+    """The newest first, also some that are closed."""
+
+
+def not_used(reason: str) -> BatchReport:
+    return BatchReport(enabled=False, reason=reason)
+
+
+def report(connection: apsw.Connection, access: BatchAccess) -> BatchReport:
+    now, digest = now_ms(), access.fingerprint.digest()
+    state = switch.load(connection, digest)
+    waiting = connection.execute("SELECT count(*) FROM batch_items WHERE digest = ?", (digest,)).get
+    return BatchReport(
+        enabled=not state.is_off(now),
+        reason=state.reason,
+        failures=state.failures,
+        off_for_s=(state.off_until_ms - now) // 1000 if state.is_off(now) else None,
+        waiting=waiting,
+        jobs=tuple(_job(job, now) for job in records.recent_jobs(connection)),
+    )
+
+
+def _job(job: JobRecord, now: int) -> JobReport:
+    is_polled = job.state == "submitted"
+    return JobReport(
+        id=job.id,
+        state=job.state,
+        remote_state=job.remote_state,
+        outcome=job.outcome,
+        items=job.items,
+        done=max(job.remote_done, job.stored),
+        stored=job.stored,
+        refused=job.refused,
+        age_s=(now - job.created_at_ms) // 1000,
+        next_poll_s=max(0, job.next_at_ms - now) / 1000 if is_polled else None,
+        reason=job.reason,
+    )

@@ -1,0 +1,55 @@
+"""Which batch jobs the chosen provider offers, or why none are used.
+
+Owns the vendors' documented limits of a job. Nothing is sent and no library imported before a job is
+to be written.
+"""
+
+from __future__ import annotations
+
+import importlib
+from functools import partial
+from typing import Final
+
+from config.settings import Settings
+from providers.batch.interface import BatchAccess, BatchHost, JobLimits
+from providers.choosing import Choice
+from providers.errors import ProviderError
+from providers.remote import fingerprint_of
+from providers.spec import RemoteSpec, Role, resolve_spec
+from providers.vendors import VENDORS, RemoteName, Vendor
+
+_DAY_S: Final = 24 * 3600.0
+_LIMITS: Final[dict[RemoteName, JobLimits]] = {
+    "openai": JobLimits(max_items=50_000, max_bytes=200_000_000, window_s=_DAY_S),
+}
+
+
+def find_batch(settings: Settings, choice: Choice) -> BatchAccess | str:
+    """Batch jobs of the provider in use, or the reason why there are none, for `status`.
+
+    Blocking: reads the auth profiles.
+    """
+    if not settings.search.remote.batch.enabled:
+        return "Batch jobs are switched off (remote.batch.enabled)."
+    name = choice.primary.provider if choice.primary else "none"
+    vendor = next((one for one in VENDORS.values() if one.name == name), None)
+    limits = _LIMITS.get(vendor.name) if vendor else None
+    if vendor is None or limits is None:
+        return f"{vendor.label if vendor else name} gets ordinary requests: no batch jobs for it."
+    role: Role = "fallback" if choice.fell_back else "primary"
+    try:
+        spec = resolve_spec(settings, vendor, role)
+    except ProviderError as error:
+        return error.message
+    return BatchAccess(
+        fingerprint=fingerprint_of(spec),
+        limits=limits,
+        place=spec.place,
+        open=partial(_open, settings, vendor, role),
+    )
+
+
+def _open(settings: Settings, vendor: Vendor, role: Role) -> BatchHost:
+    spec: RemoteSpec = resolve_spec(settings, vendor, role)
+    host: BatchHost = importlib.import_module(f"providers.batch.{vendor.name}").open_host(spec)
+    return host
