@@ -16,7 +16,7 @@ from email.policy import HTTP
 from typing import Any
 from urllib.parse import urlsplit
 
-from fakes.checks import Request
+from fakes.checks import Refusal, Request
 
 Answer = tuple[int, Any]
 Lines = list[dict[str, Any]]
@@ -74,7 +74,12 @@ class FakeBatches:
     spoil: Callable[[Lines], Lines] = lambda lines: lines
     """What is done to the lines of an output file."""
     loses: list[str] = field(default_factory=list)
-    """Of the next `upload` or `create` the answer gets lost, after the thing was done."""
+    """What to do without an answer, each once: the client is hung up on when it was done."""
+    refusal: Refusal | None = None
+    """How every request is refused."""
+    stalls: str | None = None
+    """What to do without an answer for as long as the client waits."""
+    stalled: int = 0
     files: dict[str, tuple[str, bytes]] = field(default_factory=dict, init=False)
     jobs: dict[str, FakeJob] = field(default_factory=dict, init=False)
     submitted: dict[str, list[str]] = field(default_factory=dict, init=False)
@@ -92,37 +97,32 @@ class FakeBatches:
     def concerns(self, path: str) -> bool:
         return urlsplit(path).path.startswith(("/v1/files", "/v1/batches"))
 
-    def answer(self, request: Request) -> Answer | None:
-        """Status and body; None when the answer gets lost."""
+    def answer(self, request: Request) -> tuple[str, int, Any]:
+        """What was asked for, the status and the body."""
         _, _, what, *rest = urlsplit(request.path).path.split("/")
         with self._lock:
             match request.method, what, rest:
                 case "POST", "files", []:
-                    return self._kept("upload", self._upload(request))
+                    return "upload", *self._upload(request)
                 case "GET", "files", []:
-                    return 200, self._listed([self._file(name) for name in self.files])
+                    return "files", 200, self._listed([self._file(name) for name in self.files])
                 case "GET", "files", [name, "content"] if name in self.files:
-                    return 200, self.files[name][1]
+                    return "read", 200, self.files[name][1]
                 case "DELETE", "files", [name] if name in self.files:
                     del self.files[name]
-                    return 200, {"id": name, "object": "file", "deleted": True}
+                    return "delete", 200, {"id": name, "object": "file", "deleted": True}
                 case "POST", "batches", []:
-                    return self._kept("create", self._create(json.loads(request.raw)))
+                    return "create", *self._create(json.loads(request.raw))
                 case "GET", "batches", []:
-                    return 200, self._listed([job.describe() for job in self.jobs.values()])
+                    jobs = [job.describe() for job in self.jobs.values()]
+                    return "jobs", 200, self._listed(jobs)
                 case "GET", "batches", [name] if name in self.jobs:
                     self._move_on(self.jobs[name])
-                    return 200, self.jobs[name].describe()
+                    return "look", 200, self.jobs[name].describe()
                 case "POST", "batches", [name, "cancel"] if name in self.jobs:
                     self._end(self.jobs[name], "cancelled")
-                    return 200, {**self.jobs[name].describe(), "status": "cancelling"}
-        return 404, _error(f"{request.method} {request.path} is not found")
-
-    def _kept(self, what: str, answer: Answer) -> Answer | None:
-        if what in self.loses:
-            self.loses.remove(what)
-            return None
-        return answer
+                    return "cancel", 200, {**self.jobs[name].describe(), "status": "cancelling"}
+        return "unknown", 404, _error(f"{request.method} {request.path} is not found")
 
     def _listed(self, entries: list[Any]) -> dict[str, Any]:
         return {"object": "list", "data": entries[::-1], "has_more": False}

@@ -106,12 +106,20 @@ class Handler(LoopbackHandler):
             self._answer(fault, request)
 
     def _answer_about_batches(self, batches: FakeBatches, request: Request) -> None:
-        refused = wrong_key(self.server.host, request)
-        answer = batches.answer(request) if refused is None else (refused[0], self._error(*refused))
-        if answer is None:
+        refused = batches.refusal or wrong_key(self.server.host, request)
+        if refused is not None:
+            self._send(refused[0], self._error(*refused))
+            return
+        asked, code, body = batches.answer(request)
+        if asked == batches.stalls:
+            batches.stalled += 1
+            self._hung_up = self.server.host.pause(60, self.connection)
+            self._hang_up()
+        elif asked in batches.loses:
+            batches.loses.remove(asked)
             self._hang_up()
         else:
-            self._send(*answer)
+            self._send(code, body)
 
     def _error(self, code: int, message: str, fields: Mapping[str, Any]) -> Any:
         if self.server.host.vendor == "voyage":

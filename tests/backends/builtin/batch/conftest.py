@@ -14,7 +14,8 @@ from backends.builtin.batch.claiming import KEPT_BACK, THRESHOLD
 from config.settings import BatchSettings
 from fakes.batches import FakeBatches
 
-COUNT = THRESHOLD + 50
+COUNT = THRESHOLD + KEPT_BACK + 50
+"""Enough for a second job after a first one that gave nothing."""
 QUICK = BatchSettings(poll_interval_ms=10)
 
 

@@ -1,0 +1,201 @@
+"""Whatever happens to a job, every text gets its vector, and only texts without one are sent again."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from backends.interface import SyncRequest
+from fakes.faults import rate_limited, status
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def indexed(embedding_home, embedded, job_in, batch_report):
+    """Indexes the backlog until all texts have vectors; the coverage and the report on batch."""
+
+    async def run():
+        async with embedding_home.open() as backend:
+            await backend.sync(SyncRequest())
+            report = await embedded(backend)
+            await job_in(backend, "closed")
+            return report["coverage"], await batch_report(backend)
+
+    return run
+
+
+async def test_refused_items_are_retried_singly_by_the_ordinary_path(
+    vendor, batches, backlog, indexed, embedding_home, until, vectors_in
+):
+    batches.refuses = lambda text: text.endswith(("77.\n", "78.\n"))
+    coverage, report = await indexed()
+    assert coverage["embedded"] + coverage["failed"] == backlog
+    refused = sum(map(batches.refuses, batches.texts()))
+    assert refused
+    assert (report["jobs"][0]["refused"], report["failures"]) == (refused, 0)
+    async with embedding_home.open():
+        await until(lambda: sum(vectors_in(embedding_home.index).values()) == backlog)
+    sent_again = set(batches.texts()) & set(vendor.embedded())
+    assert all(map(batches.refuses, sent_again))
+    assert len(batches.jobs) == 1
+
+
+async def test_the_reason_of_a_refused_item_does_not_repeat_its_text(
+    batches, backlog, embedding_home, job_in, look
+):
+    batches.refuses = lambda text: text.endswith("77.\n")
+    async with embedding_home.open() as backend:
+        await backend.sync(SyncRequest())
+        await job_in(backend, "closed")
+    with look(embedding_home.index) as db:
+        reasons = {reason for (reason,) in db.execute("SELECT reason FROM embedding_failures")}
+    assert reasons == {"A batch job refused this text (HTTP 400, invalid_input)."}
+
+
+def _without_every_tenth(lines):
+    return [line for at, line in enumerate(lines) if at % 10]
+
+
+def _with_strangers(lines):
+    stranger = {**lines[0], "custom_id": "ab" * 32}
+    return [stranger, {**stranger, "custom_id": "no id"}, *lines, lines[0]]
+
+
+def _with_garbage(lines):
+    return [{"nothing": "of use"}, *lines[1:]]
+
+
+def _with_broken_vectors(lines):
+    for line in lines[:5]:
+        line["response"]["body"]["data"][0]["embedding"] = [0.0] * 64
+    lines[5]["response"]["body"] = {"data": "none"}
+    lines[6]["response"] = None
+    lines[7]["response"]["body"]["data"][0]["embedding"] = [0.5] * 63
+    return lines
+
+
+@pytest.mark.parametrize(
+    ("spoil", "lacking"),
+    [
+        (_without_every_tenth, 105),
+        (_with_strangers, 0),
+        (_with_garbage, 1),
+        (_with_broken_vectors, 8),
+    ],
+)
+async def test_only_the_items_that_came_back_wrong_are_sent_again(
+    spoil, lacking, batches, backlog, in_jobs, indexed
+):
+    batches.spoil = spoil
+    coverage, report = await indexed()
+    job = report["jobs"][0]
+    assert (job["stored"], job["refused"]) == (in_jobs - lacking, lacking)
+    assert coverage["embedded"] + coverage["failed"] == backlog
+    assert len(batches.jobs) == 1
+
+
+async def test_an_expired_job_gives_what_it_has_and_the_rest_is_sent_in_the_ordinary_way(
+    vendor, batches, backlog, in_jobs, indexed
+):
+    batches.outcome, batches.share = "expired", 0.5
+    coverage, report = await indexed()
+    assert coverage["embedded"] == backlog
+    assert (report["jobs"][0]["outcome"], report["jobs"][0]["stored"]) == ("expired", in_jobs // 2)
+    assert len(vendor.embedded()) == backlog - in_jobs // 2
+    assert set(Counter(vendor.embedded()).values()) == {1}
+
+
+async def test_two_failed_jobs_switch_batch_off_and_the_reason_is_told(
+    vendor, batches, backlog, indexed
+):
+    batches.outcome = "failed"
+    coverage, report = await indexed()
+    assert coverage["embedded"] == backlog
+    assert len(batches.jobs) == 2
+    assert (report["enabled"], report["failures"]) == (False, 2)
+    assert "token_limit_exceeded" in report["reason"]
+    assert 3500 < report["offForS"] <= 3600
+    assert set(Counter(vendor.embedded()).values()) == {1}
+    assert not batches.files
+
+
+async def test_batch_is_tried_again_after_its_pause(
+    batches, backlog, indexed, embedding_home, look, embedded, job_in
+):
+    batches.outcome = "failed"
+    await indexed()
+    batches.outcome = "completed"
+    with look(embedding_home.index) as db:
+        db.execute("UPDATE meta SET value = json_set(value, '$.off_until_ms', 1)"
+                   " WHERE key = 'batch_switch'")  # fmt: skip
+        db.execute("DELETE FROM embeddings")
+    async with embedding_home.open() as backend:
+        await embedded(backend)
+        job = await job_in(backend, "closed")
+    assert (len(batches.jobs), job["outcome"]) == (3, "completed")
+
+
+async def test_a_host_without_batch_jobs_is_asked_once_and_sent_no_file(
+    vendor, backlog, embedding_home, embedded, batch_report
+):
+    async with embedding_home.open() as backend:
+        await backend.sync(SyncRequest())
+        report = await embedded(backend)
+        batch = await batch_report(backend)
+    assert report["coverage"]["embedded"] == backlog
+    asked = [seen for seen in vendor.requests if "/embeddings" not in seen.path]
+    assert [(seen.method, seen.answered) for seen in asked] == [("GET", 405)]
+    assert (batch["enabled"], batch["offForS"] > 23 * 3600) == (False, True)
+
+
+@pytest.mark.parametrize("fault", [rate_limited("0.05"), status(500), status(503)])
+async def test_a_host_that_stumbles_is_asked_again(fault, vendor, batches, backlog, indexed):
+    vendor.misbehave(fault, times=2)
+    coverage, report = await indexed()
+    assert coverage["embedded"] == backlog
+    assert (len(batches.jobs), report["failures"]) == (1, 0)
+
+
+@pytest.mark.parametrize("answer", ["upload", "create"])
+async def test_an_answer_that_got_lost_causes_no_second_job(answer, batches, backlog, indexed):
+    batches.loses = [answer]
+    coverage, _ = await indexed()
+    assert coverage["embedded"] == backlog
+    assert (batches.uploads, len(batches.jobs)) == (1, 1)
+
+
+async def test_a_job_that_takes_too_long_is_cancelled_and_its_results_are_used(
+    vendor, batches, backlog, batch_with, embedding_home, embedded, job_in
+):
+    batch_with(timeout_minutes=0)
+    batches.held, batches.share = True, 0.3
+    async with embedding_home.open() as backend:
+        await backend.sync(SyncRequest())
+        report = await embedded(backend)
+        job = await job_in(backend, "closed")
+    assert report["coverage"]["embedded"] == backlog
+    assert (job["outcome"], job["stored"] > 0) == ("cancelled", True)
+    assert "not done within" in job["reason"]
+
+
+async def test_without_waiting_a_job_may_take_as_long_as_the_vendor_allows(
+    batches, backlog, batch_with, embedding_home, job_in, until, vendor
+):
+    batch_with(timeout_minutes=0, wait=False)
+    batches.held = True
+    async with embedding_home.open() as backend:
+        await backend.sync(SyncRequest())
+        await job_in(backend, "in_progress")
+        polls = len(vendor.requests)
+        await until(lambda: len(vendor.requests) > polls + 5)
+        assert (await job_in(backend, "submitted"))["outcome"] is None
+
+
+async def test_a_refused_key_ends_the_job_and_shows_nowhere(vendor, batches, backlog, indexed):
+    batches.refusal = (401, f"Incorrect API key provided: {vendor.key}", {})
+    coverage, report = await indexed()
+    assert coverage["embedded"] == backlog
+    assert "refused the credential" in report["reason"]
+    assert vendor.key not in repr(report)
