@@ -21,6 +21,10 @@ from providers.vendors import VENDORS, RemoteName, Vendor
 _DAY_S: Final = 24 * 3600.0
 _LIMITS: Final[dict[RemoteName, JobLimits]] = {
     "openai": JobLimits(max_items=50_000, max_bytes=200_000_000, window_s=_DAY_S),
+    "voyage": JobLimits(max_items=100_000, max_bytes=1_000_000_000, window_s=_DAY_S / 2),
+}
+_WITHOUT: Final[dict[RemoteName, str]] = {
+    "gemini": "Gemini's batch jobs for embeddings are experimental in its library and not used.",
 }
 
 
@@ -35,7 +39,8 @@ def find_batch(settings: Settings, choice: Choice) -> BatchAccess | str:
     vendor = next((one for one in VENDORS.values() if one.name == name), None)
     limits = _LIMITS.get(vendor.name) if vendor else None
     if vendor is None or limits is None:
-        return f"{vendor.label if vendor else name} gets ordinary requests: no batch jobs for it."
+        why = _WITHOUT[vendor.name] if vendor else f"There are no batch jobs for {name}."
+        return f"{why} All texts get ordinary requests."
     role: Role = "fallback" if choice.fell_back else "primary"
     try:
         spec = resolve_spec(settings, vendor, role)

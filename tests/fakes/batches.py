@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from email import message_from_bytes
 from email.policy import HTTP
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from fakes.checks import Refusal, Request
@@ -61,6 +61,7 @@ class FakeJob:
 class FakeBatches:
     """`embed` gives the vector of a text; `knows` tells whether there is a model of a name."""
 
+    vendor: Literal["openai", "voyage"]
     embed: Callable[[str], list[float]]
     knows: Callable[[str], bool]
     max_items: int = 50_000
@@ -152,14 +153,12 @@ class FakeBatches:
         return 200, self._file(self._store(file.get_filename() or "", content))
 
     def _create(self, body: dict[str, Any]) -> Answer:
-        if not set(body) <= _CREATED or body.get("input_file_id") not in self.files:
-            return 400, _error(f"Wrong job: {body}")
-        if (body["endpoint"], body["completion_window"]) != ("/v1/embeddings", "24h"):
+        if not self._is_fit_job(body) or body.get("input_file_id") not in self.files:
             return 400, _error(f"Wrong job: {body}")
         job = FakeJob(f"batch_{next(self._numbers)}", body["input_file_id"], body["metadata"])
         self.jobs[job.id] = job
         lines = self._lines(job)
-        self.submitted[job.id] = [line["body"]["input"] for line in lines or []]
+        self.submitted[job.id] = [_text(line) for line in lines or []]
         job.total = len(lines or [])
         return 200, job.describe()
 
@@ -170,8 +169,22 @@ class FakeBatches:
         fit = own and 0 < len(lines) <= self.max_items and all(map(self._is_fit, lines))
         return lines if fit else None
 
+    def _is_fit_job(self, body: dict[str, Any]) -> bool:
+        if self.vendor == "openai":
+            return set(body) == _CREATED and body["completion_window"] == "24h"
+        options = body.get("request_params", {})
+        return (
+            set(body) == _CREATED | {"request_params"}
+            and body["completion_window"] == "12h"
+            and self.knows(options.get("model"))
+            and options.get("input_type") == "document"
+        )
+
     def _is_fit(self, line: dict[str, Any]) -> bool:
         body = line["body"]
+        if self.vendor == "voyage":
+            alone = set(line) == {"custom_id", "body"} and set(body) == {"input"}
+            return alone and isinstance(body["input"], list) and len(body["input"]) == 1
         return (
             set(line) == {"custom_id", "method", "url", "body"}
             and (line["method"], line["url"]) == ("POST", "/v1/embeddings")
@@ -200,15 +213,15 @@ class FakeBatches:
         lines = self._lines(job) or []
         lines = lines[: round(len(lines) * self.share)]
         random.Random(1).shuffle(lines)
-        refused = [line for line in lines if self.refuses(line["body"]["input"])]
-        done = [line for line in lines if not self.refuses(line["body"]["input"])]
+        refused = [line for line in lines if self.refuses(_text(line))]
+        done = [line for line in lines if not self.refuses(_text(line))]
         job.done = len(done)
         job.output_file = self._written(job, self.spoil([self._result(line) for line in done]))
         job.error_file = self._written(job, [_refusal(line) for line in refused])
 
     def _result(self, line: dict[str, Any]) -> dict[str, Any]:
-        row = {"object": "embedding", "index": 0, "embedding": self.embed(line["body"]["input"])}
-        body = {"object": "list", "data": [row], "model": line["body"]["model"]}
+        row = {"object": "embedding", "index": 0, "embedding": self.embed(_text(line))}
+        body = {"object": "list", "data": [row], "model": "of the job"}
         response = {"status_code": 200, "request_id": "r", "body": body}
         return {"id": "x", "custom_id": line["custom_id"], "response": response, "error": None}
 
@@ -219,8 +232,13 @@ class FakeBatches:
         return self._store(f"{job.id}.jsonl", content.encode())
 
 
+def _text(line: dict[str, Any]) -> str:
+    text = line["body"]["input"]
+    return text if isinstance(text, str) else text[0]
+
+
 def _refusal(line: dict[str, Any]) -> dict[str, Any]:
-    error = {"message": f"Not {line['body']['input']}", "code": "invalid_input"}
+    error = {"message": f"Not {_text(line)}", "code": "invalid_input"}
     response = {"status_code": 400, "request_id": "r", "body": {"error": error}}
     return {"id": "x", "custom_id": line["custom_id"], "response": response, "error": None}
 

@@ -100,6 +100,7 @@ class FakeVendor:
     def with_batches(self, **ways: Any) -> FakeBatches:
         """Makes it a host with batch jobs, which go the given ways."""
         self.batches = FakeBatches(
+            "voyage" if self.vendor == "voyage" else "openai",
             lambda text: embedding(text, self.dimensions),
             lambda model: model in self.models,
             **ways,

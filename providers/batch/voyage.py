@@ -1,0 +1,126 @@
+"""Batch jobs of Voyage, by its documented HTTP calls: its library knows none.
+
+They go through the same guarded client as all other requests. Model and options belong to the job,
+the texts alone to the lines of the file.
+"""
+
+from __future__ import annotations
+
+from typing import IO, Any, Final
+
+import httpx2
+import msgspec
+
+from providers.batch.interface import OnResults, RemoteJob
+from providers.batch.jobs import read_job
+from providers.batch.reading import read_results
+from providers.errors import ProviderUnavailableError
+from providers.spec import RemoteSpec
+from providers.texts import without_lone_surrogates
+from providers.transport import open_client, typed_errors
+
+_ENDPOINT: Final = "/v1/embeddings"
+_MOST_RESULT_BYTES: Final = 4 << 30
+_PAGE: Final = 100
+
+
+class _File(msgspec.Struct):
+    id: str
+    filename: str = ""
+
+
+class _Job(msgspec.Struct):
+    input_file_id: str = ""
+
+
+class VoyageBatches:
+    """Implements `providers.batch.interface.BatchHost`."""
+
+    def __init__(self, spec: RemoteSpec) -> None:
+        self._spec = spec
+        self._base = spec.endpoint.base_url
+        self._http = open_client(spec)
+        self._downloads = open_client(spec, max_body_bytes=_MOST_RESULT_BYTES)
+
+    def line(self, key: str, text: str) -> bytes:
+        body = {"input": [without_lone_surrogates(text)]}
+        return msgspec.json.encode({"custom_id": key, "body": body}) + b"\n"
+
+    async def find_upload(self, name: str) -> str | None:
+        for entry in await self._listed("files", purpose="batch"):
+            file = msgspec.convert(entry, _File)
+            if file.filename == name:
+                return file.id
+        return None
+
+    async def upload(self, name: str, file: IO[bytes]) -> str:
+        content = {"file": (name, file, "application/jsonl")}
+        fields = await self._ask("POST", "files", files=content, data={"purpose": "batch"})
+        with typed_errors(self._spec):
+            return msgspec.convert(fields, _File).id
+
+    async def find(self, file_id: str) -> RemoteJob | None:
+        with typed_errors(self._spec):
+            for entry in await self._listed("batches"):
+                if msgspec.convert(entry, _Job).input_file_id == file_id:
+                    return read_job(entry)
+        return None
+
+    async def create(self, file_id: str, label: str) -> RemoteJob:
+        options = {
+            "model": self._spec.model,
+            "input_type": self._spec.input_type("document"),
+            "output_dimension": self._spec.dimensions,
+        }
+        job = {
+            "input_file_id": file_id,
+            "endpoint": _ENDPOINT,
+            "completion_window": "12h",
+            "request_params": {name: value for name, value in options.items() if value is not None},
+            "metadata": {"source": "memory-gateway", "job": label},
+        }
+        return self._job(await self._ask("POST", "batches", json=job))
+
+    async def look(self, job_id: str) -> RemoteJob:
+        return self._job(await self._ask("GET", f"batches/{job_id}"))
+
+    async def cancel(self, job_id: str) -> None:
+        await self._ask("POST", f"batches/{job_id}/cancel")
+
+    async def read(self, file_id: str, on_results: OnResults) -> None:
+        url = f"{self._base}/files/{file_id}/content"
+        with typed_errors(self._spec):
+            async with self._downloads.stream("GET", url) as answer:
+                await read_results(answer.aiter_bytes(), on_results, self._spec.dimensions)
+
+    async def delete(self, file_id: str) -> None:
+        try:
+            await self._ask("DELETE", f"files/{file_id}")
+        except ProviderUnavailableError as error:
+            if error.status is None:
+                raise
+
+    async def aclose(self) -> None:
+        await self._http.aclose()
+        await self._downloads.aclose()
+
+    async def _listed(self, what: str, **query: str) -> list[Any]:
+        """The newest entries of a list."""
+        fields = await self._ask("GET", what, params={"limit": str(_PAGE), **query})
+        entries = fields.get("data") if isinstance(fields, dict) else None
+        return entries if isinstance(entries, list) else []
+
+    async def _ask(self, method: str, path: str, **content: Any) -> Any:
+        with typed_errors(self._spec):
+            answer: httpx2.Response = await self._http.request(
+                method, f"{self._base}/{path}", **content
+            )
+            return msgspec.json.decode(answer.content)
+
+    def _job(self, fields: Any) -> RemoteJob:
+        with typed_errors(self._spec):
+            return read_job(fields)
+
+
+def open_host(spec: RemoteSpec) -> VoyageBatches:
+    return VoyageBatches(spec)
