@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from gateway.cli.commands.asking import get, search
+from gateway.cli.commands.batches import cancel_batch, list_batches
 from gateway.cli.commands.demonstrating import demo
 from gateway.cli.commands.diagnosing import doctor
 from gateway.cli.commands.indexing import index
@@ -55,6 +56,11 @@ _models.command("list")(with_options(list_models))
 _models.command()(with_options(pull))
 _models.command()(with_options(remove))
 app.add_typer(_models, name="models")
+
+_batch = typer.Typer(help="Show and cancel the batch jobs that embed a large backlog.")
+_batch.command("list")(with_options(list_batches))
+_batch.command("cancel")(with_options(cancel_batch))
+app.add_typer(_batch, name="batch")
 
 
 def _print_version(asked: bool) -> None:

@@ -85,11 +85,6 @@ class BatchJobs:
         """Whether vectors of this provider are still to come from jobs."""
         return records.is_waiting(connection, fingerprint.digest())
 
-    def cancel(self, job_id: int) -> bool:
-        """Whether there is such a job under way. Blocking."""
-        with self._database.writing() as connection:
-            return records.ask_to_cancel(connection, job_id)
-
     async def run(self) -> None:
         """Works until cancelled."""
         try:

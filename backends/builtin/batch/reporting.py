@@ -56,8 +56,14 @@ def report(connection: apsw.Connection, access: BatchAccess) -> BatchReport:
         failures=state.failures,
         off_for_s=(state.off_until_ms - now) // 1000 if state.is_off(now) else None,
         waiting=waiting,
-        jobs=tuple(_job(job, now) for job in records.recent_jobs(connection)),
+        jobs=jobs(connection),
     )
+
+
+def jobs(connection: apsw.Connection) -> tuple[JobReport, ...]:
+    """All that are remembered, the newest first."""
+    now = now_ms()
+    return tuple(_job(job, now) for job in records.recent_jobs(connection))
 
 
 def _job(job: JobRecord, now: int) -> JobReport:

@@ -1,0 +1,43 @@
+"""What a person does with batch jobs from another process: look at them, ask to cancel one.
+
+The record in the index file is all that is read and written: whoever owns the index carries a wish out
+when it asks after the job next. Without an index file there are no jobs, and none is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+
+from backends.builtin.batch import records, reporting
+from backends.builtin.batch.reporting import JobReport
+from backends.builtin.database import Database
+from config.settings import Settings
+
+
+def list_jobs(settings: Settings) -> tuple[JobReport, ...]:
+    """All jobs that are remembered, the newest first. Blocking. Raises IndexUnavailableError."""
+    with _index(settings) as database:
+        if database is None:
+            return ()
+        with database.reading() as connection:
+            return reporting.jobs(connection)
+
+
+def cancel_job(settings: Settings, job_id: int) -> bool:
+    """Whether there is such a job under way. Blocking. Raises IndexUnavailableError."""
+    with _index(settings) as database:
+        if database is None:
+            return False
+        with database.writing() as connection:
+            return records.ask_to_cancel(connection, job_id)
+
+
+@contextmanager
+def _index(settings: Settings) -> Iterator[Database | None]:
+    path = settings.search.store.path
+    if not path.exists():
+        yield None
+        return
+    with closing(Database(path)) as database:
+        yield database
