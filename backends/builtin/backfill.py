@@ -18,6 +18,7 @@ import msgspec
 import structlog
 from anyio.to_thread import run_sync
 
+from backends.builtin.batch.claiming import KEPT_BACK, THRESHOLD
 from backends.builtin.batch.jobs import BatchJobs
 from backends.builtin.database import Database
 from backends.builtin.housekeeping import give_back_unused
@@ -38,6 +39,8 @@ _TEXTS_A_RUN: Final = 2_000
 _QUIET_S: Final = 0.3
 """A sync stores texts in slices of a twentieth of a second: after so long without any it has ended,
 and its texts can share requests."""
+_QUIET_BEFORE_JOBS_S: Final = 2.0
+"""A backlog that still grows would end up in many small jobs."""
 _LONGEST_QUIET_S: Final = 10.0
 _FIRST_PAUSE_S: Final = 1.0
 _LAST_PAUSE_S: Final = 60.0
@@ -155,17 +158,24 @@ class Backfill:
                 continue  # another provider took over meanwhile, and may have vectors of them
             if not texts:
                 return
-            if not await self._hand_over(service, texts):
+            if await self._are_for_jobs(service, texts):
+                await self._embed(texts[:KEPT_BACK])  # these do not wait for a job
+                await self._hand_over(service)
+            else:
                 await self._embed(texts)
 
-    async def _hand_over(self, service: ServiceState, texts: Sequence[tuple[bytes, str]]) -> bool:
-        """Whether batch jobs took most of a backlog of which these are the newest texts."""
-        if self._batch is None:
+    async def _are_for_jobs(self, service: ServiceState, texts: Sequence[object]) -> bool:
+        if self._batch is None or len(texts) < THRESHOLD:
             return False
-        handed_over = await run_sync(self._batch.claim, service.fingerprint, texts)
-        if handed_over:
-            self._batch.wake()
-        return handed_over
+        return await run_sync(self._batch.takes, service.fingerprint)
+
+    async def _hand_over(self, service: ServiceState) -> None:
+        """Puts a backlog into batch jobs, once it has stopped growing."""
+        await self._woken(_QUIET_BEFORE_JOBS_S)
+        if self._batch is None or self._wake.is_set():
+            return
+        await run_sync(self._batch.claim, service.fingerprint)
+        self._batch.wake()
 
     async def _settle(self) -> None:
         """Waits until no more texts are being stored, but not for long."""

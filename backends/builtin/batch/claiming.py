@@ -8,7 +8,7 @@ out which one is at fault.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import apsw
@@ -41,21 +41,16 @@ _SELECT_BACKLOG: Final = """
 """
 
 
-def claim(
-    connection: apsw.Connection,
-    fingerprint: Fingerprint,
-    limits: JobLimits,
-    *,
-    kept: Iterable[bytes],
-) -> int:
-    """Puts the backlog without the `kept` texts into new jobs; returns how many jobs.
+def claim(connection: apsw.Connection, fingerprint: Fingerprint, limits: JobLimits) -> int:
+    """Puts the backlog into new jobs; returns how many jobs.
 
-    None are made when fewer texts than the threshold are left for them.
+    None are made when fewer texts are left than the threshold without the newest ones, which have
+    been embedded before.
     """
-    digest, kept = fingerprint.digest(), set(kept)
+    digest = fingerprint.digest()
     number = store.fingerprint_id(connection, fingerprint)
     rows = connection.execute(_SELECT_BACKLOG, {"fingerprint": number, "digest": digest})
-    backlog = [(text_hash, size) for text_hash, size in rows if text_hash not in kept]
+    backlog: list[tuple[bytes, int]] = list(rows)
     if len(backlog) < THRESHOLD - KEPT_BACK:
         return 0
     now, jobs = now_ms(), list(divided(backlog, limits))

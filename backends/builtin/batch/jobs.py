@@ -6,7 +6,7 @@ does stands in `steps`, what a failure means in `setbacks`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final
 
 import anyio
@@ -65,21 +65,18 @@ class BatchJobs:
     def wake(self) -> None:
         self._wake.set()
 
-    def claim(self, fingerprint: Fingerprint, texts: Sequence[tuple[bytes, str]]) -> bool:
-        """Puts a large backlog, of which `texts` are the newest, into jobs. Blocking.
-
-        Returns whether any were made: not for another provider, and not while batch is switched off.
-        """
-        if fingerprint != self._access.fingerprint or len(texts) < claiming.THRESHOLD:
+    def takes(self, fingerprint: Fingerprint) -> bool:
+        """Whether a backlog of this provider may go into jobs at present. Blocking."""
+        if fingerprint != self._access.fingerprint:
             return False
-        kept = [text_hash for text_hash, _ in texts[: claiming.KEPT_BACK]]
+        with self._database.reading() as connection:
+            return not switch.load(connection, fingerprint.digest()).is_off(now_ms())
+
+    def claim(self, fingerprint: Fingerprint) -> None:
+        """Puts the whole backlog into jobs, if it is large. Blocking."""
         with self._database.writing() as connection:
-            if switch.load(connection, fingerprint.digest()).is_off(now_ms()):
-                return False
-            made = claiming.claim(connection, fingerprint, self._access.limits, kept=kept)
-        if made:
-            _log.info("batch jobs", made=made, place=self._access.place)
-        return made > 0
+            made = claiming.claim(connection, fingerprint, self._access.limits)
+        _log.info("batch jobs", made=made, place=self._access.place)
 
     def is_waited_for(self, connection: apsw.Connection, fingerprint: Fingerprint) -> bool:
         """Whether vectors of this provider are still to come from jobs."""

@@ -30,7 +30,7 @@ from config.settings import QuerySettings, SyncSettings
 from fakes.settings import make_settings, remote
 from fakes.vendors import FakeVendor
 
-PATIENCE_S = 10
+PATIENCE_S = 30
 
 
 class Home:
