@@ -26,18 +26,18 @@ KEPT_BACK: Final = 100
 """The newest texts of a backlog: what was just saved does not wait for a job."""
 _BYTES_A_LINE: Final = 512
 """What a line needs beside its text, amply."""
-_ESCAPED: Final = 2
-"""Times a text grows as a JSON string, at most, unless it is made of control characters."""
+_BYTES_A_CHARACTER: Final = 4
+"""In UTF-8, at most; few of a text's characters take two as a part of a JSON string."""
 
 _SELECT_BACKLOG: Final = """
-    SELECT c.text_hash, max(octet_length(c.text)) FROM chunks AS c
+    SELECT x.text_hash, max(x."end" - x.start) FROM excerpts AS x
     WHERE NOT EXISTS (SELECT 1 FROM embeddings AS e
-        WHERE e.text_hash = c.text_hash AND e.fingerprint_id = :fingerprint)
-    AND NOT EXISTS (SELECT 1 FROM embedding_failures AS x
-        WHERE x.digest = :digest AND x.text_hash = c.text_hash)
+        WHERE e.text_hash = x.text_hash AND e.fingerprint_id = :fingerprint)
+    AND NOT EXISTS (SELECT 1 FROM embedding_failures AS y
+        WHERE y.digest = :digest AND y.text_hash = x.text_hash)
     AND NOT EXISTS (SELECT 1 FROM batch_items AS b
-        WHERE b.digest = :digest AND b.text_hash = c.text_hash)
-    GROUP BY c.text_hash
+        WHERE b.digest = :digest AND b.text_hash = x.text_hash)
+    GROUP BY x.text_hash
 """
 
 
@@ -63,11 +63,11 @@ def claim(connection: apsw.Connection, fingerprint: Fingerprint, limits: JobLimi
 
 
 def divided(backlog: Sequence[tuple[bytes, int]], limits: JobLimits) -> Iterator[list[bytes]]:
-    """Texts of so many bytes each, in jobs within the limits of lines and bytes."""
+    """Texts of so many characters each, in jobs within the limits of lines and bytes."""
     texts: list[bytes] = []
     filled = 0
-    for text_hash, size in backlog:
-        needed = _ESCAPED * size + _BYTES_A_LINE
+    for text_hash, length in backlog:
+        needed = _BYTES_A_CHARACTER * length + _BYTES_A_LINE
         if texts and (len(texts) == limits.max_items or filled + needed > limits.max_bytes):
             yield texts
             texts, filled = [], 0

@@ -94,12 +94,16 @@ def is_waiting(connection: apsw.Connection, digest: bytes) -> bool:
 
 def texts_of(connection: apsw.Connection, job: JobRecord) -> Iterator[tuple[bytes, str]]:
     """The texts that wait for this job, by hash; those that are in no note any more are left out."""
-    yield from connection.execute(
-        "SELECT b.text_hash, c.text FROM batch_items AS b CROSS JOIN chunks AS c ON c.id ="
-        " (SELECT min(d.id) FROM chunks AS d WHERE d.text_hash = b.text_hash)"
-        " WHERE b.job_id = ?",
+    # SQLite would end a text at U+0000, so it cuts nothing.
+    rows = connection.execute(
+        'SELECT b.text_hash, c.text, x.start, x."end"'
+        " FROM batch_items AS b CROSS JOIN excerpts AS x ON x.id ="
+        " (SELECT min(y.id) FROM excerpts AS y WHERE y.text_hash = b.text_hash)"
+        " CROSS JOIN chunks AS c ON c.id = x.chunk_id WHERE b.job_id = ?",
         (job.id,),
     )
+    for text_hash, text, start, end in rows:
+        yield text_hash, text[start:end]
 
 
 def waiting_hashes(connection: apsw.Connection, job: JobRecord) -> set[bytes]:
