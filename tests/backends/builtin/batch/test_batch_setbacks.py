@@ -29,7 +29,7 @@ def indexed(embedding_home, embedded, job_in, batch_report):
 async def test_refused_items_are_retried_singly_by_the_ordinary_path(
     vendor, batches, backlog, indexed, embedding_home, until, vectors_in
 ):
-    batches.refuses = lambda text: text.endswith(("77.\n", "78.\n"))
+    batches.refuses = lambda text: text.endswith(("77.", "78."))
     coverage, report = await indexed()
     assert coverage["embedded"] + coverage["failed"] == backlog
     refused = sum(map(batches.refuses, batches.texts()))
@@ -45,7 +45,7 @@ async def test_refused_items_are_retried_singly_by_the_ordinary_path(
 async def test_the_reason_of_a_refused_item_does_not_repeat_its_text(
     batches, backlog, embedding_home, job_in, look
 ):
-    batches.refuses = lambda text: text.endswith("77.\n")
+    batches.refuses = lambda text: text.endswith("77.")
     async with embedding_home.open() as backend:
         await backend.sync(SyncRequest())
         await job_in(backend, "closed")

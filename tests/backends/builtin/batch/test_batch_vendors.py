@@ -31,7 +31,7 @@ async def test_voyage_embeds_a_large_backlog_by_a_job(
     embedding_home, at, backlog, in_jobs, embedded, job_in
 ):
     with FakeVendor("voyage") as host:
-        batches = host.with_batches(refuses=lambda text: text.endswith("77.\n"))
+        batches = host.with_batches(refuses=lambda text: text.endswith("77."))
         at(host)
         async with embedding_home.open() as backend:
             await backend.sync(SyncRequest())
