@@ -24,6 +24,7 @@ COMMANDS = [
     "demo",
 ]
 MODELS = ["models list", "models pull", "models remove"]
+BATCH = ["batch list", "batch cancel"]
 
 
 def command_of(name):
@@ -34,24 +35,25 @@ def command_of(name):
 
 
 def test_these_are_the_commands():
-    assert list(ROOT.commands) == [*COMMANDS, "models"]
+    assert list(ROOT.commands) == [*COMMANDS, "models", "batch"]
     assert [f"models {name}" for name in command_of("models").commands] == MODELS
+    assert [f"batch {name}" for name in command_of("batch").commands] == BATCH
 
 
-@pytest.mark.parametrize("name", [*COMMANDS, *MODELS])
+@pytest.mark.parametrize("name", [*COMMANDS, *MODELS, *BATCH])
 def test_every_command_and_every_option_says_what_it_does(name):
     command = command_of(name)
     assert command.help
     assert [parameter.name for parameter in command.params if not parameter.help] == []
 
 
-@pytest.mark.parametrize("name", [*COMMANDS[1:], *MODELS])
+@pytest.mark.parametrize("name", [*COMMANDS[1:], *MODELS, *BATCH])
 def test_every_command_but_serve_takes_the_shared_options(name):
     flags = {flag for parameter in command_of(name).params for flag in parameter.opts}
     assert flags >= {"--agent", "--workspace", "--state-dir", "--config", "--json", "--log-level"}
 
 
-@pytest.mark.parametrize("name", ["", *COMMANDS, "models", *MODELS])
+@pytest.mark.parametrize("name", ["", *COMMANDS, "models", *MODELS, "batch", *BATCH])
 def test_help_fits_80_columns(name, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     assert run_app([*name.split(), "--help"]) == 0
