@@ -20,6 +20,7 @@ from gateway.reloading import ReloadResult
 from gateway.rpc.context import RequestContext, Session
 from gateway.rpc.methods import Handler, Method, MethodRegistry, NoParams
 from gateway.session_methods import session_methods
+from gateway.tools.bounds import Key
 from gateway.tools.get import GetParams, GetResult
 from gateway.tools.health import Health, HealthParams
 from gateway.tools.metrics import MetricsResult
@@ -32,7 +33,7 @@ class InitializeParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     """Ours, then those of MCP, which shares the method."""
 
     client: str | dict[str, Any] | None = None
-    session_key: str | None = None
+    session_key: Key | None = None
     protocol_version: str | None = None
     operator: bool = False
     """Somebody who sits at the machine, and whom `scope` does not mean."""

@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 
 from gateway.rpc.errors import InvalidParamsError
+from gateway.tools.bounds import Key
 
 MAX_ENTRY_BYTES = 64 * 1024
 """More than one entry of a log should ever hold."""
@@ -23,7 +24,7 @@ class AppendParams(
     text: str
     target: Target = "daily"
     """Today's log, or `MEMORY.md`."""
-    session_key: str | None = None
+    session_key: Key | None = None
 
 
 class AppendResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):

@@ -7,6 +7,7 @@ from typing import Annotated
 import msgspec
 
 from gateway.flush.deciding import WorkspaceAccess
+from gateway.tools.bounds import Key
 
 Tokens = Annotated[int, msgspec.Meta(ge=0)]
 
@@ -16,7 +17,7 @@ class FlushParams(
 ):
     """Numbers that are left out are looked up in the session's entry of `sessions.json`."""
 
-    session_key: str
+    session_key: Key
     total_tokens: Tokens | None = None
     context_window: Annotated[int, msgspec.Meta(ge=1)] | None = None
     compaction_count: Tokens | None = None
@@ -39,7 +40,7 @@ class FlushDoneParams(
 ):
     """`compactionCount` is the one after the flush, if a compaction ended during it."""
 
-    session_key: str
+    session_key: Key
     compaction_count: Tokens | None = None
     ok: bool = True
     """False: the flush failed; nothing is recorded, so that it is due again."""

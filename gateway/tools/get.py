@@ -9,15 +9,16 @@ import msgspec
 from backends.interface import ReadAnswer, ReadRequest
 from config.errors import ErrorKind
 from gateway.rpc.errors import InvalidParamsError
+from gateway.tools.bounds import Key, PathText
 
 
 class GetParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Parameters of `memory_get`; `from` and `lines` may be 0 or absent for the whole file."""
 
-    path: str
+    path: PathText
     first_line: Annotated[int, msgspec.Meta(ge=0)] | None = msgspec.field(default=None, name="from")
     lines: Annotated[int, msgspec.Meta(ge=0)] | None = None
-    session_key: str | None = msgspec.field(default=None, name="sessionKey")
+    session_key: Key | None = msgspec.field(default=None, name="sessionKey")
 
 
 class GetResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

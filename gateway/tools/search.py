@@ -14,6 +14,7 @@ import msgspec
 from backends.interface import Fallback, Hit, Mode, Outcome, SearchAnswer, SearchRequest, Stale
 from config.settings import CitationsMode, Source
 from gateway.rpc.errors import InvalidParamsError
+from gateway.tools.bounds import Globs, Key
 from gateway.tools.citations import citation_of, shows_citations, with_footer
 from gateway.tools.escaping import escape_controls
 
@@ -29,10 +30,10 @@ class SearchParams(
     query: str
     max_results: Annotated[int, msgspec.Meta(ge=1)] | None = None
     min_score: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
-    session_key: str | None = None
+    session_key: Key | None = None
     sources: tuple[Source, ...] | None = None
-    include: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
+    include: Globs = ()
+    exclude: Globs = ()
     after: date | None = None
     before: date | None = None
     explain: bool = False

@@ -8,12 +8,13 @@ import msgspec
 
 from gateway.session_start.loading import LoadedFile
 from gateway.sessions import ChatKind
+from gateway.tools.bounds import Key
 
 
 class SessionStartParams(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"
 ):
-    session_key: str
+    session_key: Key
     chat_type: ChatKind | None = None
     """What the chat gateway knows; a group's key stays a group's whatever this says."""
 

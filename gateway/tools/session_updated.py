@@ -5,13 +5,14 @@ from __future__ import annotations
 import msgspec
 
 from gateway.rpc.errors import InvalidParamsError
+from gateway.tools.bounds import Key, PathText
 
 
 class SessionUpdatedParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """Parameters of `session_updated`: one of the two."""
 
-    path: str | None = None
-    session_id: str | None = None
+    path: PathText | None = None
+    session_id: Key | None = None
 
 
 def read_reference(params: SessionUpdatedParams) -> str:
