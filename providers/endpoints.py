@@ -58,16 +58,16 @@ class Endpoint(msgspec.Struct, frozen=True):
         """Checks and normalises a base URL; everything from `cut_from` on is dropped.
 
         Raises `ProviderUnavailableError` for anything that is not a plain http(s) address. The
-        message does not repeat the address when that holds credentials.
+        message never repeats the address, which may hold credentials anywhere.
         """
         text = raw.strip()
         parts = urlsplit(text)
         if "@" in parts.netloc:
             raise _bad_url("a base URL holds a user name or password", "remote.headers")
         if parts.scheme.lower() not in _DEFAULT_PORTS or not parts.hostname:
-            raise _bad_url(f"{text!r} is not an http or https address", "remote.baseUrl")
+            raise _bad_url("a base URL is not an http or https address", "remote.baseUrl")
         if parts.query or parts.fragment:
-            raise _bad_url(f"{text!r} carries a query", "remote.baseUrl")
+            raise _bad_url("a base URL carries a query or fragment", "remote.baseUrl")
         _port(parts)
         if cut_from is not None:
             text = text.split(cut_from, 1)[0]

@@ -23,6 +23,9 @@ from providers.vendors import Vendor, limits_of
 
 Role = Literal["primary", "fallback"]
 
+_LIKE_A_SECRET_CHARS = 8
+"""Shorter values of headers (`1`, `beta`) are no secrets, and masking them would spoil messages."""
+
 
 @dataclass(frozen=True, slots=True)
 class RemoteSpec:
@@ -77,8 +80,9 @@ class RemoteSpec:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What must not appear in any message."""
+        """What must not appear in any message: also a header whose name tells nothing may hold a key."""
         values = list(header_rules.only_secrets(self.headers).values())
+        values += [value for value in self.headers.values() if len(value) >= _LIKE_A_SECRET_CHARS]
         values += [value.split(" ", 1)[1] for value in values if " " in value]
         if self.credential is not None:
             values.append(self.credential.secret.reveal())

@@ -28,7 +28,10 @@ def wired(home):
     """A home whose host knows the key; it also has a transcript in which somebody said a key."""
     sessions = home.state / "agents/main/sessions"
     sessions.mkdir(parents=True)
-    message = {"role": "user", "content": [{"type": "text", "text": f"The greenhouse key: {SPOKEN}"}]}
+    message = {
+        "role": "user",
+        "content": [{"type": "text", "text": f"The greenhouse key: {SPOKEN}"}],
+    }
     lines = [{"type": "session", "id": "one"}, {"type": "message", "message": message}]
     text = "".join(f"{json.dumps(line)}\n" for line in lines)
     (sessions / "one.jsonl").write_text(text, encoding="utf-8")
@@ -86,10 +89,12 @@ def leaks(home, texts):
     places = dict(enumerate(texts)) | {
         str(path): path.read_bytes().decode("latin-1") for path in files_of(home)
     }
-    return [(canary, place) for canary in CANARIES for place, text in places.items() if canary in text]
+    return [
+        (canary, place) for canary in CANARIES for place, text in places.items() if canary in text
+    ]
 
 
-ECHO = {"error": {"message": f"Incorrect API key provided: {KEY}; {HEADER}; {PASSWORD}; {QUERY}"}}
+ECHO = {"error": {"message": f"Incorrect API key provided: {KEY}; {HEADER}"}}
 FAULTS = {
     "none": None,
     "a refusal that echoes what was sent": status(401, body=ECHO),

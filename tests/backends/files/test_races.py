@@ -88,5 +88,5 @@ def test_no_exchange_makes_an_entry_leave_the_workspace(places, what):
                 append_entry(location, "an entry")
             except (FileUnwritableError, PathNotAllowedError):
                 continue
-    assert os.listdir(outside) == ["a.md"]
+    assert [path.name for path in outside.iterdir()] == ["a.md"]
     assert (outside / "a.md").read_text(encoding="utf-8") == OUTSIDE
