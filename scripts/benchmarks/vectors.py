@@ -124,7 +124,7 @@ def engines(database: Database, queries: Vectors, exact: list[set[int]]) -> Iter
 
             def ask(query: Vectors, engine: VectorEngine = engine) -> list[int]:
                 answer = engine.search(connection, number, query, limit=LIMIT)
-                return [hit.chunk_id for hit in answer.hits]
+                return [hit.excerpt_id for hit in answer.hits]
 
             measured = measure(engine.name, ask, queries, exact)
             if engine is resident:

@@ -18,13 +18,13 @@ EngineName = Literal["resident", "sqlite-vec", "numpy"]
 
 
 class VectorHit(NamedTuple):
-    chunk_id: int
+    excerpt_id: int
     cosine: float
     """-1..1."""
 
 
 class VectorAnswer(NamedTuple):
-    """The nearest chunks, best first; equal ones by chunk id."""
+    """The nearest excerpts, best first; equal ones by excerpt id."""
 
     hits: list[VectorHit]
     engine: EngineName
@@ -61,7 +61,7 @@ class VectorEngine(Protocol):
         limit: int,
         file_ids: Sequence[int] | None = None,
     ) -> VectorAnswer | Unavailable:
-        """The `limit` nearest chunks of the files in `file_ids`; None permits every file.
+        """The `limit` nearest excerpts of the files in `file_ids`; None permits every file.
 
         Vectors that are short, zero or not finite, however they came into the table, never rank.
         """

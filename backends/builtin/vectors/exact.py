@@ -25,22 +25,24 @@ _BLOCK_ROWS: Final = 2_048
 """12 MB at 1,536 dimensions."""
 
 
-def nearest_chunks(
+def nearest_excerpts(
     connection: apsw.Connection,
     fingerprint_id: int,
     query: Vector,
     *,
     limit: int,
     file_ids: Sequence[int] | None = None,
-    chunk_ids: Sequence[int] | None = None,
+    excerpt_ids: Sequence[int] | None = None,
 ) -> list[VectorHit]:
-    """The `limit` chunks with the highest cosine, best first; equal ones by chunk id.
+    """The `limit` excerpts with the highest cosine, best first; equal ones by excerpt id.
 
-    `file_ids` and `chunk_ids` limit the search itself; None permits all.
+    `file_ids` and `excerpt_ids` limit the search itself; None permits all.
     """
     import numpy as np  # noqa: PLC0415 - only searches with vectors need it
 
-    selection = Selection("e.vector", fingerprint_id, query, file_ids=file_ids, chunk_ids=chunk_ids)
+    selection = Selection(
+        "e.vector", fingerprint_id, query, file_ids=file_ids, excerpt_ids=excerpt_ids
+    )
     ids, cosines = np.empty(0, np.int64), np.empty(0, np.float32)
     for block_ids, block_cosines in _blocks(connection, selection, query):
         ids = np.concatenate((ids, block_ids))
@@ -51,21 +53,21 @@ def nearest_chunks(
 
 
 def cosines_of(
-    connection: apsw.Connection, fingerprint_id: int, query: Vector, chunk_ids: Sequence[int]
+    connection: apsw.Connection, fingerprint_id: int, query: Vector, excerpt_ids: Sequence[int]
 ) -> dict[int, float]:
-    """The cosines of some chunks; those without a usable vector are left out."""
-    selection = Selection("e.vector", fingerprint_id, query, chunk_ids=chunk_ids)
+    """The cosines of some excerpts; those without a usable vector are left out."""
+    selection = Selection("e.vector", fingerprint_id, query, excerpt_ids=excerpt_ids)
     return {
-        chunk_id: cosine
+        excerpt_id: cosine
         for ids, cosines in _blocks(connection, selection, query)
-        for chunk_id, cosine in zip(ids.tolist(), cosines.tolist(), strict=True)
+        for excerpt_id, cosine in zip(ids.tolist(), cosines.tolist(), strict=True)
     }
 
 
 def _blocks(
     connection: apsw.Connection, selection: Selection, query: Vector
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
-    """(chunk ids, cosines) of the usable vectors."""
+    """(excerpt ids, cosines) of the usable vectors."""
     import numpy as np  # noqa: PLC0415 - only searches with vectors need it
 
     rows = connection.execute(selection.sql, selection.parameters)

@@ -20,7 +20,7 @@ from backends.builtin.vectors.members import (
     Members,
     all_members,
     file_marks,
-    newest_chunk,
+    newest_excerpt,
     updated_members,
 )
 from backends.builtin.vectors.segments import SEGMENT_ROWS, Segment, arranged, find_rows, united
@@ -101,7 +101,7 @@ def _successor(
         last,
         marks=marks,
         newest_embedding=_newest_embedding(connection),
-        newest_chunk=newest_chunk(connection),
+        newest_excerpt=newest_excerpt(connection),
         members=members.only(present),
         rows=rows[present],
         segments=arrangement,

@@ -1,7 +1,7 @@
-"""The join of chunks with their vectors, in the order that suits what a search may see.
+"""The join of excerpts with their vectors, in the order that suits what a search may see.
 
 Owns that SQL. Without a filter the vectors are read in the order of the file, and those that no chunk
-uses cost one look into an index; with one, only the permitted chunks are visited. The planner is told,
+uses cost one look into an index; with one, only the permitted excerpts are visited. The planner is told,
 since it keeps no statistics of a table whose rows are that uneven.
 """
 
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 _BYTES_A_NUMBER: Final = 4
 
 _EVERY: Final = """
-    SELECT c.id AS chunk_id, {value} AS value
-    FROM embeddings AS e CROSS JOIN excerpts AS c ON c.text_hash = e.text_hash
+    SELECT x.id AS excerpt_id, {value} AS value
+    FROM embeddings AS e CROSS JOIN excerpts AS x ON x.text_hash = e.text_hash
     WHERE +e.fingerprint_id = :fingerprint AND length(e.vector) = :bytes
 """
 _SOME: Final = """
-    SELECT c.id AS chunk_id, {value} AS value
-    FROM excerpts AS c CROSS JOIN embeddings AS e
-        ON e.fingerprint_id = :fingerprint AND e.text_hash = c.text_hash
+    SELECT x.id AS excerpt_id, {value} AS value
+    FROM excerpts AS x CROSS JOIN embeddings AS e
+        ON e.fingerprint_id = :fingerprint AND e.text_hash = x.text_hash
     WHERE length(e.vector) = :bytes
 """
-_FILES: Final = " AND c.file_id IN (SELECT value FROM carray(:files))"
-_CHUNKS: Final = " AND c.id IN (SELECT value FROM carray(:chunks))"
+_FILES: Final = " AND x.file_id IN (SELECT value FROM carray(:files))"
+_EXCERPTS: Final = " AND x.id IN (SELECT value FROM carray(:excerpts))"
 
 
 class Selection:
-    """Rows (chunk id, value) of the chunks that have a vector as long as the query.
+    """Rows (excerpt id, value) of the excerpts that have a vector as long as the query.
 
     `value` is an SQL expression of `e.vector`, in which `:query` stands for the query's bytes.
     """
@@ -45,9 +45,9 @@ class Selection:
         query: Vector,
         *,
         file_ids: Sequence[int] | None = None,
-        chunk_ids: Sequence[int] | None = None,
+        excerpt_ids: Sequence[int] | None = None,
     ) -> None:
-        unfiltered = file_ids is None and chunk_ids is None
+        unfiltered = file_ids is None and excerpt_ids is None
         self.sql = (_EVERY if unfiltered else _SOME).format(value=value)
         self.parameters: dict[str, object] = {
             "fingerprint": fingerprint_id,
@@ -57,6 +57,6 @@ class Selection:
         if file_ids is not None:
             self.sql += _FILES
             self.parameters["files"] = int64s(file_ids)
-        if chunk_ids is not None:
-            self.sql += _CHUNKS
-            self.parameters["chunks"] = int64s(chunk_ids)
+        if excerpt_ids is not None:
+            self.sql += _EXCERPTS
+            self.parameters["excerpts"] = int64s(excerpt_ids)

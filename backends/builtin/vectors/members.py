@@ -1,4 +1,4 @@
-"""Which chunks have which vector, and in which file they are, as arrays and without the vectors.
+"""Which excerpts have which vector, and in which file they are, as arrays and without the vectors.
 
 Owns the statements that read this map from the database, whole or only what changed, and the arithmetic
 on it.
@@ -23,61 +23,61 @@ _ROWS_AT_ONCE: Final = 65_536
 """Rows as Python objects take ten times the space of the arrays they become."""
 
 _ALL: Final = """
-    SELECT c.id, c.file_id, e.id
-    FROM embeddings AS e CROSS JOIN excerpts AS c ON c.text_hash = e.text_hash
+    SELECT x.id, x.file_id, e.id
+    FROM embeddings AS e CROSS JOIN excerpts AS x ON x.text_hash = e.text_hash
     WHERE e.fingerprint_id = :fingerprint
 """
 _OF_NEW_EMBEDDINGS: Final = """
-    SELECT c.id, c.file_id, e.id
-    FROM embeddings AS e CROSS JOIN excerpts AS c ON c.text_hash = e.text_hash
+    SELECT x.id, x.file_id, e.id
+    FROM embeddings AS e CROSS JOIN excerpts AS x ON x.text_hash = e.text_hash
     WHERE +e.fingerprint_id = :fingerprint AND e.id > :newest
 """
 _OF_FILES: Final = """
-    SELECT c.id, c.file_id, e.id
-    FROM excerpts AS c CROSS JOIN embeddings AS e
-        ON e.fingerprint_id = :fingerprint AND e.text_hash = c.text_hash
-    WHERE c.file_id IN (SELECT value FROM carray(:files))
+    SELECT x.id, x.file_id, e.id
+    FROM excerpts AS x CROSS JOIN embeddings AS e
+        ON e.fingerprint_id = :fingerprint AND e.text_hash = x.text_hash
+    WHERE x.file_id IN (SELECT value FROM carray(:files))
 """
 
 _NEWER: Final = """
-    SELECT c.id FROM excerpts AS c WHERE c.id > :newest_chunk
-    UNION SELECT c.id
-    FROM embeddings AS e CROSS JOIN excerpts AS c ON c.text_hash = e.text_hash
+    SELECT x.id FROM excerpts AS x WHERE x.id > :newest_excerpt
+    UNION SELECT x.id
+    FROM embeddings AS e CROSS JOIN excerpts AS x ON x.text_hash = e.text_hash
     WHERE +e.fingerprint_id = :fingerprint AND e.id > :newest_embedding
     LIMIT :limit
 """
 
 FileMarks = Mapping[int, int]
-"""By file id, something that changes whenever the chunks of the file do."""
+"""By file id, something that changes whenever the excerpts of the file do."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Members:
-    """Three arrays side by side, in the order of the chunk ids."""
+    """Three arrays side by side, in the order of the excerpt ids."""
 
-    chunks: NDArray[np.int64]
+    excerpts: NDArray[np.int64]
     files: NDArray[np.int64]
     embeddings: NDArray[np.int64]
 
     def __len__(self) -> int:
-        return len(self.chunks)
+        return len(self.excerpts)
 
     @property
     def nbytes(self) -> int:
-        return self.chunks.nbytes + self.files.nbytes + self.embeddings.nbytes
+        return self.excerpts.nbytes + self.files.nbytes + self.embeddings.nbytes
 
     def only(self, mask: NDArray[np.bool_]) -> Members:
-        return Members(self.chunks[mask], self.files[mask], self.embeddings[mask])
+        return Members(self.excerpts[mask], self.files[mask], self.embeddings[mask])
 
     def outside(self, files: Iterable[int]) -> Members:
-        """Without the chunks of those files."""
+        """Without the excerpts of those files."""
         import numpy as np  # noqa: PLC0415 - only the resident engine needs it
 
         return self.only(~np.isin(self.files, list(files)))
 
 
 def file_marks(connection: apsw.Connection) -> FileMarks:
-    """The marks of all files. What a file's chunks are follows from its content and the pipeline."""
+    """The marks of all files. What a file's excerpts are follows from its content and the pipeline."""
     return {
         file_id: hash((content_hash, pipeline))
         for file_id, content_hash, pipeline in connection.execute(
@@ -115,30 +115,30 @@ def updated_members(
     )
 
 
-def newest_chunk(connection: apsw.Connection) -> int:
-    """The highest id that any chunk ever had; none is given twice."""
+def newest_excerpt(connection: apsw.Connection) -> int:
+    """The highest id that any excerpt ever had; none is given twice."""
     newest: int | None = connection.execute(
         "SELECT seq FROM sqlite_sequence WHERE name = 'excerpts'"
     ).get
     return newest or 0
 
 
-def newer_chunks(
+def newer_excerpts(
     connection: apsw.Connection,
     fingerprint_id: int,
     *,
-    newest_chunk: int,
+    newest_excerpt: int,
     newest_embedding: int,
     limit: int,
 ) -> list[int]:
-    """Ids of up to `limit` chunks that came, or whose vector came, after both of those numbers."""
+    """Ids of up to `limit` excerpts that came, or whose vector came, after both of those numbers."""
     parameters = {
         "fingerprint": fingerprint_id,
-        "newest_chunk": newest_chunk,
+        "newest_excerpt": newest_excerpt,
         "newest_embedding": newest_embedding,
         "limit": limit,
     }
-    return [chunk_id for (chunk_id,) in connection.execute(_NEWER, parameters)]
+    return [excerpt_id for (excerpt_id,) in connection.execute(_NEWER, parameters)]
 
 
 def _read(
@@ -152,13 +152,13 @@ def _read(
 
 
 def _united(parts: Iterable[Members]) -> Members:
-    """All parts together; of a chunk that is in several, what the first of them says."""
+    """All parts together; of an excerpt that is in several, what the first of them says."""
     import numpy as np  # noqa: PLC0415 - only the resident engine needs it
 
     parts = list(parts)
     empty = np.empty(0, np.int64)
-    chunks = np.concatenate([empty, *(part.chunks for part in parts)])
-    chunks, first = np.unique(chunks, return_index=True)
+    excerpts = np.concatenate([empty, *(part.excerpts for part in parts)])
+    excerpts, first = np.unique(excerpts, return_index=True)
     files = np.concatenate([empty, *(part.files for part in parts)])
     embeddings = np.concatenate([empty, *(part.embeddings for part in parts)])
-    return Members(chunks, files[first], embeddings[first])
+    return Members(excerpts, files[first], embeddings[first])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 import apsw
 
 from backends.builtin.vectors.engine import EngineName, VectorHit
-from backends.builtin.vectors.exact import nearest_chunks
+from backends.builtin.vectors.exact import nearest_excerpts
 from backends.builtin.vectors.libraries import numpy_problem
 from backends.builtin.vectors.scanning import DatabaseScan
 
@@ -35,4 +35,4 @@ class NumpyScan(DatabaseScan):
         limit: int,
         file_ids: Sequence[int] | None,
     ) -> list[VectorHit]:
-        return nearest_chunks(connection, fingerprint_id, query, limit=limit, file_ids=file_ids)
+        return nearest_excerpts(connection, fingerprint_id, query, limit=limit, file_ids=file_ids)

@@ -16,11 +16,11 @@ import apsw
 import structlog
 
 from backends.builtin.vectors.engine import EngineName, Unavailable, VectorAnswer, misfit
-from backends.builtin.vectors.exact import nearest_chunks
+from backends.builtin.vectors.exact import nearest_excerpts
 from backends.builtin.vectors.following import bytes_needed, first_snapshot, next_snapshot
 from backends.builtin.vectors.kernels import choose_kernel
 from backends.builtin.vectors.libraries import numpy_problem
-from backends.builtin.vectors.members import newer_chunks
+from backends.builtin.vectors.members import newer_excerpts
 from backends.builtin.vectors.snapshot import Snapshot, Space, space_of
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _log = structlog.get_logger(__name__)
 _NOT_LOADED: Final = "the vectors are not loaded yet"
 _BEHIND: Final = "many new vectors are not loaded yet"
 _MOST_NEWER: Final = 2_000
-"""Chunks that came since the last refresh and are compared one by one."""
+"""Excerpts that came since the last refresh and are compared one by one."""
 _WIDER: Final = 4
 _MIB: Final = 1024 * 1024
 
@@ -83,10 +83,10 @@ class ResidentEngine:
             return Unavailable(self._refusal or _NOT_LOADED)
         if reason := misfit(connection, fingerprint_id, query):
             return VectorAnswer([], self.name, reason)
-        newer = newer_chunks(
+        newer = newer_excerpts(
             connection,
             fingerprint_id,
-            newest_chunk=snapshot.newest_chunk,
+            newest_excerpt=snapshot.newest_excerpt,
             newest_embedding=snapshot.newest_embedding,
             limit=_MOST_NEWER + 1,
         )
@@ -95,13 +95,13 @@ class ResidentEngine:
         count = candidate_count(limit)
         while True:
             known = snapshot.candidates(query, count, file_ids)
-            hits = nearest_chunks(
+            hits = nearest_excerpts(
                 connection,
                 fingerprint_id,
                 query,
                 limit=limit,
                 file_ids=file_ids,
-                chunk_ids=known + newer,
+                excerpt_ids=known + newer,
             )
             if len(hits) >= limit or len(known) < count:
                 return VectorAnswer(hits, self.name)

@@ -20,7 +20,7 @@ from backends.builtin.vectors.engine import (
     dimensions_of,
 )
 from backends.builtin.vectors.extension import Extension
-from backends.builtin.vectors.members import newest_chunk
+from backends.builtin.vectors.members import newest_excerpt
 from backends.builtin.vectors.numpy_scan import NumpyScan
 from backends.builtin.vectors.resident import ResidentEngine
 from backends.builtin.vectors.serial import Serial, current_serial
@@ -95,7 +95,7 @@ class VectorSearch:
 
     def covers_all(self, connection: apsw.Connection, fingerprint_id: int, dimensions: int) -> bool:
         """Whether every chunk has a vector of this length. Once so, it stays so until one is added."""
-        mark = (fingerprint_id, dimensions, newest_chunk(connection), current_serial(connection))
+        mark = (fingerprint_id, dimensions, newest_excerpt(connection), current_serial(connection))
         if mark != self._covered and is_complete(connection, fingerprint_id, dimensions):
             self._covered = mark
         return mark == self._covered

@@ -54,7 +54,7 @@ class Snapshot:
     """Of the files as they were read."""
     newest_embedding: int
     """The highest id that was ever given by then."""
-    newest_chunk: int
+    newest_excerpt: int
     """Likewise."""
     members: Members
     rows: NDArray[np.intp]
@@ -81,14 +81,14 @@ class Snapshot:
     def candidates(
         self, query: Vector, count: int, file_ids: Sequence[int] | None = None
     ) -> list[int]:
-        """The ids of about the `count` nearest chunks of the permitted files, in no order."""
+        """The ids of about the `count` nearest excerpts of the permitted files, in no order."""
         import numpy as np  # noqa: PLC0415 - only the resident engine needs it
 
-        scores, chunks = self._scores(query)[self.rows], self.members.chunks
+        scores, excerpts = self._scores(query)[self.rows], self.members.excerpts
         if file_ids is not None:
             permitted = np.flatnonzero(_among(self.members.files, file_ids))
-            scores, chunks = scores[permitted], chunks[permitted]
-        chosen: list[int] = chunks[_best(scores, count)].tolist()
+            scores, excerpts = scores[permitted], excerpts[permitted]
+        chosen: list[int] = excerpts[_best(scores, count)].tolist()
         return chosen
 
     def _scores(self, query: Vector) -> NDArray[np.float32]:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 # LIMIT -1 keeps the inner query as it is, so that each distance is computed once and not once in every
 # clause. Vectors without a direction give NULL or an infinite number, which are not between the bounds.
 _NEAREST: Final = """
-    SELECT chunk_id, max(-1.0, min(1.0, 1.0 - value)) FROM ({rows} LIMIT -1)
-    WHERE value BETWEEN -0.001 AND 2.001 ORDER BY value, chunk_id LIMIT :limit
+    SELECT excerpt_id, max(-1.0, min(1.0, 1.0 - value)) FROM ({rows} LIMIT -1)
+    WHERE value BETWEEN -0.001 AND 2.001 ORDER BY value, excerpt_id LIMIT :limit
 """
 
 

@@ -114,7 +114,7 @@ class Library:
 
     def texts(self, hits: Sequence[VectorHit]) -> list[str]:
         with self.database.reading() as connection:
-            return [connection.execute(TEXT_OF, (hit.chunk_id,)).get for hit in hits]
+            return [connection.execute(TEXT_OF, (hit.excerpt_id,)).get for hit in hits]
 
     def nearest(self, engine: VectorEngine, query: str | np.ndarray, **options) -> list[str]:
         """The texts of the chunks that an engine finds, best first."""

@@ -74,7 +74,7 @@ def test_every_chunk_of_a_shared_text_is_a_hit_in_the_order_of_the_ids(library, 
     library.embed()
     hits = answer_of(library, engine, vector("same"), limit=3).hits
     assert library.texts(hits) == ["same", "same", "same"]
-    ids = [hit.chunk_id for hit in hits]
+    ids = [hit.excerpt_id for hit in hits]
     assert ids == sorted(ids)
     only = library.nearest(engine, "same", file_ids=library.file_ids("memory/b.md"))
     assert only == ["same"]
@@ -121,7 +121,7 @@ def test_the_cosines_of_some_chunks_are_those_of_the_search(filled, loaded, vect
     everything = answer_of(filled, loaded()[-1], query, limit=1000).hits
     number = filled.number
     with filled.database.reading() as connection:
-        cosines = cosines_of(connection, number, query, [hit.chunk_id for hit in everything[:20]])
+        cosines = cosines_of(connection, number, query, [hit.excerpt_id for hit in everything[:20]])
         assert cosines == dict(everything[:20])
         broken = connection.execute(
             "SELECT x.id FROM excerpts AS x JOIN chunks AS c ON c.id = x.chunk_id"

@@ -78,9 +78,9 @@ def test_between_two_refreshes_nothing_wrong_is_found(filled, resident, vector):
     filled.embed()
     query = vector("text 0")
     stale = filled.search(resident, query, limit=300).hits
-    now = {hit.chunk_id: hit.cosine for hit in filled.search(NumpyScan(), query, limit=300).hits}
+    now = {hit.excerpt_id: hit.cosine for hit in filled.search(NumpyScan(), query, limit=300).hits}
     assert len(stale) >= 299
-    assert all(hit.cosine == pytest.approx(now[hit.chunk_id]) for hit in stale)
+    assert all(hit.cosine == pytest.approx(now[hit.excerpt_id]) for hit in stale)
     only = filled.search(resident, query, limit=300, file_ids=filled.file_ids("memory/000.md"))
     assert "text 0" not in filled.texts(only.hits)
 

@@ -41,7 +41,7 @@ for name in ("auto", "sqlite-vec", "numpy"):
         "engine": status.engine,
         "unavailable": status.unavailable,
         "bytes": status.resident_bytes,
-        "found": None if isinstance(answer, Unavailable) else [hit.chunk_id for hit in answer.hits],
+        "found": None if isinstance(answer, Unavailable) else [hit.excerpt_id for hit in answer.hits],
         "reason": answer.reason,
     }
 report["events"] = [f"{e['event']}: {e.get('library', '')}" for e in events]

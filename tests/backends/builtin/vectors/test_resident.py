@@ -170,7 +170,7 @@ def while_others_read(filled, resident, vector):
                     best = connection.execute(
                         "SELECT text FROM chunks JOIN excerpts AS x ON x.chunk_id = chunks.id"
                         " WHERE x.id = ?",
-                        (answer.hits[0].chunk_id,),
+                        (answer.hits[0].excerpt_id,),
                     ).get
                 if best != name or len(answer.hits) != 3:
                     faults.append((name, best, answer))
