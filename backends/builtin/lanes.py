@@ -63,9 +63,7 @@ class VectorLane(NamedTuple):
 
     def background(self) -> Background | None:
         """How high the query's cosines are at large."""
-        from backends.builtin.vectors.background import background  # noqa: PLC0415 - needs numpy
-
-        return background(self.connection, self.fingerprint_id, self.query.vector)
+        return self.engines.background(self.connection, self.fingerprint_id, self.query.vector)
 
     def is_complete(self) -> bool:
         """Whether every text has a vector that the query's can be compared with."""

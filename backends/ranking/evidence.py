@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, reduce
+from operator import or_
 from typing import Final, Literal, NamedTuple
 
 from backends.ranking.lanes import Background, Lanes
@@ -56,12 +57,13 @@ def weigh_units(
     """The evidence of each unit of one file, in order; blank ones have none and lie between none."""
     found = [NO_EVIDENCE] * len(units)
     lines = [at for at, unit in enumerate(units) if not unit.text.isspace() and unit.text]
-    held = [frozenset(number for number, _ in units[at].counts) for at in lines]
+    held = [units[at].concepts for at in lines]
     coverage = cache(weights.coverage)
+    place = cache(background.place) if background else None
     for number, at in enumerate(lines):
         unit = units[at]
         nearby = held[max(0, number - NEIGHBOURS) : number + NEIGHBOURS + 1]
-        around = frozenset().union(*nearby)
+        around = reduce(or_, nearby)
         text = 0.0
         if around or unit.is_named:
             text = (
@@ -69,8 +71,8 @@ def weigh_units(
                 + NEIGHBOUR_WEIGHT * coverage(around)
                 + CHUNK_WEIGHT * unit.chunk_score
             )
-        vector = background.place(unit.cosine) if background else 0.0
-        is_full = bool(around) and coverage(around) >= FULL_COVERAGE
+        vector = place(unit.cosine) if place else 0.0
+        is_full = around > 0 and coverage(around) >= FULL_COVERAGE
         found[at] = Evidence(text / TEXT_WEIGHT, vector, is_full)
     return found
 

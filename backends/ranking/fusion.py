@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -52,13 +52,16 @@ class _Strength(NamedTuple):
 class _Remaining:
     """The lines that no passage holds so far."""
 
-    def __init__(
-        self, files: Iterable[File], strength: Callable[[File, int, int], _Strength]
-    ) -> None:
+    def __init__(self, files: Iterable[File], lanes: Lanes) -> None:
+        """Each line's score is the `_Strength.highest` of a passage that holds nothing else."""
         lines = [
-            (strength(file, at, at + 1).highest, file, at)
+            (
+                max(calibrate(one.text) if lanes.text else 0.0, min(1.0, unit.cosine or 0.0)),
+                file,
+                at,
+            )
             for file in files
-            for at in range(len(file.units))
+            for at, (unit, one) in enumerate(zip(file.units, file.evidence, strict=True))
             if file.speaks(at)
         ]
         self._weakest_first = sorted(lines, key=itemgetter(0))
@@ -107,7 +110,7 @@ class PassageRanker:
         never contradicts the order, which knows more than one line's words and cosine tell.
         """
         files = self._files(candidates)
-        remaining = _Remaining(files, self._strength)
+        remaining = _Remaining(files, self._lanes)
         for window in best_windows(files):
             strength = self._strength(window.file, window.first, window.last)
             if strength.highest < self._min_score:

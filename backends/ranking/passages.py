@@ -7,8 +7,10 @@ text of a result. What a unit is worth is decided in `evidence`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import reduce
 from heapq import heapify, heappop, heappush
 from itertools import accumulate, pairwise
+from operator import or_
 from typing import NamedTuple
 
 from backends.ranking.evidence import NO_EVIDENCE, Evidence
@@ -151,7 +153,7 @@ def to_passage(window: Window, weights: Weights) -> Passage:
     for before, unit in pairwise(units):
         parts.append("\n" if unit.start > before.end else "")
         parts.append(unit.text)
-    matched = {number for unit in units for number, _ in unit.counts}
+    matched = reduce(or_, (unit.concepts for unit in units))
     return Passage(
         file_id=window.file.file_id,
         chunk_id=max(units, key=lambda unit: unit.chunk_score).chunk_id,
@@ -159,7 +161,7 @@ def to_passage(window: Window, weights: Weights) -> Passage:
         start_line=units[0].line,
         end_line=units[-1].line,
         text="".join(parts),
-        matched=tuple(weights.concepts[number] for number in sorted(matched)),
+        matched=weights.members(matched),
         coverage=weights.coverage(matched),
     )
 

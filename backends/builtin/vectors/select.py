@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import apsw
 import msgspec
 
+from backends.builtin.vectors.background import Sampler
 from backends.builtin.vectors.engine import (
     EngineName,
     Unavailable,
@@ -28,6 +29,7 @@ from backends.builtin.vectors.sqlite_scan import SqliteScan
 from backends.builtin.vectors.store import is_complete, vector_bytes_per_chunk
 
 if TYPE_CHECKING:
+    from backends.ranking.lanes import Background
     from config.settings import VectorStoreSettings
     from providers.interface import Vector
 
@@ -60,6 +62,7 @@ class VectorSearch:
         self._resident = ResidentEngine(settings.max_resident_mb * _MIB)
         engines = (self._resident, SqliteScan(Extension(settings.extension_path)), NumpyScan())
         self._engines: tuple[VectorEngine, ...] = engines[first:]
+        self._sampler = Sampler()
         self._covered: tuple[int, int, int, Serial] | None = None
         """What `covers_all` was last true of."""
 
@@ -99,6 +102,12 @@ class VectorSearch:
         if mark != self._covered and is_complete(connection, fingerprint_id, dimensions):
             self._covered = mark
         return mark == self._covered
+
+    def background(
+        self, connection: apsw.Connection, fingerprint_id: int, query: Vector
+    ) -> Background | None:
+        """How high the query's cosines are at large; None without any vector."""
+        return self._sampler.background(connection, fingerprint_id, query)
 
     def release(self) -> None:
         """Gives the resident memory back, until the next refresh."""
