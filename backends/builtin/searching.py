@@ -82,10 +82,11 @@ class Searcher:
             vectors=lane,
             keywords=settings.hybrid.enabled,
         )
+        lanes = self._lanes(candidates)
         ranker = PassageRanker(
             Weights(query.concepts, counts.by_term, counts.documents),
             max_chars=SNIPPET_CHARS,
-            lanes=self._lanes(candidates),
+            lanes=lanes,
             background=candidates.background,
             strategy=settings.hybrid.fusion,
             min_score=min_score,
@@ -96,7 +97,8 @@ class Searcher:
             for block in candidates
         )
         ranked = _ranked(ranker, aging if decay.enabled else candidates)
-        hits = (_hit(connection, passage, explain=request.explain) for passage in ranked)
+        explained = lanes if request.explain else None
+        hits = (_hit(connection, passage, explained) for passage in ranked)
         return Found(tuple(islice(hits, wanted)), _mode(candidates))
 
     def _lanes(self, candidates: Candidates) -> Lanes:
@@ -130,7 +132,8 @@ def _mode(candidates: Candidates) -> Mode:
     return "hybrid" if candidates.keywords else "vector"
 
 
-def _hit(connection: apsw.Connection, ranked: RankedPassage, *, explain: bool) -> Hit:
+def _hit(connection: apsw.Connection, ranked: RankedPassage, explained: Lanes | None) -> Hit:
+    """`explained`: the lanes, where an explanation is wanted."""
     passage = ranked.passage
     path, source = connection.execute(
         "SELECT path, source FROM files WHERE id = ?", (passage.file_id,)
@@ -147,14 +150,24 @@ def _hit(connection: apsw.Connection, ranked: RankedPassage, *, explain: bool) -
         source=source,
         text_score=round(ranked.text_score, 4),
         vector_score=None if ranked.vector_score is None else round(ranked.vector_score, 4),
-        explain=_explanation(ranked) if explain else None,
+        explain=_explanation(ranked, explained) if explained else None,
     )
 
 
-def _explanation(ranked: RankedPassage) -> dict[str, object]:
+def _explanation(ranked: RankedPassage, lanes: Lanes) -> dict[str, object]:
+    cosine, deviations = ranked.vector_score, ranked.vector_deviations
+    vector = None
+    if cosine is not None and deviations is not None:
+        vector = _lane(cosine, deviations, lanes.vector)
     return {
         "matchedTerms": [concept.alternatives[0] for concept in ranked.passage.matched],
         "coverage": round(ranked.passage.coverage, 4),
         "fused": round(ranked.fused, 4),
         "chunkId": ranked.passage.chunk_id,
+        "text": _lane(ranked.text_share, ranked.text_score, lanes.text),
+        "vector": vector,
     }
+
+
+def _lane(raw: float, calibrated: float, weight: float) -> dict[str, float]:
+    return {"raw": round(raw, 4), "calibrated": round(calibrated, 4), "weight": round(weight, 4)}

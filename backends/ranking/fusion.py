@@ -36,13 +36,21 @@ class RankedPassage(NamedTuple):
     """The highest cosine of its lines, 0..1."""
     fused: float
     """What the order goes by: the sum of its lines' odds, or of their reciprocal ranks."""
+    text_share: float
+    """What `text_score` is calibrated from: the share of what words could tell at most, 0..1."""
+    vector_deviations: float | None
+    """How far `vector_score` is above the query's cosines at large, see `Background.place`."""
 
 
 class _Strength(NamedTuple):
     """What a passage scores by itself."""
 
-    text: float
+    text_share: float
     cosine: float | None
+
+    @property
+    def text(self) -> float:
+        return calibrate(self.text_share)
 
     @property
     def highest(self) -> float:
@@ -119,9 +127,21 @@ class PassageRanker:
             self._taken[passage.file_id].append(window.characters())
             if self._is_new_text(passage):
                 self._ceiling = min(self._ceiling, max(strength.highest, remaining.highest()))
-                yield RankedPassage(
-                    passage, self._ceiling, strength.text, strength.cosine, window.mass
-                )
+                yield self._ranked(passage, strength, window.mass)
+
+    def _ranked(self, passage: Passage, strength: _Strength, mass: float) -> RankedPassage:
+        background, cosine = self._background, strength.cosine
+        return RankedPassage(
+            passage,
+            score=self._ceiling,
+            text_score=strength.text,
+            vector_score=cosine,
+            fused=mass,
+            text_share=strength.text_share,
+            vector_deviations=(
+                background.place(cosine) if background and cosine is not None else None
+            ),
+        )
 
     def _files(self, candidates: Iterable[Candidate]) -> list[File]:
         found = units_by_file(candidates, self._weights)
@@ -152,7 +172,7 @@ class PassageRanker:
     def _strength(self, file: File, first: int, last: int) -> _Strength:
         text = max(one.text for one in file.evidence[first:last]) if self._lanes.text else 0.0
         cosines = [one.cosine for one in file.units[first:last] if one.cosine is not None]
-        return _Strength(calibrate(text), min(1.0, max(0.0, *cosines)) if cosines else None)
+        return _Strength(text, min(1.0, max(0.0, *cosines)) if cosines else None)
 
     def _is_new_text(self, passage: Passage) -> bool:
         text = " ".join(passage.text.split())

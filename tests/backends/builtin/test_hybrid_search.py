@@ -82,6 +82,17 @@ async def test_what_shares_no_word_with_the_query_is_found_by_its_vector(shelf):
     assert found.hits[0].text_score == 0
 
 
+async def test_an_explanation_tells_what_either_lane_gave_and_how_it_counts(shelf):
+    lanes = HybridSettings(text_weight=0.3, vector_weight=0.35)
+    settings = QuerySettings(hybrid=lanes)
+    found = shelf.search("boiler serviced", axis(0), settings=settings, explain=True)
+    text, vector = found.hits[0].explain["text"], found.hits[0].explain["vector"]
+    assert (text["weight"], vector["weight"]) == (1.0, 0.5)
+    assert text["calibrated"] == found.hits[0].text_score
+    assert vector["raw"] == found.hits[0].vector_score == 1.0
+    assert vector["calibrated"] > 0
+
+
 async def test_an_exact_word_is_not_buried_by_near_vectors(shelf):
     found = shelf.search("tulips", axis(1, towards=0, share=0.9))
     assert paths(found)[0] == "garden"

@@ -152,6 +152,14 @@ async def test_an_explanation_is_given_only_when_asked_for(backend, hits_of):
     assert "dinosaur" not in str(explain)
 
 
+async def test_an_explanation_tells_how_the_words_were_scored_and_weighed(backend, hits_of):
+    hit = (await hits_of(backend, "boiler dinosaurs", explain=True))[0]
+    text = hit.explain["text"]
+    assert 0 < text["raw"] < text["calibrated"] == hit.text_score
+    assert text["weight"] == 1
+    assert hit.explain["vector"] is None
+
+
 async def test_the_same_question_has_the_same_answer_each_time(backend, hits_of):
     answers = [await hits_of(backend, "membrane boiler server") for _ in range(3)]
     assert answers[0] == answers[1] == answers[2]
