@@ -22,6 +22,7 @@ from backends.ranking.evidence import (
 )
 from backends.ranking.lanes import KEYWORDS_ONLY, Background, Lanes
 from backends.ranking.passages import File, Passage, best_windows, to_passage
+from backends.ranking.repeats import Repeats
 from backends.ranking.units import Candidate, Unit, units_by_file
 from backends.ranking.weights import Weights
 
@@ -108,7 +109,7 @@ class PassageRanker:
         self._strategy = strategy
         self._min_score = min_score
         self._taken: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
-        self._texts: set[str] = set()
+        self._repeats = Repeats()
         self._ceiling = 1.0
 
     def rank(self, candidates: Iterable[Candidate]) -> Iterator[RankedPassage]:
@@ -125,7 +126,7 @@ class PassageRanker:
                 continue
             passage = to_passage(window, self._weights)
             self._taken[passage.file_id].append(window.characters())
-            if self._is_new_text(passage):
+            if self._repeats.is_new(passage.text):
                 self._ceiling = min(self._ceiling, max(strength.highest, remaining.highest()))
                 yield self._ranked(passage, strength, window.mass)
 
@@ -173,13 +174,6 @@ class PassageRanker:
         text = max(one.text for one in file.evidence[first:last]) if self._lanes.text else 0.0
         cosines = [one.cosine for one in file.units[first:last] if one.cosine is not None]
         return _Strength(text, min(1.0, max(0.0, *cosines)) if cosines else None)
-
-    def _is_new_text(self, passage: Passage) -> bool:
-        text = " ".join(passage.text.split())
-        if text in self._texts:
-            return False
-        self._texts.add(text)
-        return True
 
 
 def calibrate(share: float) -> float:

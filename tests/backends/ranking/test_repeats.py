@@ -1,0 +1,58 @@
+"""Passages that say only what was shown already."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from backends.ranking.repeats import Repeats
+
+
+@pytest.fixture
+def repeats():
+    repeats = Repeats()
+    assert repeats.is_new("- **Water** the tomatoes every morning, before eight.")
+    return repeats
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "- **Water** the tomatoes every morning, before eight.",
+        "* water the  tomatoes every morning before EIGHT",
+        "the tomatoes every morning",
+    ],
+)
+def test_the_same_words_in_other_clothes_add_nothing(repeats, text):
+    assert not repeats.is_new(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "- Water the tomatoes every morning, before nine.",
+        "- Water the tomatoes every evening, before eight.",
+        "- Every morning, before eight, water the tomatoes.",
+        "- Water the tomatoes every morning, before eight. 2 litres.",
+    ],
+)
+def test_one_new_word_or_another_order_makes_another_text(repeats, text):
+    assert repeats.is_new(text)
+
+
+@pytest.mark.parametrize("text", ["", "🙂", "---", "茶"])
+def test_texts_without_words_are_told_apart(repeats, text):
+    assert repeats.is_new(text)
+    assert not repeats.is_new(text)
+    assert repeats.is_new("🎉")
+
+
+@settings(derandomize=True, max_examples=100)
+@given(st.lists(st.text(alphabet="ab ,.\n", max_size=30), max_size=8))
+def test_no_text_is_dropped_for_the_sake_of_several(texts):
+    repeats = Repeats()
+    kept = [text for text in texts if repeats.is_new(text)]
+    for text in texts:
+        alone = [Repeats() for _ in kept]
+        for one, shown in zip(alone, kept, strict=True):
+            one.is_new(shown)
+        assert any(not one.is_new(text) for one in alone)
