@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from backends.chunking import estimate_tokens
-from backends.text.units import split_units
+from backends.text.units import Unit, split_units
 
-EXCERPT_VERSION: Final = 1
+EXCERPT_VERSION: Final = 2
 """Goes up with every change of where excerpts begin and end."""
 EXCERPT_TOKENS: Final = 150
 """About as much as a snippet shows. Half as much finds no more and doubles the vectors."""
@@ -28,10 +28,11 @@ class ExcerptSpan(NamedTuple):
 def cut_excerpts(text: str, start: int = 0) -> list[ExcerptSpan]:
     """Runs of whole units from character `start` on, of at most `EXCERPT_TOKENS` where units allow.
 
-    Each begins and ends with a unit that is not blank. A heading ends one and is in none: it is short,
+    Of a unit that begins before `start` the rest counts. Each begins and ends with a unit that is not
+    blank. A heading ends one and is in none: it is short,
     and the keyword lane knows it. Where there is nothing else, headings are excerpts.
     """
-    units = [unit for unit in split_units(text) if unit.start >= start]
+    units = [_from(unit, text, start) for unit in split_units(text) if unit.end > start]
     lines = [text[unit.start : unit.end] for unit in units]
     only_headings = not any(line.strip() and not line.startswith("#") for line in lines)
     spans: list[ExcerptSpan] = []
@@ -50,3 +51,11 @@ def cut_excerpts(text: str, start: int = 0) -> list[ExcerptSpan]:
             spans.append(ExcerptSpan(*unit))
             room = EXCERPT_TOKENS - tokens
     return spans
+
+
+def _from(unit: Unit, text: str, start: int) -> Unit:
+    """What of the unit begins at character `start` or later, without leading blanks."""
+    if unit.start >= start:
+        return unit
+    rest = text[start : unit.end]
+    return unit._replace(start=start + len(rest) - len(rest.lstrip()))

@@ -53,9 +53,12 @@ def test_a_service_has_no_parent_to_end_with_and_ends_by_signal(home):
         [sys.executable, "-c", launch, *arguments], env=home.environment, check=True, timeout=20
     )
     (pid,) = processes(str(home.root))
+
+    def is_served(found):
+        return found["pid"] == pid and found["files"] == 4
+
     try:
-        status = home.command("status", "--json", until=lambda found: found["pid"] == pid)
-        assert status["files"] == 4
+        home.command("status", "--json", until=is_served)
     finally:
         os.kill(pid, signal.SIGTERM)
     home.until(lambda: not processes(str(home.root)))
