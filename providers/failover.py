@@ -96,6 +96,11 @@ class Embeddings:
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
+    @property
+    def is_prepared(self) -> bool:
+        """Whether the provider in use has all that it needs before its first text."""
+        return self._active.is_prepared
+
     async def prepare(self) -> None:
         """Waits until the provider in use can be asked for documents. Raises `ProviderError`."""
         service = self._active

@@ -39,6 +39,8 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     model: str | None = None
     endpoint: str | None = None
     key_source: str | None = None
+    lacks: str | None = None
+    """What has to come before it gives its first vector; None: nothing."""
 
 
 class Provider(Protocol):

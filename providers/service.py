@@ -74,6 +74,11 @@ class EmbeddingService:
         """None until the first answer, unless configured."""
         return self._embedder.dimensions
 
+    @property
+    def is_prepared(self) -> bool:
+        """Whether `prepare` would have nothing to do."""
+        return self._embedder.is_prepared
+
     async def prepare(self) -> None:
         """Waits for what the provider needs before its first text, such as a download.
 

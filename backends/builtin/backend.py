@@ -54,6 +54,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _log = structlog.get_logger(__name__)
 
+CHOICE_PATIENCE_S: Final = 0.3
+"""What `status` and `health` wait to know which provider is in use; a probe has a second in all."""
 STATUS_PATIENCE_S: Final = 10.0
 """`status` lists the disk, and a mount may hang."""
 
@@ -159,6 +161,7 @@ class BuiltinBackend:
         return await self._mended(lambda: run_sync(self._sessions.is_due, reference))
 
     async def status(self) -> BackendStatus:
+        await self._semantics.choice_made(CHOICE_PATIENCE_S)
         parts = (self._settings, self._database, self._indexer, self._freshness, self._semantics)
         report = partial(report_status, *parts)
         patience = {"patience_s": STATUS_PATIENCE_S, "queue_s": STATUS_PATIENCE_S}
@@ -171,6 +174,7 @@ class BuiltinBackend:
             ) from None
 
     async def weaknesses(self) -> tuple[str, ...]:
+        await self._semantics.choice_made(CHOICE_PATIENCE_S)
         parts = (self._database, self._freshness, self._semantics)
         probe = partial(probe_weaknesses, *parts)
         return await self._mended(lambda: run_sync(probe, abandon_on_cancel=True))

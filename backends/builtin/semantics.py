@@ -103,6 +103,11 @@ class Semantics:
         finally:
             self._chosen.set()
 
+    async def choice_made(self, patience_s: float) -> None:
+        """Waits until the provider is chosen, which takes milliseconds, but no longer than that."""
+        with anyio.move_on_after(patience_s):
+            await self._chosen.wait()
+
     def wake(self) -> None:
         """Texts were stored."""
         if self._backfill is not None:
@@ -238,7 +243,16 @@ class Semantics:
             found.append(
                 f"{state.active.provider} gives no vectors at present: {state.active.reason}"
             )
+        elif lacks := self._lacks():
+            found.append(f"{state.active.provider} gives no vectors yet: {lacks}")
         return tuple(found)
+
+    def _lacks(self) -> str | None:
+        """What the provider in use still waits for, as far as it was known when it was chosen."""
+        if self._embeddings is None or self._embeddings.is_prepared or self.fallback:
+            return None
+        primary = self._choice.primary if self._choice else None
+        return primary.lacks if primary else None
 
     @property
     def reason(self) -> str:

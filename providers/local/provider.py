@@ -16,6 +16,7 @@ from providers.local.embedder import LocalEmbedder, LocalSpec
 from providers.local.model import Wishes
 from providers.local.models import locate
 from providers.local.models.configured import configured_models
+from providers.local.models.references import FileReference, parse_reference
 from providers.local.places import shown
 from providers.registry import Candidate, ProviderRequest, unusable
 
@@ -32,12 +33,19 @@ def assess(request: ProviderRequest) -> Candidate:
     except ProviderError as error:
         return unusable("local", error)
     name = shown(models.reference)
+    lacks = None if path else _lacks(models.reference)
     return Candidate(
         provider="local",
         usable=True,
-        reason=f"The model is {path}." if path else f"The model {name} is yet to be fetched.",
+        reason=lacks or f"The model is {path}.",
         model=name,
+        lacks=lacks,
     )
+
+
+def _lacks(reference: str) -> str:
+    is_file = isinstance(parse_reference(reference), FileReference)
+    return f"The model {shown(reference)} {'is not there' if is_file else 'is yet to be fetched'}."
 
 
 def create(request: ProviderRequest) -> Embedder:

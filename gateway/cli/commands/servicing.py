@@ -85,7 +85,11 @@ def _show_state(options: Options, agent_id: str) -> int:
 
     state = read_state(instance(agent_id))
     if isinstance(state, Answer):
-        output.note(f"The service manager does not answer: {state.problem}")
+        output.note(f"The service manager does not answer: {state.problem}.")
+        output.note(
+            "Ask in a session of your own (a login, not su or sudo), or make one that stays: "
+            "loginctl enable-linger."
+        )
         return os.EX_UNAVAILABLE
     if options.json:
         output.write_json(state)

@@ -27,7 +27,10 @@ def test_a_file_that_is_there_and_one_that_is_not_are_told_apart(request_for, tm
     assert provider("local").assess(request_for(there)).reason == f"The model is {there}."
     missing = provider("local").assess(request_for(tmp_path / "n.gguf"))
     assert missing.usable
-    assert "yet to be fetched" in missing.reason
+    assert missing.reason == missing.lacks == f"The model {tmp_path / 'n.gguf'} is not there."
+    remote = provider("local").assess(request_for("hf:org/repo/n.gguf"))
+    assert remote.lacks == "The model hf:org/repo/n.gguf is yet to be fetched."
+    assert provider("local").assess(request_for(there)).lacks is None
 
 
 def test_the_query_of_an_address_is_never_shown(request_for, assert_secret):

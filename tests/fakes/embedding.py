@@ -1,0 +1,31 @@
+"""Looking at a gateway that embeds, over its pipe."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import anyio
+
+from gateway.client import Client
+
+_PATIENCE_S: Final = 30
+_PAUSE_S: Final = 0.02
+
+
+async def vector_status(client: Client) -> dict[str, Any]:
+    """The part of `status` about vectors and their provider."""
+    status: Any = await client.call("status", {})
+    vector: dict[str, Any] = status["details"]["vector"]
+    return vector
+
+
+async def embedded(client: Client) -> dict[str, Any]:
+    """Waits until every text has its vector; returns the counts."""
+    with anyio.fail_after(_PATIENCE_S):
+        while True:
+            backfill = (await vector_status(client)).get("backfill")
+            if backfill and not backfill["running"]:
+                coverage: dict[str, Any] = backfill["coverage"]
+                if coverage["embedded"] == coverage["total"] > 0:
+                    return coverage
+            await anyio.sleep(_PAUSE_S)
