@@ -15,7 +15,8 @@ def is_orphan(parent: int) -> bool:
     """Whether `parent`, as `os.getppid()` gave it, cannot be or no longer is the one that started us.
 
     A child is in the session of its parent unless it leads one itself; who is neither was handed
-    over to a stranger before it could look.
+    over to a stranger before it could look. In a container whose first process is in our session that
+    stranger cannot be told from a parent: then only the end of the input, or a signal, ends this one.
     """
     if parent == OUTSIDE:
         return False

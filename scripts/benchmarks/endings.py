@@ -1,7 +1,10 @@
 """Kills the parent of a starting or answering gateway, again and again, and counts who is left.
 
 The gateway's input stays open all the while, held by this process: only the parent's death can tell it
-to end. Half of the parents die at a random moment of the start, the others after the first answer.
+to end. Half of the parents die at a random moment of the start, the others after the first answer. Each
+leads a session of its own, as a chat gateway started by a terminal or a service manager does: inside a
+container whose first process shares the session, a child that has not looked yet cannot tell that
+process from its parent.
 """
 
 from __future__ import annotations
@@ -49,7 +52,7 @@ def one_ending(
     parent = subprocess.Popen(
         ["/bin/sh", "-c", PARENT, sys.executable, *arguments],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-        env=dict(environment),
+        env=dict(environment), start_new_session=True,
     )  # fmt: skip
     assert parent.stdin is not None
     assert parent.stdout is not None
