@@ -10,8 +10,8 @@ import re
 
 import msgspec
 
-from config.located import KeyPath, Located, descend
-from config.reading import Reading
+from config.source.located import KeyPath, Located, descend
+from config.source.reading import Reading
 
 MAIN_AGENT = "main"
 

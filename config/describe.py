@@ -12,13 +12,13 @@ from typing import Any
 
 import msgspec
 
-from config.build import field_of
 from config.keys import SECTIONS
 from config.keys.credentials import ApiKey, Headers
 from config.keys.texts import Address
-from config.located import KeyPath, render_path
+from config.loading.build import field_of
 from config.secrets import MASK
 from config.settings import Origin, Settings
+from config.source.located import KeyPath, render_path
 
 
 class Row(msgspec.Struct, frozen=True):

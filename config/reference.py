@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Final
 
 from config.describe import describe_rows
-from config.discover import LoadRequest
 from config.keys import SECTIONS
 from config.keys.tree import Key, Section
-from config.load import load_settings
+from config.loading.load import load_settings
+from config.source.discover import LoadRequest
 
 _HOME: Final = "/nonexistent"
 """Of nobody: the defaults must not depend on whose machine writes them down."""

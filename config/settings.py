@@ -1,6 +1,6 @@
 """The effective settings of one agent: every documented key, resolved, clamped and typed.
 
-Owns the shape only. Where values come from is the business of `config.load` and `config.resolve`;
+Owns the shape only. Where values come from is the business of `config.loading.load` and `config.loading.resolve`;
 defaults stand here, beside the fields they belong to, and nowhere else. Immutable: a reload makes a
 new object. Units are in the names (`_ms`, `_s`, `_tokens`, `_chars`, `_bytes`) or in the comment.
 """

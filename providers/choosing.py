@@ -2,7 +2,7 @@
 
 Unset or "auto": local if its model file exists, then OpenAI, Gemini, Voyage, by key; else keywords
 only. Named: that one; if it cannot be made, its fallback; else keywords only. What happens when a
-chosen provider fails later is the business of `providers.failover`.
+chosen provider fails later is the business of `providers.embedding.failover`.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from pathlib import Path
 import msgspec
 
 from config.settings import LocalSettings, ProviderName, RequestedProvider, Settings
+from providers.embedding.failover import Embeddings, FallbackRecord
+from providers.embedding.limits import LearnedLimits
+from providers.embedding.service import EmbeddingService
 from providers.errors import ProviderUnavailableError
-from providers.failover import Embeddings, FallbackRecord
 from providers.interface import Embedder
-from providers.limits import LearnedLimits
 from providers.registry import Candidate, ProviderRequest, provider, unusable
-from providers.service import EmbeddingService
-from providers.spec import Role
+from providers.remote.spec import Role
 
 _AUTOMATIC: tuple[ProviderName, ...] = ("local", "openai", "gemini", "voyage")
 _KEYWORDS_ONLY = "Notes are searched by keywords only"

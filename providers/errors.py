@@ -1,7 +1,7 @@
 """Every way in which embedding can fail, as types that the retry policy and the caller branch on.
 
 Owns the classes and what each means for trying again (`retryable`, `final`). Which answer of which
-host becomes which error is decided in `providers.replies`; nothing here ever holds a secret.
+host becomes which error is decided in `providers.remote.replies`; nothing here ever holds a secret.
 """
 
 from __future__ import annotations

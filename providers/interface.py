@@ -1,7 +1,7 @@
 """What every provider of embeddings offers to the service above it, in types.
 
 Owns the `Embedder` protocol and the values that travel through it. One call of an embedder is one
-request: sizing, retrying, pacing and the circuit belong to `providers.service`, for every provider
+request: sizing, retrying, pacing and the circuit belong to `providers.embedding.service`, for every provider
 alike, remote or local.
 """
 
@@ -34,7 +34,7 @@ class ItemError(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class InputLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """What one request may hold. Tokens are estimates (`providers.batching.estimate_tokens`)."""
+    """What one request may hold. Tokens are estimates (`providers.embedding.batching.estimate_tokens`)."""
 
     max_input_tokens: int
     """Of one text. A longer one is still sent, alone: the host decides."""

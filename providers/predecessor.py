@@ -9,13 +9,13 @@ from __future__ import annotations
 import dataclasses
 
 from config.settings import Settings
+from providers.embedding.service import EmbeddingService
 from providers.errors import ProviderError
 from providers.fingerprint import Fingerprint
 from providers.registry import provider_is_installed
-from providers.remote import RemoteEmbedder
-from providers.service import EmbeddingService
-from providers.spec import RemoteSpec, Role, resolve_spec
-from providers.vendors import VENDORS, Vendor
+from providers.remote.embedder import RemoteEmbedder
+from providers.remote.spec import RemoteSpec, Role, resolve_spec
+from providers.remote.vendors import VENDORS, Vendor
 
 
 def open_predecessor(settings: Settings, fingerprint: Fingerprint) -> EmbeddingService | None:

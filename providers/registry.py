@@ -16,9 +16,9 @@ import msgspec
 from config.settings import ProviderName, Settings
 from providers.errors import ProviderError
 from providers.interface import Embedder
-from providers.remote import RemoteEmbedder, library_missing
-from providers.spec import RemoteSpec, Role, resolve_spec
-from providers.vendors import VENDORS, Vendor
+from providers.remote.embedder import RemoteEmbedder, library_missing
+from providers.remote.spec import RemoteSpec, Role, resolve_spec
+from providers.remote.vendors import VENDORS, Vendor
 
 
 @dataclass(frozen=True, slots=True)

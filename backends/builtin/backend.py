@@ -16,19 +16,19 @@ from anyio import CancelScope, CapacityLimiter, create_task_group
 from anyio.to_thread import run_sync
 
 from backends.bounded import BoundedWork
-from backends.builtin.courtesy import Courtesy
-from backends.builtin.database import READERS, Database
-from backends.builtin.failures import IndexDamagedError
-from backends.builtin.freshness import Freshness
-from backends.builtin.housekeeping import give_back_unused
-from backends.builtin.indexing import Indexer
+from backends.builtin.embedding.meaning import Meaning
+from backends.builtin.embedding.semantics import Semantics
 from backends.builtin.limits import chunk_limits
-from backends.builtin.meaning import Meaning
-from backends.builtin.preparing import Preparer
+from backends.builtin.notes.preparing import Preparer
 from backends.builtin.reporting import probe_weaknesses, report_status
-from backends.builtin.searching import Found, Searcher
-from backends.builtin.semantics import Semantics
+from backends.builtin.searching.search import Found, Searcher
 from backends.builtin.sessions.indexing import SessionIndexer
+from backends.builtin.storage.database import READERS, Database
+from backends.builtin.storage.failures import IndexDamagedError
+from backends.builtin.storage.housekeeping import give_back_unused
+from backends.builtin.syncing.courtesy import Courtesy
+from backends.builtin.syncing.freshness import Freshness
+from backends.builtin.syncing.indexing import Indexer
 from backends.chunking import ChunkLimits
 from backends.errors import IndexUnavailableError
 from backends.files.get import read_lines
@@ -49,7 +49,7 @@ from config.groups import ungrouped
 from config.settings import Settings
 
 if TYPE_CHECKING:
-    from providers.failover import QueryVector
+    from providers.embedding.failover import QueryVector
 
 T = TypeVar("T")
 _log = structlog.get_logger(__name__)

@@ -8,14 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from backends.builtin.sessions.reporting import report_sessions
-from backends.builtin.tally import skipped_by
+from backends.builtin.syncing.tally import skipped_by
 from backends.interface import BackendStatus, SourceCount
 
 if TYPE_CHECKING:
-    from backends.builtin.database import Database
-    from backends.builtin.freshness import Freshness
-    from backends.builtin.indexing import Indexer
-    from backends.builtin.semantics import Semantics
+    from backends.builtin.embedding.semantics import Semantics
+    from backends.builtin.storage.database import Database
+    from backends.builtin.syncing.freshness import Freshness
+    from backends.builtin.syncing.indexing import Indexer
     from config.settings import Settings
 
 

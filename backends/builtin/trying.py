@@ -18,9 +18,9 @@ from backends.interface import Trial
 from config.errors import MemoryGatewayError
 
 if TYPE_CHECKING:
-    from backends.builtin.database import Database
-    from backends.builtin.semantics import Semantics
-    from providers.failover import Embeddings, QueryVector
+    from backends.builtin.embedding.semantics import Semantics
+    from backends.builtin.storage.database import Database
+    from providers.embedding.failover import Embeddings, QueryVector
 
 _SKIPPED = "No vector to search with."
 

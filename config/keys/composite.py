@@ -12,9 +12,9 @@ from msgspec import UNSET
 
 from config.keys.kinds import Kind
 from config.keys.tree import Branch, Key, Section, Unknown, build_tree, walk
-from config.located import KeyPath, Located, type_words
 from config.paths import Directories
-from config.reading import Reading
+from config.source.located import KeyPath, Located, type_words
+from config.source.reading import Reading
 
 
 class ListOf(Kind, frozen=True):

@@ -13,10 +13,10 @@ import msgspec
 from msgspec import UNSET
 
 from config.keys.kinds import Kind
-from config.located import KeyPath, Located, descend, quote, type_words
-from config.reading import Reading
 from config.settings import Secret
-from config.substitute import substitute
+from config.source.located import KeyPath, Located, descend, quote, type_words
+from config.source.reading import Reading
+from config.source.substitute import substitute
 
 
 class Unresolved(msgspec.Struct, frozen=True):

@@ -14,10 +14,10 @@ import msgspec
 from msgspec import UNSET
 
 from config.durations import format_duration, parse_duration
-from config.located import KeyPath, Located, quote, type_words, value_words
 from config.paths import Directories
-from config.reading import Reading
-from config.substitute import substitute
+from config.source.located import KeyPath, Located, quote, type_words, value_words
+from config.source.reading import Reading
+from config.source.substitute import substitute
 
 MAX_SAFE_INTEGER = 2**53 - 1
 """Beyond it the chat gateway's own reader no longer tells neighbouring whole numbers apart."""

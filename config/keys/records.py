@@ -10,10 +10,10 @@ from config.keys.composite import ListOf, Record
 from config.keys.kinds import Choice, Kind, Text
 from config.keys.texts import PathText
 from config.keys.tree import Key, Unknown
-from config.located import KeyPath, Located, descend, type_words
 from config.paths import Directories
-from config.reading import Reading
 from config.settings import ExtraPath, QmdPath, ScopeMatch, ScopePolicy, ScopeRule
+from config.source.located import KeyPath, Located, descend, type_words
+from config.source.reading import Reading
 
 _EXTRA_PATH = Record(
     (

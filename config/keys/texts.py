@@ -11,9 +11,9 @@ from typing import Any, Literal
 from msgspec import UNSET
 
 from config.keys.kinds import Text
-from config.located import KeyPath, Located, quote
 from config.paths import AGENT_PLACEHOLDER, Directories
-from config.reading import Reading
+from config.source.located import KeyPath, Located, quote
+from config.source.reading import Reading
 
 _URI_PREFIXES = ("hf:", "http://", "https://")
 

@@ -13,8 +13,8 @@ import msgspec
 from msgspec import UNSET
 
 from config.keys.kinds import Kind
-from config.located import KeyPath, Located, type_words
-from config.reading import Reading
+from config.source.located import KeyPath, Located, type_words
+from config.source.reading import Reading
 
 ANY_NAME = "*"
 ANY_ITEM = "[]"

@@ -16,7 +16,7 @@ import msgspec
 
 from gateway.cli.guard import guarded
 from gateway.cli.options import LOG_LEVELS, SERVE_OPTIONS, Options
-from gateway.orphans import is_orphan
+from gateway.process.orphans import is_orphan
 
 _FIELDS = {option.flag: option.field for option in SERVE_OPTIONS}
 

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from config.errors import ConfigNotFoundError
-from config.load import LoadRequest, load_settings
+from config.loading.load import LoadRequest, load_settings
 from config.settings import Settings
 from gateway.cli.options import Options
 

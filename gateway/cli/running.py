@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from gateway.cli.loading import load
 from gateway.cli.options import Options
-from gateway.serve import serve
+from gateway.process.serve import serve
 
 
 def run_gateway(options: Options, *, socket_only: bool = False) -> int:

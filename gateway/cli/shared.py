@@ -35,7 +35,7 @@ def with_options(
 
 
 def _run_logged(command: Callable[..., int], options: Options, values: dict[str, Any]) -> int:
-    from gateway.logs import configure_logs
+    from gateway.process.logs import configure_logs
 
     configure_logs(options.log_level or "warning")
     return command(options, **values)

@@ -20,8 +20,8 @@ from msgspec.structs import replace
 from backends.interface import SyncRequest
 from config.errors import MemoryGatewayError
 from config.settings import Settings, StoreSettings
+from gateway.agent.memory import Memory, open_memory
 from gateway.doctor.finding import Finding
-from gateway.memory import Memory, open_memory
 from gateway.tools.search import SearchParams
 
 _TIMEOUT_S: Final = 15.0

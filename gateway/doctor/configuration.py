@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from config.errors import ConfigInvalidError, MemoryGatewayError
 from config.settings import ConfigWarning, Settings
+from config.switched_off import is_disabled, why_disabled
 from gateway.doctor.finding import Finding, sentence
-from gateway.switched_off import is_disabled, why_disabled
 
 
 def explain_failure(error: MemoryGatewayError) -> Iterator[Finding]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from backends.builtin.inspecting import IndexState, inspect_index
+from backends.builtin.storage.inspecting import IndexState, inspect_index
 from config.settings import Settings
 from gateway.doctor.finding import Finding
 

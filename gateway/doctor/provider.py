@@ -13,8 +13,8 @@ from config.paths import auth_profile_paths
 from config.settings import FallbackProvider, Settings
 from gateway.doctor.finding import Finding, Severity, sentence
 from providers.choosing import Choice, choose
-from providers.profiles import load
 from providers.registry import Candidate
+from providers.remote.profiles import load
 
 _KEY: Final = "memorySearch.provider"
 

@@ -6,7 +6,7 @@ from datetime import date
 from typing import Final, NamedTuple
 
 from config.settings import MemoryFlushSettings
-from gateway.days import MEMORY_DIRECTORY, daily_log
+from gateway.sessions.days import MEMORY_DIRECTORY, daily_log
 
 SILENT_REPLY: Final = "NO_REPLY"
 """The chat gateway shows nobody a reply of this one word."""

@@ -2,5 +2,5 @@
 
 `eras` tells which revision a request speaks, `arguments` and `schemas` describe the two tools to a
 model, `calls` runs one, `replies` dresses results as each era wants them, `methods` is what the pipe
-registers. The work itself is that of `gateway.memory`, the same as for the direct methods.
+registers. The work itself is that of `gateway.agent.memory`, the same as for the direct methods.
 """

@@ -11,10 +11,10 @@ from typing import Any, Final
 import anyio
 import msgspec
 
+from gateway.agent.memory import Memory
 from gateway.mcp.eras import Meta, Revision
 from gateway.mcp.replies import Result, tool_failure
 from gateway.mcp.tools import TOOLS, Tool
-from gateway.memory import Memory
 from gateway.rpc.context import RequestContext
 from gateway.rpc.errors import InvalidParamsError
 from gateway.rpc.params import decode_params

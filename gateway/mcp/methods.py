@@ -1,7 +1,7 @@
 """The methods of MCP for the pipe, beside our own.
 
 Owns their parameters and handlers. `initialize` is shared with our own protocol and stands in
-`gateway.methods`; its MCP half is `replies.handshake`.
+`gateway.methods.table`; its MCP half is `replies.handshake`.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ import anyio
 import msgspec
 
 from config.groups import ungrouped
-from gateway.instructions import recall_instructions
+from gateway.agent.memory import Memory
 from gateway.mcp import replies
 from gateway.mcp.calls import Arguments, call_tool, tell_progress, tool_of
 from gateway.mcp.eras import Meta, revision_of, stateless_revision
 from gateway.mcp.replies import Result
 from gateway.mcp.tools import tool_list
-from gateway.memory import Memory
 from gateway.rpc.context import RequestContext
 from gateway.rpc.errors import InvalidParamsError
 from gateway.rpc.methods import Method
+from gateway.sessions.instructions import recall_instructions
 
 
 class MetaParams(msgspec.Struct, frozen=True):

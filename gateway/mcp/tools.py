@@ -13,10 +13,10 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
+from gateway.agent.memory import Memory
 from gateway.mcp.arguments import GetArguments, SearchArguments
 from gateway.mcp.replies import Result, tool_result
 from gateway.mcp.schemas import object_schema
-from gateway.memory import Memory
 from gateway.rpc.context import RequestContext
 from gateway.tools.get import GetResult
 from gateway.tools.search import SearchResult

@@ -13,7 +13,7 @@ from typing import Final
 import anyio
 
 from config.groups import ungrouped
-from gateway.memory import Memory
+from gateway.agent.memory import Memory
 from gateway.metrics.measures import Metrics
 from gateway.notify.notifier import Notifier
 from gateway.tools.health import Health

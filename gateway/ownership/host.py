@@ -21,6 +21,7 @@ from anyio.abc import TaskGroup
 
 from config.errors import MemoryGatewayError
 from config.settings import Settings
+from config.switched_off import is_disabled
 from gateway.notify.notifier import STANDING_BY, Notifier
 from gateway.ownership.bridge import Bridge
 from gateway.ownership.conversation import Conversation, Pipe, Serve, serve_pipe, serve_socket
@@ -32,11 +33,10 @@ from gateway.ownership.standby import stand_by
 from gateway.rpc.connection import serve_connection, serve_lines
 from gateway.rpc.limits import ConnectionLimits
 from gateway.rpc.outbox import Outbox
-from gateway.switched_off import is_disabled
 from gateway.version import VERSION
 
 if TYPE_CHECKING:
-    from gateway.reloading import Reloader
+    from gateway.agent.reloading import Reloader
     from gateway.rpc.methods import MethodRegistry
 
 _log = structlog.get_logger(__name__)
@@ -135,10 +135,10 @@ class Host:
     @asynccontextmanager
     async def _answering(self, sockets: Sequence[socket.socket]) -> AsyncIterator[Serve]:
         """Opens the memory and answers the clients of these sockets; yields how to answer others."""
-        from gateway.memory import open_memory  # noqa: PLC0415 - a guest needs none of it
-        from gateway.methods import build_registry  # noqa: PLC0415
+        from gateway.agent.memory import open_memory  # noqa: PLC0415 - a guest needs none of it
+        from gateway.agent.reloading import Reloader  # noqa: PLC0415
+        from gateway.methods.table import build_registry  # noqa: PLC0415
         from gateway.notify.supervision import supervised  # noqa: PLC0415
-        from gateway.reloading import Reloader  # noqa: PLC0415
 
         settings = self._settings
         async with open_memory(settings) as memory:

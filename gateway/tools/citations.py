@@ -1,14 +1,14 @@
 """Where a passage stands, as a reference that a person can follow.
 
 Owns the documented form of a citation and when it is shown. Conversations are told apart by their
-session key (`gateway.sessions`).
+session key (`gateway.sessions.keys`).
 """
 
 from __future__ import annotations
 
 from backends.interface import Hit
 from config.settings import CitationsMode
-from gateway.sessions import chat_type_of
+from gateway.sessions.keys import chat_type_of
 from gateway.tools.escaping import escape_line
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from gateway.metrics.gauges import families_of
 from gateway.metrics.instruments import Family, Sample
 from gateway.metrics.measures import Metrics
+from gateway.tools.gauges import families_of
 from gateway.tools.status import StatusResult
 
 

@@ -6,8 +6,8 @@ from datetime import date
 
 import msgspec
 
-from gateway.session_start.loading import LoadedFile
-from gateway.sessions import ChatKind
+from gateway.sessions.keys import ChatKind
+from gateway.sessions.loading import LoadedFile
 from gateway.tools.bounds import Key
 
 

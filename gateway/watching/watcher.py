@@ -20,7 +20,7 @@ from anyio.to_thread import run_sync
 
 from backends.bounded import BoundedWork
 from gateway.rpc.wakeup import Wakeup
-from gateway.scheduling import SyncScheduler
+from gateway.scheduling.scheduler import SyncScheduler
 from gateway.watching.bursts import Bursts
 from gateway.watching.directories import WatchingFailedError, WatchPlan, plan_watches
 from gateway.watching.inotify import DirectoryWatches

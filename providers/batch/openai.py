@@ -15,9 +15,9 @@ from providers.batch.interface import OnResults, RemoteJob
 from providers.batch.jobs import read_job
 from providers.batch.reading import read_results
 from providers.errors import ProviderUnavailableError
-from providers.spec import RemoteSpec
+from providers.remote.spec import RemoteSpec
+from providers.remote.transport import PLACEHOLDER, open_client, time_limits, typed_errors
 from providers.texts import without_lone_surrogates
-from providers.transport import PLACEHOLDER, open_client, time_limits, typed_errors
 
 _ENDPOINT: Final = "/v1/embeddings"
 _MOST_RESULT_BYTES: Final = 4 << 30

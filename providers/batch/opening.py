@@ -14,9 +14,9 @@ from config.settings import Settings
 from providers.batch.interface import BatchAccess, BatchHost, JobLimits
 from providers.choosing import Choice
 from providers.errors import ProviderError
-from providers.remote import fingerprint_of
-from providers.spec import RemoteSpec, Role, resolve_spec
-from providers.vendors import VENDORS, RemoteName, Vendor
+from providers.remote.embedder import fingerprint_of
+from providers.remote.spec import RemoteSpec, Role, resolve_spec
+from providers.remote.vendors import VENDORS, RemoteName, Vendor
 
 _DAY_S: Final = 24 * 3600.0
 _LIMITS: Final[dict[RemoteName, JobLimits]] = {

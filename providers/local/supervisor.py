@@ -16,13 +16,13 @@ import msgspec
 import structlog
 
 from config.groups import ungrouped
-from providers.clock import Clock, SystemClock
 from providers.errors import ProviderError
 from providers.interface import EmbeddedBatch
 from providers.local.desk import Desk
 from providers.local.job import Job
 from providers.local.process import Worker, started
 from providers.local.protocol import Cancel, Computed, Computing, Failed, Lane, Open, Ping
+from providers.resilience.clock import Clock, SystemClock
 
 _log = structlog.get_logger(__name__)
 

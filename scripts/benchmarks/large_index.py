@@ -16,9 +16,9 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from backends.builtin.database import Database
-from backends.builtin.preparing import PreparedChunk, PreparedExcerpt, PreparedFile, Preparer
-from backends.builtin.publishing import ReadFile, publish_file
+from backends.builtin.notes.preparing import PreparedChunk, PreparedExcerpt, PreparedFile, Preparer
+from backends.builtin.notes.publishing import ReadFile, publish_file
+from backends.builtin.storage.database import Database
 from backends.builtin.vectors import store
 from backends.chunking import ChunkLimits
 from backends.files.reading import content_hash

@@ -33,10 +33,10 @@ from benchmarks.recall import embedded
 from benchmarks.scoring import percentile
 from benchmarks.start import resident_bytes
 from gateway.client import SpawnedGateway, spawn_gateway
-from providers.documents import Delivery
+from providers.embedding.documents import Delivery
+from providers.embedding.service import EmbeddingService
 from providers.local.embedder import LocalEmbedder, LocalSpec
 from providers.local.model import Wishes
-from providers.service import EmbeddingService
 
 CHUNK_TOKENS = 400
 ROUNDS = 9

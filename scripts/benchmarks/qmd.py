@@ -26,7 +26,7 @@ from benchmarks.questions import Collection, locomo
 from benchmarks.recall import Answer, System, ask, summary
 from benchmarks.scoring import percentile
 from gateway.client import spawn_gateway
-from gateway.logs import configure_logs
+from gateway.process.logs import configure_logs
 
 SETUP = Path(__file__).resolve().parents[2] / "scripts/qmd-setup"
 FILLED = ["memory-dir"]

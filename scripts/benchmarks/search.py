@@ -21,12 +21,12 @@ import anyio
 import apsw
 from rich.console import Console
 
-from backends.builtin.database import Database
+from backends.builtin.storage.database import Database
 from benchmarks.large_index import Size, ZipfText, adopt, make_index
 from benchmarks.scoring import percentile
 from benchmarks.search_report import Row, plot, show
 from benchmarks.start import resident_bytes
-from config.load import LoadRequest, load_settings
+from config.loading.load import LoadRequest, load_settings
 from fakes.vendors import FakeVendor
 from gateway.client import SpawnedGateway, spawn_gateway
 from providers.choosing import choose, open_embeddings

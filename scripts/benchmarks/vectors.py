@@ -20,7 +20,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from backends.builtin.database import Database
+from backends.builtin.storage.database import Database
 from backends.builtin.vectors import store
 from backends.builtin.vectors.engine import VectorEngine
 from backends.builtin.vectors.extension import Extension

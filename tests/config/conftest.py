@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from config.errors import ConfigInvalidError, ConfigProblem
-from config.json5 import parse_json5
-from config.load import LoadRequest, load_settings
-from config.located import Located
-from config.reading import Reading
+from config.loading.load import LoadRequest, load_settings
 from config.settings import Settings
+from config.source.json5 import parse_json5
+from config.source.located import Located
+from config.source.reading import Reading
 
 
 class Machine:

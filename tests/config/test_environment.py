@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from config.environment import gather_variables, parse_dotenv
 from config.settings import Origin, Secret
+from config.source.environment import gather_variables, parse_dotenv
 
 
 @pytest.mark.parametrize(

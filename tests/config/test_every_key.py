@@ -12,8 +12,8 @@ from typing import Any
 import pyjson5
 import pytest
 
-from config.build import field_of
 from config.keys import SECTIONS
+from config.loading.build import field_of
 
 TABLE = pyjson5.loads(Path(__file__).with_name("documented_keys.json5").read_text(encoding="utf-8"))
 ROWS = TABLE["rows"]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from config.errors import ConfigInvalidError, ConfigProblem, ErrorKind
-from config.json5 import MAX_BYTES, MAX_DEPTH, read_json5, require_object
+from config.source.json5 import MAX_BYTES, MAX_DEPTH, read_json5, require_object
 
 
 def problem_of(caught: pytest.ExceptionInfo[ConfigInvalidError]) -> ConfigProblem:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from config.errors import ConfigInvalidError
-from config.json5 import parse_json5
+from config.source.json5 import parse_json5
 
 FILE = Path("test.json5")
 BOUNDED = settings(derandomize=True, max_examples=150, deadline=None)

@@ -8,10 +8,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from config.build import assign, default_settings, field_of, snake_case
 from config.keys import SECTIONS
 from config.keys.kinds import Kind
 from config.keys.tree import build_tree
+from config.loading.build import assign, default_settings, field_of, snake_case
 from config.paths import Directories
 from config.settings import HybridSettings, QuerySettings, Settings
 

@@ -13,10 +13,10 @@ import pytest
 from fakes.clock import FakeClock
 from fakes.settings import make_settings, remote
 from fakes.vendors import FakeVendor
-from providers.documents import Delivery
+from providers.embedding.documents import Delivery
+from providers.embedding.requester import RequestOptions
+from providers.embedding.service import EmbeddingService
 from providers.registry import ProviderRequest, provider
-from providers.requester import RequestOptions
-from providers.service import EmbeddingService
 
 QUICK = RequestOptions(timeout_s=5.0)
 

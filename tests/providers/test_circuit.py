@@ -3,7 +3,6 @@
 import anyio
 import pytest
 
-from providers.circuit import Circuit
 from providers.errors import (
     CircuitOpenError,
     ProviderAuthError,
@@ -12,6 +11,7 @@ from providers.errors import (
     ProviderRejectedError,
     ProviderTransientError,
 )
+from providers.resilience.circuit import Circuit
 
 BROKEN = ProviderTransientError("the host is broken", remedy="Wait.")
 

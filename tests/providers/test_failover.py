@@ -12,7 +12,7 @@ from fakes.vendors import FakeVendor
 from fakes.wire import embedding
 from providers import errors
 from providers.choosing import choose, open_embeddings
-from providers.failover import Embeddings
+from providers.embedding.failover import Embeddings
 
 pytestmark = pytest.mark.anyio
 

@@ -23,8 +23,8 @@ from fakes.faults import (
 )
 from fakes.vendors import FakeVendor
 from providers import errors
-from providers.retry import SINGLE
-from providers.transport import typed_errors
+from providers.remote.transport import typed_errors
+from providers.resilience.retry import SINGLE
 
 pytestmark = pytest.mark.anyio
 

@@ -3,10 +3,10 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from providers.batching import size_of
+from providers.embedding.batching import size_of
+from providers.embedding.jobs import Job
+from providers.embedding.limits import Size
 from providers.interface import InputLimits
-from providers.jobs import Job
-from providers.limits import Size
 
 
 def limits(items=4, tokens=10**6):

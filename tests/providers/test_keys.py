@@ -5,9 +5,9 @@ import pytest
 from config.settings import ModelProviderSettings, Secret
 from providers.endpoints import Endpoint
 from providers.errors import ProviderAuthError
-from providers.keys import KeySources, find_key
-from providers.profiles import Profile, ProfileStore
-from providers.vendors import VENDORS
+from providers.remote.keys import KeySources, find_key
+from providers.remote.profiles import Profile, ProfileStore
+from providers.remote.vendors import VENDORS
 
 OPENAI, GEMINI = VENDORS["openai"], VENDORS["gemini"]
 

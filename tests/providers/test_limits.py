@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from providers.embedding.limits import LearnedLimits, Size
 from providers.interface import InputLimits
-from providers.limits import LearnedLimits, Size
 
 DOCUMENTED = InputLimits(
     max_input_tokens=8192, max_items=2048, max_request_tokens=250_000, max_request_bytes=1 << 25

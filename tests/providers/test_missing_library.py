@@ -59,7 +59,7 @@ async def test_a_library_that_goes_missing_later_is_a_typed_error(
     embedder_for, openai_host, hide, monkeypatch
 ):
     embedder = embedder_for(openai_host)
-    monkeypatch.delitem(sys.modules, "providers.openai", raising=False)
+    monkeypatch.delitem(sys.modules, "providers.remote.openai", raising=False)
     hide("openai")
     with pytest.raises(ProviderUnavailableError) as caught:
         await embedder.embed_query("q")

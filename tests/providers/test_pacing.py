@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from providers.pacing import Pacer
+from providers.resilience.pacing import Pacer
 
 pytestmark = pytest.mark.anyio
 

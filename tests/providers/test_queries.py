@@ -3,8 +3,8 @@
 import anyio
 import pytest
 
+from providers.embedding.queries import QueryCache
 from providers.errors import ProviderTransientError
-from providers.queries import QueryCache
 
 pytestmark = pytest.mark.anyio
 

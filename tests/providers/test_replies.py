@@ -6,7 +6,7 @@ import pytest
 
 from fakes.faults import gemini_quota, openai_quota, voyage_quota
 from providers import errors
-from providers.replies import Refusal, error_for
+from providers.remote.replies import Refusal, error_for
 
 
 def refuse(status, body=b"", request=b"", now_s=0.0, secrets=(), **headers):

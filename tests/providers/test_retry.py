@@ -3,7 +3,6 @@
 import pytest
 
 from fakes.clock import FakeClock
-from providers.clock import SystemClock
 from providers.errors import (
     ProviderAuthError,
     ProviderBadResponseError,
@@ -16,7 +15,8 @@ from providers.errors import (
     ProviderTransientError,
     ProviderUnavailableError,
 )
-from providers.retry import SINGLE, RetryPolicy, retrying
+from providers.resilience.clock import SystemClock
+from providers.resilience.retry import SINGLE, RetryPolicy, retrying
 
 pytestmark = pytest.mark.anyio
 

@@ -13,9 +13,9 @@ from fakes.faults import fault, rate_limited, status
 from fakes.settings import make_settings
 from fakes.vendors import FakeVendor
 from providers import errors
-from providers.limits import LearnedLimits
+from providers.embedding.limits import LearnedLimits
+from providers.embedding.service import EmbeddingService
 from providers.registry import ProviderRequest, provider
-from providers.service import EmbeddingService
 
 pytestmark = pytest.mark.anyio
 

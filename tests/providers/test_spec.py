@@ -8,8 +8,8 @@ from config.paths import auth_profile_paths
 from config.settings import ModelProviderSettings, Secret
 from fakes.settings import make_settings, remote
 from providers.errors import ProviderAuthError, ProviderUnavailableError
-from providers.spec import resolve_spec
-from providers.vendors import VENDORS
+from providers.remote.spec import resolve_spec
+from providers.remote.vendors import VENDORS
 
 
 @pytest.fixture

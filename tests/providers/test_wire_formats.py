@@ -10,11 +10,11 @@ from fakes.vendors import FakeVendor
 from fakes.wire import embedding
 from providers.endpoints import Endpoint
 from providers.interface import ItemError
-from providers.keys import Credential
-from providers.openai import OpenAIWire
 from providers.registry import ProviderRequest, provider
-from providers.spec import RemoteSpec
-from providers.vendors import VENDORS
+from providers.remote.keys import Credential
+from providers.remote.openai import OpenAIWire
+from providers.remote.spec import RemoteSpec
+from providers.remote.vendors import VENDORS
 
 pytestmark = pytest.mark.anyio
 

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from benchmarks.endings import endings, processes
-from gateway.orphans import is_orphan
+from gateway.process.orphans import is_orphan
 
 
 def test_no_gateway_is_left_of_a_killed_parent(home):
@@ -26,7 +26,7 @@ def test_a_child_in_its_parent_s_session_is_no_orphan():
 @pytest.mark.parametrize("leads", [True, False])
 def test_who_was_handed_over_to_a_stranger_is_an_orphan_unless_it_leads_a_session(leads):
     script = (
-        "import os, sys; from gateway.orphans import is_orphan; sys.stdin.read();"
+        "import os, sys; from gateway.process.orphans import is_orphan; sys.stdin.read();"
         "print(is_orphan(os.getppid()))"
     )
     launch = (

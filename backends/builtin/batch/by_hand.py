@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager
 
 from backends.builtin.batch import records, reporting
 from backends.builtin.batch.reporting import JobReport
-from backends.builtin.database import Database
+from backends.builtin.storage.database import Database
 from config.settings import Settings
 
 

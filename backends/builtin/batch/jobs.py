@@ -19,7 +19,7 @@ from backends.builtin.batch.records import JobRecord
 from backends.builtin.batch.reporting import BatchReport
 from backends.builtin.batch.setbacks import Verdicts
 from backends.builtin.batch.steps import Steps
-from backends.builtin.database import Database
+from backends.builtin.storage.database import Database
 from backends.builtin.vectors.refusals import now_ms
 from backends.errors import IndexUnavailableError
 from config.settings import BatchSettings

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from backends.builtin.batch import records, switch
 from backends.builtin.batch.records import JobRecord
 from backends.builtin.batch.switch import Switch
-from backends.builtin.database import Database
+from backends.builtin.storage.database import Database
 from backends.builtin.vectors.refusals import now_ms
 from config.settings import BatchSettings
 from providers.batch.interface import BatchAccess

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from backends.builtin.batch import records
 from backends.builtin.batch.records import JobRecord
 from backends.builtin.batch.setbacks import Verdicts
-from backends.builtin.database import Database
+from backends.builtin.storage.database import Database
 from backends.builtin.vectors import refusals, store
 from backends.builtin.vectors.refusals import now_ms
 from config.settings import BatchSettings

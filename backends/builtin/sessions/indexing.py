@@ -12,10 +12,9 @@ from pathlib import Path
 
 import apsw
 
-from backends.builtin.database import Database
-from backends.builtin.outcome import Change, FileOutcome
-from backends.builtin.preparing import Preparer
-from backends.builtin.publishing import remove_file
+from backends.builtin.notes.outcome import Change, FileOutcome
+from backends.builtin.notes.preparing import Preparer
+from backends.builtin.notes.publishing import remove_file
 from backends.builtin.sessions import state
 from backends.builtin.sessions.growth import Growth
 from backends.builtin.sessions.planning import (
@@ -27,6 +26,7 @@ from backends.builtin.sessions.planning import (
 from backends.builtin.sessions.publishing import Part, publish_part
 from backends.builtin.sessions.reading import Begin, find_begin, render
 from backends.builtin.sessions.state import START, Checkpoint
+from backends.builtin.storage.database import Database
 from backends.errors import FileUnreadableError
 from backends.files.safe_open import RefusedFileError, opened
 from backends.interface import SkippedFile

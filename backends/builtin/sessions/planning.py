@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from backends.builtin.planning import ObsoleteFile
+from backends.builtin.notes.planning import ObsoleteFile
 from backends.builtin.sessions.state import IndexedTranscript
 from backends.transcripts.listing import FoundTranscript, TranscriptListing
 

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import apsw
 
-from backends.builtin.preparing import PreparedChunk, PreparedFile
-from backends.builtin.publishing import Replaced, remember_languages, replace_chunks
+from backends.builtin.notes.preparing import PreparedChunk, PreparedFile
+from backends.builtin.notes.publishing import Replaced, remember_languages, replace_chunks
 from backends.builtin.sessions.state import START, Checkpoint
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import apsw
 
-from backends.builtin.arrays import int64s
+from backends.builtin.storage.arrays import int64s
 from backends.builtin.vectors.exact import row_lengths, stacked
 from backends.builtin.vectors.kernels import Kernel
 from backends.builtin.vectors.members import (

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from backends.builtin.arrays import int64s
+from backends.builtin.storage.arrays import int64s
 
 if TYPE_CHECKING:
     from providers.interface import Vector

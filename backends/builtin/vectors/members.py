@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import apsw
 
-from backends.builtin.arrays import int64s
+from backends.builtin.storage.arrays import int64s
 
 if TYPE_CHECKING:
     import numpy as np

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import apsw
 import msgspec
 
-from backends.builtin.arrays import int64s
+from backends.builtin.storage.arrays import int64s
 from backends.builtin.vectors.refusals import forgive, now_ms, record_failures
 from backends.builtin.vectors.serial import reserve_ids
 from providers.fingerprint import Fingerprint

@@ -18,7 +18,7 @@ from backends.builtin.vectors.pressure import memory_is_short
 from backends.errors import IndexUnavailableError
 
 if TYPE_CHECKING:
-    from backends.builtin.database import Database
+    from backends.builtin.storage.database import Database
     from backends.builtin.vectors.select import VectorSearch
     from providers.fingerprint import Fingerprint
 

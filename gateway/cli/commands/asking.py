@@ -59,8 +59,8 @@ def search(
     """Find the passages of memory that answer a query, best first."""
     import anyio
 
+    from config.switched_off import is_disabled
     from gateway.cli.loading import load
-    from gateway.switched_off import is_disabled
     from gateway.tools.search import SearchParams
 
     settings = load(options)
@@ -87,7 +87,7 @@ def search(
 
 async def _search(settings: Settings, params: SearchParams) -> tuple[SearchResult, int]:
     """The result, and how many files there are when nothing is found."""
-    from gateway.access import reach_memory
+    from gateway.cli.access import reach_memory
 
     async with reach_memory(settings) as memory:
         result = await memory.search(params)
@@ -142,7 +142,7 @@ def get(
 
 
 async def _get(settings: Settings, params: GetParams) -> GetResult:
-    from gateway.access import reach_memory
+    from gateway.cli.access import reach_memory
 
     async with reach_memory(settings) as memory:
         return await memory.get(params)

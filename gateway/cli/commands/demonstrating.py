@@ -10,14 +10,14 @@ from gateway.cli import output
 from gateway.cli.options import Options
 
 if TYPE_CHECKING:
-    from gateway.demo import Event, Exchange
+    from gateway.sample.demo import Event, Exchange
 
 
 def demo(options: Options) -> int:
     """Show it at work: a real gateway answers questions about a sample."""
     import anyio
 
-    from gateway.demo import run_demo
+    from gateway.sample.demo import run_demo
 
     if options.json:
         exchanges: list[Exchange] = []

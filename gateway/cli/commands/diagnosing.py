@@ -15,7 +15,7 @@ def doctor(options: Options) -> int:
 
     from gateway.cli.loading import load
     from gateway.doctor.diagnosing import diagnose
-    from gateway.logs import configure_logs
+    from gateway.process.logs import configure_logs
 
     configure_logs(options.log_level or "error")  # the findings say what warnings would
     diagnosis = anyio.run(diagnose, partial(load, options))

@@ -45,7 +45,7 @@ def index(
 
 async def _index(settings: Settings, force: bool) -> tuple[SyncReport | None, str]:
     from backends.interface import SyncRequest
-    from gateway.access import reach_memory
+    from gateway.cli.access import reach_memory
     from gateway.cli.progress import sync_progress
 
     async with reach_memory(settings) as memory:

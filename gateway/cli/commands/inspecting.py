@@ -52,7 +52,7 @@ def status(
 async def read_status(settings: Settings, index: bool) -> StatusResult:
     """With `index` after a sync. Raises IndexUnavailableError."""
     from backends.interface import SyncRequest
-    from gateway.access import reach_memory
+    from gateway.cli.access import reach_memory
     from gateway.cli.progress import sync_progress
 
     async with reach_memory(settings) as memory:
@@ -97,7 +97,7 @@ def _ask_health(options: Options, deep: bool) -> Health:
 
 
 async def _health(settings: Settings, deep: bool) -> Health:
-    from gateway.access import reach_memory
+    from gateway.cli.access import reach_memory
 
     async with reach_memory(settings) as memory:
         return await (memory.deep_health() if deep else memory.health())

@@ -48,7 +48,7 @@ def metrics(
 
 
 async def _metrics(settings: Settings) -> MetricsResult:
-    from gateway.access import reach_memory
+    from gateway.cli.access import reach_memory
 
     async with reach_memory(settings) as memory:
         return await memory.metrics()

@@ -13,7 +13,7 @@ def reload(options: Options) -> int:
     import anyio
 
     from config.groups import ungrouped
-    from gateway.access import reload_owner
+    from gateway.cli.access import reload_owner
     from gateway.cli.loading import load
 
     with ungrouped():

@@ -11,7 +11,7 @@ from rich.text import Text
 from gateway.cli.rendering.highlight import matched_spans
 from gateway.cli.rendering.results import mark
 from gateway.cli.rendering.words import counted, duration, size
-from gateway.demo import Answered, Event, Finished, Indexed, Progressed, Started, Wrote
+from gateway.sample.demo import Answered, Event, Finished, Indexed, Progressed, Started, Wrote
 
 _SHOWN_ANSWERS = 2
 _SHOWN_LINES = 3

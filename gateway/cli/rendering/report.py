@@ -12,11 +12,11 @@ from rich.text import Text
 
 from backends.interface import SourceCount, SyncReport
 from config.describe import Row
+from gateway.agent.reloading import ReloadResult
 from gateway.cli.rendering.aligned import aligned
 from gateway.cli.rendering.sync import sync_summary
 from gateway.cli.rendering.words import counted, duration, short_path, size
 from gateway.metrics.activity import Activity
-from gateway.reloading import ReloadResult
 from gateway.tools.health import Health
 from gateway.tools.status import StatusResult
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from anyio import to_thread
 
-from providers.clock import Clock, SystemClock
 from providers.local.models.errors import ModelNotFoundError, ModelOfflineError
 from providers.local.models.places import Place, place_of, storage_errors
 from providers.local.models.references import FileReference, RemoteReference, parse_reference
+from providers.resilience.clock import Clock, SystemClock
 
 
 async def obtain(

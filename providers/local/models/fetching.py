@@ -16,14 +16,14 @@ from typing import IO
 import httpx2
 from anyio import to_thread
 
-from providers.clock import Clock
 from providers.errors import ProviderError, ProviderTransientError
 from providers.local.models.answers import Answer, ask
 from providers.local.models.errors import ModelDamagedError, ModelFormatError, ModelStorageError
 from providers.local.models.hub import Hub
 from providers.local.models.places import ModelRecord, Place, storage_errors
 from providers.local.models.references import RemoteReference
-from providers.retry import RetryPolicy
+from providers.resilience.clock import Clock
+from providers.resilience.retry import RetryPolicy
 
 Progress = Callable[[int, int | None], None]
 """Bytes that are there, and the size of the model if it is known."""

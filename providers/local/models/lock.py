@@ -13,9 +13,9 @@ from contextlib import asynccontextmanager
 
 from anyio import to_thread
 
-from providers.clock import Clock
 from providers.local.models.errors import ModelBusyError
 from providers.local.models.places import Place, storage_errors
+from providers.resilience.clock import Clock
 
 _POLL_S = 0.2
 PATIENCE_S = 120.0

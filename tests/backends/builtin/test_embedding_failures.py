@@ -10,17 +10,17 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from backends.builtin.backfill import Backfill
-from backends.builtin.database import Database
+from backends.builtin.embedding.backfill import Backfill
+from backends.builtin.storage.database import Database
 from backends.interface import SearchRequest, SyncRequest
 from config.settings import CacheSettings, ModelProviderSettings, Secret
 from fakes.clock import FakeClock
 from fakes.faults import fault, status
 from fakes.settings import make_settings, remote
 from fakes.vendors import FakeVendor
-from providers.failover import Embeddings
+from providers.embedding.failover import Embeddings
+from providers.embedding.service import EmbeddingService
 from providers.registry import ProviderRequest, provider
-from providers.service import EmbeddingService
 
 pytestmark = pytest.mark.anyio
 

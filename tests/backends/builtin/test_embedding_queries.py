@@ -7,8 +7,8 @@ import time
 import anyio
 import pytest
 
-from backends.builtin.database import Database
-from backends.builtin.semantics import Semantics
+from backends.builtin.embedding.semantics import Semantics
+from backends.builtin.storage.database import Database
 from backends.interface import SearchRequest, SyncRequest
 from config.settings import QuerySettings
 from fakes.faults import fault, openai_quota, redirect, status

@@ -9,11 +9,11 @@ import time
 import anyio
 import pytest
 
-from backends.builtin.connections import PATIENCE_S
-from backends.builtin.database import Database
-from backends.builtin.freshness import SURVEY_PATIENCE_S, Freshness
-from backends.builtin.indexing import Indexer
-from backends.builtin.preparing import Preparer
+from backends.builtin.notes.preparing import Preparer
+from backends.builtin.storage.connections import PATIENCE_S
+from backends.builtin.storage.database import Database
+from backends.builtin.syncing.freshness import SURVEY_PATIENCE_S, Freshness
+from backends.builtin.syncing.indexing import Indexer
 from backends.chunking import ChunkLimits
 from backends.errors import IndexUnavailableError
 from backends.files.roots import MemoryRoots
@@ -375,7 +375,7 @@ async def test_a_sync_of_a_hanging_disk_can_be_given_up(hanging):
 
 
 async def test_a_sync_of_a_hanging_disk_ends_with_an_error(hanging, monkeypatch):
-    monkeypatch.setattr("backends.builtin.freshness.LISTING_PATIENCE_S", 0.05)
+    monkeypatch.setattr("backends.builtin.syncing.freshness.LISTING_PATIENCE_S", 0.05)
     with pytest.raises(IndexUnavailableError, match="could not be listed"):
         await hanging.sync(SyncRequest(), None)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from backends.builtin.database import Database
-from backends.builtin.searching import Searcher
+from backends.builtin.searching.search import Searcher
+from backends.builtin.storage.database import Database
 from backends.builtin.vectors import store
 from backends.builtin.vectors.select import VectorSearch
 from backends.interface import SearchRequest
 from config.settings import HybridSettings, QuerySettings, VectorStoreSettings
-from providers.failover import QueryVector
+from providers.embedding.failover import QueryVector
 from providers.fingerprint import Fingerprint
 
 pytestmark = pytest.mark.anyio

@@ -7,9 +7,9 @@ from contextlib import closing
 import apsw
 import pytest
 
-from backends.builtin.database import Database
-from backends.builtin.identity import Verdict, choose_path, judge
-from backends.builtin.schema import APPLICATION_ID, SCHEMA_VERSION
+from backends.builtin.storage.database import Database
+from backends.builtin.storage.identity import Verdict, choose_path, judge
+from backends.builtin.storage.schema import APPLICATION_ID, SCHEMA_VERSION
 
 
 @pytest.fixture

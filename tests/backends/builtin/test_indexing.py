@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from backends.builtin.database import Database
-from backends.builtin.indexing import Indexer
-from backends.builtin.outcome import Change
-from backends.builtin.preparing import Preparer
+from backends.builtin.notes.outcome import Change
+from backends.builtin.notes.preparing import Preparer
+from backends.builtin.storage.database import Database
+from backends.builtin.syncing.indexing import Indexer
 from backends.chunking import ChunkLimits
 from backends.files.roots import MemoryRoots
 from backends.files.scan import FoundFile

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from backends.builtin import keyword
-from backends.builtin.database import Database
-from backends.builtin.frequencies import Frequencies, TermCounts
-from backends.builtin.keyword import KeywordLane, tiers
-from backends.builtin.preparing import PreparedChunk, PreparedFile
-from backends.builtin.publishing import ReadFile, publish_file, remove_file
+from backends.builtin.notes.preparing import PreparedChunk, PreparedFile
+from backends.builtin.notes.publishing import ReadFile, publish_file, remove_file
+from backends.builtin.searching import keyword
+from backends.builtin.searching.frequencies import Frequencies, TermCounts
+from backends.builtin.searching.keyword import KeywordLane, tiers
+from backends.builtin.storage.database import Database
 from backends.files.scan import FoundFile
 from backends.ranking.query import Concept, Query
 
@@ -165,7 +165,7 @@ def test_counts_follow_an_index_that_shrinks(pile):
 
 
 def test_what_is_remembered_is_bounded(pile, monkeypatch):
-    from backends.builtin import frequencies
+    from backends.builtin.searching import frequencies
 
     monkeypatch.setattr(frequencies, "_MAX_REMEMBERED", 2)
     monkeypatch.setattr(frequencies, "_COMMON", 0)

@@ -9,12 +9,12 @@ from contextlib import closing
 import apsw
 import pytest
 
-from backends.builtin import schema
-from backends.builtin.connections import connect_writer
-from backends.builtin.database import Database
-from backends.builtin.failures import IndexDamagedError
-from backends.builtin.places import set_aside
-from backends.builtin.schema import APPLICATION_ID, SCHEMA_VERSION
+from backends.builtin.storage import schema
+from backends.builtin.storage.connections import connect_writer
+from backends.builtin.storage.database import Database
+from backends.builtin.storage.failures import IndexDamagedError
+from backends.builtin.storage.places import set_aside
+from backends.builtin.storage.schema import APPLICATION_ID, SCHEMA_VERSION
 from backends.errors import IndexUnavailableError
 from config.errors import ErrorKind
 
@@ -269,7 +269,7 @@ def test_the_settings_of_a_connection_are_what_was_asked_for(opened, place):
 
 
 def test_a_damaged_index_too_large_to_be_worth_its_space_is_deleted(opened, place, monkeypatch):
-    monkeypatch.setattr("backends.builtin.places.MAX_SET_ASIDE_BYTES", 10_000)
+    monkeypatch.setattr("backends.builtin.storage.places.MAX_SET_ASIDE_BYTES", 10_000)
     opened().close()
     assert "deleted" in set_aside(place, "a test")
     assert list(place.parent.iterdir()) == []

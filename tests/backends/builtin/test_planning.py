@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from backends.builtin.planning import (
+from backends.builtin.notes.planning import (
     COARSE_RACY_NS,
     RACY_NS,
     VERIFIED_BYTES,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gateway.cli.rendering.conversation import event_lines, telling_lines
-from gateway.demo import Answered, Exchange, Question
+from gateway.sample.demo import Answered, Exchange, Question
 
 
 def test_the_lines_that_match_most_are_shown_in_their_order():

@@ -6,7 +6,7 @@ import pytest
 
 from gateway.cli.entry import read_plain_serve
 from gateway.cli.options import LOG_LEVELS, SERVE_OPTIONS, Options
-from gateway.logs import LEVELS
+from gateway.process.logs import LEVELS
 
 
 def test_serve_alone_has_no_options():

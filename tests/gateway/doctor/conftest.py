@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from backends.interface import SyncRequest
 from fakes.settings import make_settings
-from gateway.memory import open_memory
+from gateway.agent.memory import open_memory
 
 NOBODY = 65534
 

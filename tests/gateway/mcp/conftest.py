@@ -11,9 +11,9 @@ import msgspec
 import pytest
 
 from fakes.settings import make_settings
-from gateway.memory import Memory, open_memory
-from gateway.methods import build_registry
-from gateway.reloading import Reloader
+from gateway.agent.memory import Memory, open_memory
+from gateway.agent.reloading import Reloader
+from gateway.methods.table import build_registry
 from gateway.rpc.context import RequestContext, Session
 from gateway.rpc.params import decode_params
 

@@ -11,11 +11,11 @@ from msgspec.structs import replace
 
 from config.settings import ScopeMatch, ScopePolicy, ScopeRule
 from fakes.settings import make_settings
+from gateway.agent.memory import open_memory
 from gateway.mcp import calls
 from gateway.mcp.eras import UnsupportedRevisionError
 from gateway.mcp.methods import CallParams, mcp_methods
 from gateway.mcp.tools import tool_list
-from gateway.memory import open_memory
 from gateway.rpc.context import RequestContext, Session
 from gateway.rpc.errors import InvalidParamsError
 

@@ -9,10 +9,10 @@ import pytest
 from backends.errors import IndexUnavailableError
 from backends.interface import SyncRequest
 from fakes.settings import make_settings
-from gateway.memory import open_memory
-from gateway.metrics.gauges import families_of
+from gateway.agent.memory import open_memory
 from gateway.metrics.measures import Metrics
 from gateway.metrics.metered import MeteredBackend
+from gateway.tools.gauges import families_of
 from gateway.tools.search import SearchParams
 from gateway.tools.status import write_status
 

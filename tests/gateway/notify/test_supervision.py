@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from config.settings import StoreSettings
 from fakes.settings import make_settings
-from gateway.memory import open_memory
+from gateway.agent.memory import open_memory
 from gateway.notify.notifier import Notifier
 from gateway.notify.supervision import supervised
 

@@ -13,7 +13,7 @@ import pytest
 from backends.interface import SyncReport, SyncRequest
 from config.settings import SyncSettings
 from fakes.settings import make_settings
-from gateway.scheduling import SyncScheduler
+from gateway.scheduling.scheduler import SyncScheduler
 from gateway.watching.places import watched_places
 from gateway.watching.watcher import Watcher
 

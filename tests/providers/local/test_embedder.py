@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from fakes.gguf import write_embedder
+from providers.embedding.requester import RequestOptions
+from providers.embedding.service import EmbeddingService
 from providers.errors import (
     ProviderNotReadyError,
     ProviderRejectedError,
     ProviderUnavailableError,
 )
 from providers.local.model import read_model
-from providers.requester import RequestOptions
-from providers.retry import RetryPolicy
-from providers.service import EmbeddingService
+from providers.resilience.retry import RetryPolicy
 
 pytestmark = pytest.mark.anyio
 

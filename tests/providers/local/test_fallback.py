@@ -6,10 +6,10 @@ import pytest
 from config.settings import LocalSettings
 from fakes.gguf import write_embedder
 from fakes.settings import make_settings
+from providers.embedding.failover import Embeddings
+from providers.embedding.service import EmbeddingService
 from providers.errors import ProviderUnavailableError
-from providers.failover import Embeddings
 from providers.registry import ProviderRequest, provider
-from providers.service import EmbeddingService
 
 pytestmark = pytest.mark.anyio
 

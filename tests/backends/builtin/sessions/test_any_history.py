@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backends.builtin.database import Database
-from backends.builtin.indexing import Indexer
-from backends.builtin.preparing import Preparer
+from backends.builtin.notes.preparing import Preparer
 from backends.builtin.sessions.indexing import SessionIndexer
 from backends.builtin.sessions.state import file_lines
+from backends.builtin.storage.database import Database
+from backends.builtin.syncing.indexing import Indexer
 from backends.chunking import ChunkLimits
 from backends.files.roots import MemoryRoots
 from backends.transcripts.turns import render_turn

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backends.builtin.fairness import fair_order
 from backends.builtin.sessions.planning import PART_BYTES, TranscriptPart, plan_sessions
 from backends.builtin.sessions.state import IndexedTranscript
+from backends.builtin.syncing.fairness import fair_order
 from backends.files.scan import FoundFile
 from backends.transcripts.listing import FoundTranscript, TranscriptListing
 

@@ -13,9 +13,9 @@ import apsw
 import numpy as np
 import pytest
 
-from backends.builtin.database import Database
-from backends.builtin.preparing import PreparedChunk, PreparedExcerpt, PreparedFile
-from backends.builtin.publishing import ReadFile, publish_file, remove_file
+from backends.builtin.notes.preparing import PreparedChunk, PreparedExcerpt, PreparedFile
+from backends.builtin.notes.publishing import ReadFile, publish_file, remove_file
+from backends.builtin.storage.database import Database
 from backends.builtin.vectors import store
 from backends.builtin.vectors.engine import Unavailable, VectorEngine, VectorHit
 from backends.builtin.vectors.extension import Extension

@@ -1,0 +1,270 @@
+"""Giving every stored text its vector, in the background.
+
+Owns the one task that finds texts without a vector of the provider in use, has them embedded in requests
+that many files share, and stores each answer as it arrives, so that nothing is ever paid twice. A large
+backlog is left to batch jobs (`backends.builtin.batch`), but for its newest texts. A
+provider that fails is waited for; searches go on by keywords meanwhile. After a change of provider or
+model the old vectors stay until the new one has embedded all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+import anyio
+import apsw
+import msgspec
+import structlog
+from anyio.to_thread import run_sync
+
+from backends.builtin.batch.claiming import KEPT_BACK, THRESHOLD
+from backends.builtin.batch.jobs import BatchJobs
+from backends.builtin.storage.database import Database
+from backends.builtin.storage.housekeeping import give_back_unused
+from backends.builtin.vectors import refusals, store
+from backends.errors import IndexUnavailableError
+from config.settings import CacheSettings
+from providers.embedding.documents import Delivery
+from providers.embedding.failover import Change, Embeddings, QueryVector
+from providers.embedding.service import ServiceState
+from providers.errors import ProviderError
+from providers.fingerprint import Fingerprint
+from providers.interface import ItemError, Vector
+
+_log = structlog.get_logger(__name__)
+
+_TEXTS_A_RUN: Final = 2_000
+"""Enough to fill requests well, few enough to see what changed meanwhile."""
+_QUIET_S: Final = 0.3
+"""A sync stores texts in slices of a twentieth of a second: after so long without any it has ended,
+and its texts can share requests."""
+_QUIET_BEFORE_JOBS_S: Final = 2.0
+"""A backlog that still grows would end up in many small jobs."""
+_LONGEST_QUIET_S: Final = 10.0
+_FIRST_PAUSE_S: Final = 1.0
+_LAST_PAUSE_S: Final = 60.0
+_SHOWN_FAILURES: Final = 20
+
+
+class BackfillState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """For `status`."""
+
+    running: bool
+    last_error: str | None
+    coverage: store.Coverage
+    failed_texts: tuple[refusals.FailedText, ...]
+    """Some of those that the provider refused."""
+
+
+class _Answer(NamedTuple):
+    """What one request gave, by the hash of the text."""
+
+    fingerprint: Fingerprint
+    vectors: list[tuple[bytes, Vector]]
+    failures: list[tuple[bytes, str]]
+
+
+class Backfill:
+    """Runs beside the backend that owns it; `wake` after every change of the stored texts."""
+
+    def __init__(
+        self,
+        database: Database,
+        embeddings: Embeddings,
+        cache: CacheSettings,
+        *,
+        drops_superseded: bool = True,
+        on_stored: Callable[[], None] = lambda: None,
+        batch: BatchJobs | None = None,
+    ) -> None:
+        """Without `drops_superseded` the vectors of all other providers stay: a better one may return.
+
+        `on_stored` is called, on the event loop, whenever vectors were stored or dropped.
+        """
+        self._database = database
+        self._embeddings = embeddings
+        self._cache = cache
+        self._drops_superseded = drops_superseded
+        self._on_stored = on_stored
+        self._batch = batch
+        self._wake = anyio.Event()
+        self._wake.set()
+        self._unsaved: list[_Answer] = []
+        self._saved_limits: object = None
+        self._dimensions: int | None = None
+        self._retry_in_s: float | None = None
+        self.running = False
+        self.has_caught_up = False
+        """Whether every text has been embedded once by the provider in use."""
+        self.last_error: str | None = None
+
+    def wake(self) -> None:
+        self._wake.set()
+
+    def heed(self, query: QueryVector) -> None:
+        """A host may have changed its model under the same name: other dimensions tell."""
+        if (
+            query.fingerprint == self._embeddings.fingerprint
+            and query.vector.size != self._dimensions
+        ):
+            self._dimensions = query.vector.size
+            self.wake()
+
+    async def run(self) -> None:
+        """Works until cancelled."""
+        unsubscribe = self._embeddings.subscribe(self._on_change)
+        pause_s = _FIRST_PAUSE_S
+        try:
+            while True:
+                if await self._embed_all():
+                    pause_s = _FIRST_PAUSE_S
+                    await self._woken(self._retry_in_s)
+                else:
+                    await self._woken(self._pause(pause_s))
+                    pause_s = min(2 * pause_s, _LAST_PAUSE_S)
+        finally:
+            unsubscribe()
+
+    async def _embed_all(self) -> bool:
+        """Whether nothing is left to do for the provider in use."""
+        self.running = True
+        try:
+            await self._embed_pending()
+            await run_sync(self._tidy)
+            self._on_stored()
+        except (ProviderError, IndexUnavailableError) as error:
+            self.last_error = str(error)
+            _log.warning("embedding paused", error=str(error), kind=error.kind)
+        except Exception as fault:  # noqa: BLE001 - ours; it must not end the process that answers
+            self.last_error = f"internal fault ({type(fault).__name__}); see the log"
+            _log.exception("embedding paused")
+        else:
+            self.last_error = None
+            return True
+        finally:
+            self.running = False
+        return False
+
+    async def _embed_pending(self) -> None:
+        if self._unsaved:  # paid for, so they come before anything else is
+            await run_sync(self._save)
+        while True:
+            await self._settle()
+            await self._embeddings.prepare()
+            service = self._embeddings.state().active
+            texts = await run_sync(self._pending, service)
+            if self._embeddings.fingerprint != service.fingerprint:
+                continue  # another provider took over meanwhile, and may have vectors of them
+            if not texts:
+                return
+            if await self._are_for_jobs(service, texts):
+                await self._embed(texts[:KEPT_BACK])  # these do not wait for a job
+                await self._hand_over(service)
+            else:
+                await self._embed(texts)
+
+    async def _are_for_jobs(self, service: ServiceState, texts: Sequence[object]) -> bool:
+        if self._batch is None or len(texts) < THRESHOLD:
+            return False
+        return await run_sync(self._batch.takes, service.fingerprint)
+
+    async def _hand_over(self, service: ServiceState) -> None:
+        """Puts a backlog into batch jobs, once it has stopped growing."""
+        await self._woken(_QUIET_BEFORE_JOBS_S)
+        if self._batch is None or self._wake.is_set():
+            return
+        await run_sync(self._batch.claim, service.fingerprint)
+        self._batch.wake()
+
+    async def _settle(self) -> None:
+        """Waits until no more texts are being stored, but not for long."""
+        with anyio.move_on_after(_LONGEST_QUIET_S):
+            while self._wake.is_set():
+                self._wake = anyio.Event()
+                await self._woken(_QUIET_S)
+
+    async def _woken(self, timeout_s: float | None) -> None:
+        with anyio.move_on_after(timeout_s):
+            await self._wake.wait()
+
+    async def _embed(self, texts: Sequence[tuple[bytes, str]]) -> None:
+        async def on_batch(delivery: Delivery) -> None:
+            self._unsaved.append(_answer(texts, delivery))
+            with anyio.CancelScope(shield=True):  # also what arrives while we close was paid for
+                await run_sync(self._save)
+            self._on_stored()
+
+        await self._embeddings.embed_documents([text for _, text in texts], on_batch=on_batch)
+
+    def _pending(self, service: ServiceState) -> list[tuple[bytes, str]]:
+        with self._database.reading() as connection:
+            return store.pending_texts(
+                connection, service.fingerprint, limit=_TEXTS_A_RUN, dimensions=service.dimensions
+            )
+
+    def _save(self) -> None:
+        """Stores what has arrived, in one transaction; what could not be stored is kept for later."""
+        limits = self._embeddings.learned()
+        with self._database.writing() as connection:
+            for answer in self._unsaved:
+                if answer.vectors:
+                    store.put_vectors(connection, answer.fingerprint, answer.vectors)
+                refusals.record_failures(connection, answer.fingerprint, answer.failures)
+            if limits != self._saved_limits:
+                store.save_learned(connection, limits)
+        self._saved_limits = limits
+        self._unsaved.clear()
+
+    def _tidy(self) -> None:
+        """What no search will use again goes: vectors of other providers, texts long gone.
+
+        A provider's vectors go only when those of the one in use are complete, and never those of
+        the other one of a pair that stands in for each other.
+        """
+        fingerprint = self._embeddings.fingerprint
+        with self._database.reading() as connection:
+            fallen = store.fallen_out_of_use(connection)
+            awaits = self._batch is not None and self._batch.is_waited_for(connection, fingerprint)
+        with self._database.writing() as connection:
+            if (
+                self._drops_superseded
+                and not awaits
+                and store.fingerprint_id(connection, fingerprint)
+            ):
+                store.drop_superseded(connection, self._embeddings.fingerprints())
+            refusals.forget_gone(connection)
+            store.refresh_use(connection, fallen)
+            store.prune(connection, self._cache.max_entries if self._cache.enabled else 0)
+            self._retry_in_s = refusals.next_retry_s(connection, fingerprint)
+        self.has_caught_up |= not awaits
+        give_back_unused(self._database)
+
+    def report(self, connection: apsw.Connection) -> BackfillState:
+        """For `status`; the counts are those of the caller's transaction."""
+        fingerprint = self._embeddings.fingerprint
+        return BackfillState(
+            running=self.running,
+            last_error=self.last_error,
+            coverage=store.coverage(connection, fingerprint),
+            failed_texts=refusals.failed_texts(connection, fingerprint, limit=_SHOWN_FAILURES),
+        )
+
+    def _pause(self, backoff_s: float) -> float:
+        """As long as the provider's circuit stays open, at least."""
+        return max(backoff_s, self._embeddings.state().active.next_probe_in_s or 0.0)
+
+    def _on_change(self, change: Change) -> None:
+        _log.info("embeddings", change=change.event, provider=change.provider, reason=change.reason)
+        self._wake.set()
+
+
+def _answer(texts: Sequence[tuple[bytes, str]], delivery: Delivery) -> _Answer:
+    answer = _Answer(delivery.fingerprint, [], [])
+    for position, item in zip(delivery.positions, delivery.items, strict=True):
+        text_hash = texts[position][0]
+        if isinstance(item, ItemError):
+            answer.failures.append((text_hash, item.message))
+        else:
+            answer.vectors.append((text_hash, item))
+    return answer

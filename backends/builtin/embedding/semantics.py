@@ -1,0 +1,300 @@
+"""The meaning of texts and queries: which provider gives vectors, and what to do without one.
+
+Owns the choice of the provider for one index and the life of its background work. Choosing reads
+files and environment, so it happens beside the first requests; a search waits for it no longer than
+for a vector. Whatever fails here leaves searches with their keywords.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import apsw
+import msgspec
+import structlog
+from anyio.to_thread import run_sync
+
+from backends.builtin.embedding.meaning import Meaning
+from backends.builtin.storage.database import Database
+from backends.errors import IndexUnavailableError
+from backends.interface import Fallback
+from config.errors import MemoryGatewayError
+from config.settings import Settings
+
+if TYPE_CHECKING:
+    from backends.builtin.batch.jobs import BatchJobs
+    from backends.builtin.batch.reporting import BatchReport
+    from backends.builtin.embedding.backfill import Backfill
+    from backends.builtin.embedding.query_reader import QueryReader
+    from backends.builtin.vectors.select import VectorSearch
+    from backends.builtin.vectors.upkeep import Upkeep
+    from providers.choosing import Choice
+    from providers.embedding.failover import Embeddings
+    from providers.embedding.service import EmbeddingService
+    from providers.fingerprint import Fingerprint
+
+_log = structlog.get_logger(__name__)
+
+
+class Semantics:
+    """The vector side of one index. `run` must be running."""
+
+    def __init__(self, settings: Settings, database: Database, *, backfill: bool) -> None:
+        self._settings = settings
+        self._database = database
+        self._wants_backfill = backfill
+        self._chosen = anyio.Event()
+        self._choice: Choice | None = None
+        self._embeddings: Embeddings | None = None
+        self._backfill: Backfill | None = None
+        self._reader: QueryReader | None = None
+        self._upkeep: Upkeep | None = None
+        self._batch: BatchJobs | None = None
+        self._no_batch = "No provider is in use."
+        """Why there are no batch jobs, if there are none."""
+        self.engines: VectorSearch | None = None
+        """What searches stored vectors; None until a provider is open."""
+        self._failure: str | None = None
+        """Why no provider could be opened."""
+
+    @property
+    def is_off(self) -> bool:
+        """Whether there will be no vectors: nothing has to be waited for."""
+        off = self._settings.search.provider == "none"
+        vectors = self._settings.search.store.vector.enabled
+        return off or not vectors or (self._chosen.is_set() and self._embeddings is None)
+
+    async def run(self) -> None:
+        """Chooses the provider, then embeds what has no vector, until cancelled."""
+        if self.is_off:
+            self._chosen.set()
+            return
+        await self._open()
+        if self._embeddings is None:
+            return
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._embeddings.run)
+                for task in (self._backfill, self._upkeep, self._batch):
+                    if task is not None:
+                        tasks.start_soon(task.run)
+        finally:
+            with anyio.CancelScope(shield=True), anyio.move_on_after(1.0):
+                await self._embeddings.aclose()
+                if self._reader is not None:
+                    await self._reader.aclose()
+
+    async def opened(self) -> Embeddings | None:
+        """The providers, once they are chosen; None for keywords only, and `reason` says why."""
+        if not self.is_off:
+            await self._chosen.wait()
+        return self._embeddings
+
+    async def _open(self) -> None:
+        try:
+            await run_sync(self._choose)
+        except MemoryGatewayError as error:
+            self._failure = str(error)
+        except Exception as fault:  # noqa: BLE001 - ours; it must not end the process that answers
+            self._failure = f"internal fault ({type(fault).__name__}); see the log"
+            _log.exception("embeddings cannot be opened")
+        finally:
+            self._chosen.set()
+
+    async def choice_made(self, patience_s: float) -> None:
+        """Waits until the provider is chosen, which takes milliseconds, but no longer than that."""
+        with anyio.move_on_after(patience_s):
+            await self._chosen.wait()
+
+    def wake(self) -> None:
+        """Texts were stored."""
+        if self._backfill is not None:
+            self._backfill.wake()
+        if self._upkeep is not None:
+            self._upkeep.changed()
+
+    def searched(self, fingerprint: Fingerprint) -> None:
+        """A search was answered by the vectors of this provider."""
+        if self._upkeep is not None:
+            self._upkeep.used(fingerprint)
+
+    async def meaning(self, query: str) -> Meaning:
+        """Never raises for a provider's sake: without a vector the search goes by keywords."""
+        if self.is_off or not query.strip():
+            return Meaning()
+        deadline_s = self._settings.search.query.embedding_timeout_ms / 1000
+        ends = anyio.current_time() + deadline_s
+        with anyio.move_on_after(deadline_s):
+            await self._chosen.wait()
+        if not self._chosen.is_set():
+            return Meaning(warning="Answered by keywords: the provider is still being chosen.")
+        if self._reader is None:
+            return Meaning()
+        meaning = await self._reader.read(query, ends - anyio.current_time())
+        if self._backfill is not None and meaning.vector is not None:
+            self._backfill.heed(meaning.vector)
+        return meaning
+
+    def _choose(self) -> None:
+        from backends.builtin.embedding.query_reader import QueryReader  # noqa: PLC0415 - not for the start
+        from backends.builtin.vectors.select import open_vector_search  # noqa: PLC0415
+        from providers.choosing import choose, open_embeddings  # noqa: PLC0415
+
+        self._choice = choose(self._settings)
+        self._embeddings = open_embeddings(self._settings, self._choice, learned=self._learned())
+        _log.info("embeddings", chosen=self._choice.reason)
+        if self._embeddings is None:
+            return
+        predecessor = self._predecessor(self._embeddings)
+        self.engines = open_vector_search(self._settings.search.store.vector)
+        if self._wants_backfill and self.engines is not None:
+            self._prepare_background(self._embeddings, self.engines, self._choice)
+        self._reader = QueryReader(self._embeddings, predecessor, is_superseded=self._has_caught_up)
+
+    def _prepare_background(
+        self, embeddings: Embeddings, engines: VectorSearch, choice: Choice
+    ) -> None:
+        from backends.builtin.embedding.backfill import Backfill  # noqa: PLC0415 - not part of the start
+        from backends.builtin.vectors.upkeep import Upkeep  # noqa: PLC0415
+
+        self._upkeep = Upkeep(self._database, engines)
+        self._batch = self._open_batch(choice, self._upkeep)
+        self._backfill = Backfill(
+            self._database,
+            embeddings,
+            self._settings.search.cache,
+            drops_superseded=choice.fell_back is None,
+            on_stored=self._upkeep.changed,
+            batch=self._batch,
+        )
+
+    def _open_batch(self, choice: Choice, upkeep: Upkeep) -> BatchJobs | None:
+        from backends.builtin.batch.jobs import BatchJobs  # noqa: PLC0415 - not part of the start
+        from providers.batch.opening import find_batch  # noqa: PLC0415
+
+        access = find_batch(self._settings, choice)
+        if isinstance(access, str):
+            self._no_batch = access
+            return None
+        return BatchJobs(
+            self._database,
+            access,
+            self._settings.search.remote.batch,
+            on_stored=upkeep.changed,
+            on_released=self.wake,
+        )
+
+    def _learned(self) -> dict[bytes, Mapping[str, Any]]:
+        from backends.builtin.vectors import store  # noqa: PLC0415 - needs numpy
+
+        try:
+            with self._database.reading() as connection:
+                return store.load_learned(connection)
+        except IndexUnavailableError:
+            return {}
+
+    def _predecessor(self, embeddings: Embeddings) -> EmbeddingService | None:
+        """The model whose vectors still cover more notes than those of the provider in use."""
+        from backends.builtin.vectors import store  # noqa: PLC0415 - needs numpy
+        from providers.predecessor import open_predecessor  # noqa: PLC0415
+
+        try:
+            with self._database.reading() as connection:
+                before = store.superseded(connection, embeddings.fingerprint)
+        except IndexUnavailableError:
+            return None
+        if before is None or before in embeddings.fingerprints():
+            return None
+        return open_predecessor(self._settings, before)
+
+    def _has_caught_up(self) -> bool:
+        return self._backfill is not None and self._backfill.has_caught_up
+
+    @property
+    def fingerprint(self) -> Fingerprint | None:
+        """Of the provider in use at this moment; None: keywords only."""
+        return self._embeddings.fingerprint if self._embeddings else None
+
+    @property
+    def fallback(self) -> Fallback | None:
+        """Set while something else than the requested provider is in use."""
+        record = self._embeddings.state().fell_back if self._embeddings else None
+        record = record or (self._choice.fell_back if self._choice else None)
+        return Fallback(origin=record.origin, reason=record.reason) if record else None
+
+    def weaknesses(self) -> tuple[str, ...]:
+        """Why searches do not get the vectors that were asked for, if so."""
+        if self._failure is not None:
+            return (f"Notes are searched by keywords only: {self._failure}",)
+        choice, requested = self._choice, self._settings.search.provider
+        if choice is not None and choice.primary is None and requested not in {"auto", "none"}:
+            return (choice.reason,)
+        if self._embeddings is None:
+            return ()
+        state = self._embeddings.state()
+        found = []
+        if fallback := self.fallback:
+            found.append(
+                f"{fallback.origin} is replaced by {state.active.provider}: {fallback.reason}"
+            )
+        if state.active.status == "open":
+            found.append(
+                f"{state.active.provider} gives no vectors at present: {state.active.reason}"
+            )
+        elif lacks := self._lacks():
+            found.append(f"{state.active.provider} gives no vectors yet: {lacks}")
+        return tuple(found)
+
+    def _lacks(self) -> str | None:
+        """What the provider in use still waits for, as far as it was known when it was chosen."""
+        if self._embeddings is None or self._embeddings.is_prepared or self.fallback:
+            return None
+        primary = self._choice.primary if self._choice else None
+        return primary.lacks if primary else None
+
+    @property
+    def reason(self) -> str:
+        """Why the provider in use is the one, or why there is none."""
+        if self._failure is not None:
+            return self._failure
+        if self._choice is not None:
+            return self._choice.reason
+        if self.is_off:
+            return "Notes are searched by keywords only, as configured."
+        return "The provider is still being chosen."
+
+    def report(self, connection: apsw.Connection) -> dict[str, Any]:
+        """For `status`: the choice with every candidate, the provider's state, the vectors."""
+        report: dict[str, Any] = {
+            "enabled": self._settings.search.store.vector.enabled,
+            "requested": self._settings.search.provider,
+            "reason": self.reason,
+            "candidates": msgspec.to_builtins(self._choice.candidates if self._choice else ()),
+        }
+        if self._embeddings is not None:
+            report["provider"] = msgspec.to_builtins(self._embeddings.state(), enc_hook=repr)
+            report["search"] = self._engine_report(connection, self._embeddings.fingerprint)
+        if self._reader is not None and (before := self._reader.predecessor) is not None:
+            report["answeredBy"] = {"provider": before.provider, "model": before.model}
+        if self._backfill is not None:
+            report["backfill"] = msgspec.to_builtins(self._backfill.report(connection))
+            report["batch"] = msgspec.to_builtins(self._batch_report(connection))
+        return report
+
+    def _batch_report(self, connection: apsw.Connection) -> BatchReport:
+        from backends.builtin.batch.reporting import not_used  # noqa: PLC0415
+
+        return self._batch.report(connection) if self._batch else not_used(self._no_batch)
+
+    def _engine_report(
+        self, connection: apsw.Connection, fingerprint: Fingerprint
+    ) -> dict[str, Any] | None:
+        from backends.builtin.vectors import store  # noqa: PLC0415 - needs numpy
+
+        if self.engines is None:
+            return None
+        number = store.fingerprint_id(connection, fingerprint)
+        report: dict[str, Any] = msgspec.to_builtins(self.engines.status(connection, number))
+        return report

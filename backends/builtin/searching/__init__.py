@@ -1,0 +1,1 @@
+"""One search over the builtin index: its lanes, their candidates, what may answer."""

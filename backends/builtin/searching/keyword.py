@@ -1,0 +1,173 @@
+"""The keyword lane: from a query to the chunks that BM25 ranks first.
+
+Owns the FTS5 statement and how much of the index it may score, which is what BM25 costs: the rarest words
+of a query choose the chunks, and words that are nearly everywhere only when there are no others. (FTS5
+keeps its positions, since BM25 needs their number, and has no prefix index: a character of an unspaced
+script begins few terms.) Reads only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import accumulate, groupby, islice
+from operator import itemgetter
+from typing import Any, Final
+
+import apsw
+
+from backends.builtin.searching.frequencies import TermCounts
+from backends.builtin.storage.arrays import int64s
+from backends.ranking.query import Concept, Query
+from backends.ranking.units import Candidate
+
+BODY_WEIGHT: Final = 1.0
+CONTEXT_WEIGHT: Final = 0.5
+"""Titles, headings, file name and date count, but less than what the note says."""
+MIN_SCORED: Final = 1_000
+"""Chunks that a query may have scored in an index of any size; a millisecond."""
+MAX_SCORED: Final = 40_000
+SCORED_SHARE: Final = 20
+"""Between the two: one in so many chunks of the index."""
+ENOUGH: Final = 200
+"""Scored chunks, for which no further word is looked up."""
+MAX_CONCEPTS: Final = 64
+"""Of a long query, the rarest: more of them tell nothing new apart."""
+
+# bm25() in a statement of its own: FTS5's column `rank` costs twice as much, and once more for each
+# row that is asked for by its id. The newest chunks are kept where there are too many.
+_SELECT_SCORES: Final = """
+    {permitted}
+    SELECT id, score FROM (
+        SELECT rowid AS id, -bm25(chunk_terms, :body, :context) AS score FROM chunk_terms
+        WHERE chunk_terms MATCH :match {only} ORDER BY rowid DESC LIMIT :most
+    ) ORDER BY score DESC
+"""
+_PERMITTED: Final = """
+    WITH permitted AS MATERIALIZED
+        (SELECT id FROM chunks WHERE file_id IN (SELECT value FROM carray(:files)))
+"""
+_ONLY: Final = """
+    AND rowid BETWEEN (SELECT min(id) FROM permitted) AND (SELECT max(id) FROM permitted)
+    AND +rowid IN permitted
+"""
+_SELECT_CHUNKS: Final = """
+    SELECT c.id, c.file_id, c.start, c.start_line, c.text, c.terms, 0.0, f.path
+    FROM chunks AS c JOIN files AS f ON f.id = c.file_id
+    WHERE c.id IN (SELECT value FROM carray(?)) ORDER BY c.id
+"""
+_SELECT_IN_ORDER: Final = """
+    SELECT c.id FROM chunks AS c JOIN files AS f ON f.id = c.file_id
+    WHERE c.id IN (SELECT value FROM carray(?)) ORDER BY f.path, c.start
+"""
+_COUNT_PERMITTED: Final = (
+    "SELECT coalesce(sum(chunk_count), 0) FROM files WHERE id IN (SELECT value FROM carray(?))"
+)
+
+
+def known_languages(connection: apsw.Connection) -> tuple[str, ...]:
+    """The Latin-script languages in which stored texts were stemmed."""
+    return tuple(name for (name,) in connection.execute("SELECT language FROM languages"))
+
+
+class KeywordLane:
+    """The chunks that hold words of one query, within one read transaction of the caller."""
+
+    def __init__(
+        self,
+        connection: apsw.Connection,
+        query: Query,
+        counts: TermCounts,
+        file_ids: Sequence[int] | None = None,
+    ) -> None:
+        """`file_ids` limits the search itself; None permits every file."""
+        self._connection = connection
+        self._query = query
+        self._counts = counts
+        self._file_ids = file_ids
+        self._ranked: list[int] = []
+        self._order = self._in_order()
+
+    def candidates(self, limit: int, offset: int = 0) -> list[Candidate]:
+        """The next best chunks by BM25; equal ones by path and place."""
+        missing = offset + limit - len(self._ranked)
+        self._ranked += islice(self._order, max(0, missing))
+        return self.candidates_by_id(self._ranked[offset : offset + limit])
+
+    def candidates_by_id(self, chunk_ids: Sequence[int]) -> list[Candidate]:
+        """Chunks, also such as another lane proposes, with their BM25 scores: 0 without a word."""
+        rows = self._connection.execute(_SELECT_CHUNKS, (int64s(chunk_ids),))
+        found = {row[0]: Candidate(*row) for row in rows}
+        return [
+            found[chunk_id]._replace(bm25=self._scores.get(chunk_id, 0.0))
+            for chunk_id in chunk_ids
+            if chunk_id in found
+        ]
+
+    @cached_property
+    def _scores(self) -> dict[int, float]:
+        """BM25 by chunk id, best first. That of several words is the sum of theirs."""
+        if not self._query.concepts or (self._file_ids is not None and not self._file_ids):
+            return {}
+        documents = self._counts.documents
+        most = min(MAX_SCORED, max(MIN_SCORED, documents // SCORED_SHARE))
+        scores: dict[int, float] = {}
+        for concepts in tiers(self._query, self._counts, most * documents // self._permitted()):
+            for chunk_id, score in self._scored(concepts, most):
+                scores[chunk_id] = scores.get(chunk_id, 0.0) + score
+            if len(scores) >= ENOUGH:
+                break
+        return dict(sorted(scores.items(), key=itemgetter(1), reverse=True))
+
+    def _scored(self, concepts: Sequence[Concept], most: int) -> apsw.Cursor:
+        parameters: dict[str, Any] = {
+            "match": _match(concepts),
+            "body": BODY_WEIGHT,
+            "context": CONTEXT_WEIGHT,
+            "most": most,
+        }
+        if self._file_ids is None:
+            statement = _SELECT_SCORES.format(permitted="", only="")
+        else:
+            statement = _SELECT_SCORES.format(permitted=_PERMITTED, only=_ONLY)
+            parameters["files"] = int64s(self._file_ids)
+        return self._connection.execute(statement, parameters)
+
+    def _permitted(self) -> int:
+        if self._file_ids is None:
+            return max(1, self._counts.documents)
+        count: int = self._connection.execute(_COUNT_PERMITTED, (int64s(self._file_ids),)).get
+        return max(1, count)
+
+    def _in_order(self) -> Iterator[int]:
+        for _, group in groupby(self._scores, key=lambda chunk_id: self._scores[chunk_id]):
+            equal = list(group)
+            if len(equal) > 1:
+                rows = self._connection.execute(_SELECT_IN_ORDER, (int64s(equal),))
+                equal = [chunk_id for (chunk_id,) in rows]
+            yield from equal
+
+
+def tiers(query: Query, counts: TermCounts, most: int) -> Iterator[list[Concept]]:
+    """The rarest concepts that together at most `most` chunks hold, then each further one alone."""
+    size = {concept: _chunks_with(concept, counts) for concept in query.concepts}
+    known = [concept for concept in query.concepts if size[concept]]
+    by_rarity = sorted(known, key=size.__getitem__)[:MAX_CONCEPTS]
+    running = accumulate(size[concept] for concept in by_rarity)
+    together = sum(min(chunks, counts.documents) <= most for chunks in running)
+    if together:
+        yield by_rarity[:together]
+    yield from ([concept] for concept in by_rarity[together:])
+
+
+def _chunks_with(concept: Concept, counts: TermCounts) -> int:
+    return sum(counts.by_term[term] for term in concept.alternatives)
+
+
+def _match(concepts: Sequence[Concept]) -> str:
+    """Any concept will do. Terms hold no quotes, so nothing a user types is syntax."""
+    return " OR ".join(
+        f'"{term}"{"*" if concept.is_prefix else ""}'
+        for concept in concepts
+        for term in concept.alternatives
+    )

@@ -1,0 +1,60 @@
+"""Connections to an index file, with the settings that all of them need.
+
+Owns the pragmas. Who uses a connection, and when, is the business of `database`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import apsw
+
+from backends.builtin.storage import schema
+from backends.files.mounts import shared_type
+
+PATIENCE_S: Final = 1.5
+"""How long to wait for another process: less than the two seconds in which ours must be able to end."""
+_PAGE_CACHE_KIB: Final = 8 * 1024
+
+
+def connect_writer(path: Path) -> apsw.Connection:
+    """Raises apsw.CorruptError when tables are missing, and every other apsw.Error."""
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+    try:
+        connection.set_busy_timeout(milliseconds(PATIENCE_S))
+        if not schema.is_complete(connection):
+            raise apsw.CorruptError("tables are missing")
+        set_journal(connection, path.parent)
+        connection.execute("PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON")
+        connection.execute(f"PRAGMA cache_size = -{_PAGE_CACHE_KIB}")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def connect_reader(path: Path) -> apsw.Connection:
+    """It knows `temp.term_statistics`: how many chunks hold each term. Raises apsw.Error."""
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+    try:
+        connection.set_busy_timeout(milliseconds(PATIENCE_S))
+        connection.execute(f"PRAGMA cache_size = -{_PAGE_CACHE_KIB}")
+        connection.execute(
+            "CREATE VIRTUAL TABLE temp.term_statistics USING fts5vocab (main, chunk_terms, row)"
+        )
+        connection.execute("PRAGMA query_only = ON")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def set_journal(connection: apsw.Connection, directory: Path) -> None:
+    """The kind of log that is safe on the file system of the directory."""
+    mode = "TRUNCATE" if shared_type(directory) else "WAL"
+    connection.execute(f"PRAGMA journal_mode = {mode}")
+
+
+def milliseconds(seconds: float) -> int:
+    return max(0, round(seconds * 1000))

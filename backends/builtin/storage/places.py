@@ -1,0 +1,118 @@
+"""Where the index file lies, and that there is one: making it, deleting it, setting it aside.
+
+Owns every change to directory entries. A file that is not ours is never one of them.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Final
+
+import apsw
+
+from backends.builtin.storage import schema
+from backends.builtin.storage.connections import PATIENCE_S, set_journal
+from backends.builtin.storage.identity import Verdict, choose_path
+
+MAX_SET_ASIDE_BYTES: Final = 256_000_000
+"""A damaged index is kept for whoever wants to know why; a larger one is not worth its space."""
+_MAIN: Final = ""
+_SIDE_FILES: Final = ("-wal", "-shm", "-journal")
+_PAUSE_S: Final = 0.01
+
+
+def ensure_index(wanted: Path) -> tuple[Path, tuple[str, ...]]:
+    """Finds or makes the index at `wanted`, or at a sibling name when that place is taken.
+
+    Returns its path, and what a person should know about the choice. Must not be called while this
+    process has the file open: closing any descriptor of a file drops all locks that the process
+    holds on it (POSIX). Raises OSError and apsw.Error.
+    """
+    wanted.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with _alone_in(wanted.parent):
+        path, verdict, notes = choose_path(wanted)
+        if verdict is Verdict.OURS_OLDER:
+            notes = (*notes, f"{path.name} had the format of an earlier release and was rebuilt.")
+        if verdict is not Verdict.OURS:
+            _create(path)
+    return path, notes
+
+
+def set_aside(path: Path, cause: str) -> str:
+    """Renames a damaged index, keeps only the newest such file, and says so in a sentence.
+
+    One of more than MAX_SET_ASIDE_BYTES is deleted instead.
+    The side files go first: left behind, they would be taken for those of the next index.
+    """
+    prefix = f"{path.name}.damaged-"
+    for old in [entry for entry in path.parent.iterdir() if entry.name.startswith(prefix)]:
+        old.unlink(missing_ok=True)
+    kept = path.with_name(f"{prefix}{int(time.time())}")
+    _delete(path, *_SIDE_FILES)
+    if path.stat().st_size > MAX_SET_ASIDE_BYTES:
+        path.unlink()
+        return f"{path.name} was damaged ({cause}); it was deleted and is rebuilt from Markdown."
+    path.rename(kept)
+    return (
+        f"{path.name} was damaged ({cause}); it is kept as {kept.name} and rebuilt from Markdown."
+    )
+
+
+def size_on_disk(path: Path) -> int:
+    """Bytes, with the write-ahead log."""
+    total = 0
+    for suffix in (_MAIN, *_SIDE_FILES):
+        try:
+            total += Path(f"{path}{suffix}").stat().st_size
+        except FileNotFoundError:
+            continue
+    return total
+
+
+def _create(path: Path) -> None:
+    """Puts a complete file in place in one step: whoever looks meanwhile sees none, or an index."""
+    draft = path.with_name(f".{path.name}.new")
+    _delete(draft, *_SIDE_FILES, _MAIN)  # a process may have been killed over it
+    os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    with closing(apsw.Connection(str(draft), flags=apsw.SQLITE_OPEN_READWRITE)) as connection:
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        schema.create(connection)
+        set_journal(connection, path.parent)  # who opens it later would be in others' way
+    _delete(path, *_SIDE_FILES)
+    draft.replace(path)
+
+
+@contextmanager
+def _alone_in(directory: Path) -> Iterator[None]:
+    """One process at a time chooses and makes an index; without locks, as on some mounts, all may."""
+    deadline = time.monotonic() + PATIENCE_S
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        while not _try_lock(descriptor):
+            if time.monotonic() > deadline:
+                raise TimeoutError(errno.ETIMEDOUT, "another process is making an index there")
+            time.sleep(_PAUSE_S)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        pass
+    return True
+
+
+def _delete(path: Path, *suffixes: str) -> None:
+    for suffix in suffixes:
+        Path(f"{path}{suffix}").unlink(missing_ok=True)

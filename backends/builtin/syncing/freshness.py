@@ -1,0 +1,245 @@
+"""Keeping the index level with the disk: whole syncs, and the small one before a search.
+
+Owns which sync runs when two are asked for, and how long a search may look at the disk and index what
+changed there. Asynchronous; all blocking work happens in threads, in slices that end at a file.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Collection, Iterator
+from typing import Final
+
+import anyio
+from anyio.to_thread import run_sync
+
+from backends.bounded import BoundedWork
+from backends.builtin.notes.outcome import FileOutcome
+from backends.builtin.notes.planning import ObsoleteFile
+from backends.builtin.storage.failures import IndexDamagedError
+from backends.builtin.syncing.courtesy import Courtesy
+from backends.builtin.syncing.indexing import Indexer, Survey
+from backends.builtin.syncing.recent import RecentSyncs
+from backends.builtin.syncing.tally import Tally, Task
+from backends.errors import IndexUnavailableError
+from backends.interface import (
+    ProgressCallback,
+    SkippedFile,
+    Stale,
+    SyncProgress,
+    SyncReport,
+    SyncRequest,
+)
+
+_SLICE_S: Final = 0.05
+"""How long one visit to a worker thread may take before cancellation and progress get a turn."""
+LISTING_PATIENCE_S: Final = 60.0
+"""How long a sync waits for the list of all files before it calls the disk broken."""
+SURVEY_PATIENCE_S: Final = (1.0, 3.0)
+"""How long a search waits for its look at the disk, at least and at most: a mount may hang. Of searches
+during one hang only the first waits so long; the others, as long as their budget."""
+_SURVEY_MARGIN: Final = 3.0
+"""Between those two: so many times what the last look took."""
+_SLICE_PATIENCE_S: Final = 1.0
+"""How far one file may take a search beyond its budget."""
+_INDEXED_BYTES_PER_S: Final = 2_000_000
+"""What a modest machine indexes: a file that would take longer than a search may is left to a sync."""
+
+
+class Freshness:
+    """The syncs of one index."""
+
+    def __init__(
+        self,
+        indexer: Indexer,
+        *,
+        courtesy: Courtesy | None = None,
+        on_written: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`on_written` is called, on the event loop, whenever chunks were written."""
+        self._indexer = indexer
+        self._courtesy = courtesy or Courtesy()
+        self._on_written = on_written
+        self._listing = BoundedWork("survey of a sync")
+        self._looking = BoundedWork("sweep of a search")
+        self._checking = BoundedWork("presence of files")
+        self._survey_s = 0.0
+        self._sync_lock = anyio.Lock()
+        self._sweep_lock = anyio.Lock()
+        self._sweeps_started = 0
+        self._last_sweep: tuple[int, Stale | None] = (0, None)
+        self._level_generation: int | None = None
+        self.running: SyncProgress | None = None
+        self.recent = RecentSyncs()
+        self.unreadable: tuple[SkippedFile, ...] = ()
+        """Files that the last whole sync could not index, with reasons."""
+        self.unlisted = 0
+        """Directories that the last whole sync could not list."""
+
+    async def sync(self, request: SyncRequest, progress: ProgressCallback | None) -> SyncReport:
+        """Indexes everything that differs. One runs at a time; a second waits and then runs.
+
+        Raises IndexUnavailableError; `recent` then says what happened.
+        """
+        async with self._sync_lock:
+            started = time.perf_counter()
+            generation = self._indexer.generation
+            tally = Tally()
+            error: str | None = "ended before every change was indexed"
+            try:
+                tally.begin(await self._survey(request))
+                await self._work_off(tally, force=request.force, progress=progress)
+                error = None
+            except IndexUnavailableError as failure:
+                error = str(failure)
+                raise
+            finally:
+                self.running = None
+                report = tally.report(request, time.perf_counter() - started, error)
+                self.recent.add(report)
+            self.unreadable = tuple(tally.unreadable)
+            self.unlisted = tally.unlisted
+            self._level_generation = generation
+            return report
+
+    async def _survey(self, request: SyncRequest) -> Survey:
+        def look() -> Survey:
+            return self._indexer.survey(
+                force=request.force, verify=request.verify, eager=request.is_by_hand
+            )
+
+        try:
+            return await self._listing.run(look, LISTING_PATIENCE_S, queue_s=_SLICE_PATIENCE_S)
+        except TimeoutError:
+            raise IndexUnavailableError(
+                f"The memory files could not be listed within {LISTING_PATIENCE_S:g} s.",
+                remedy="See whether a network mount hangs; it is tried again.",
+            ) from None
+
+    async def sweep(self, budget_s: float) -> Stale | None:
+        """Before a search: index what changed, as far as the budget allows; the newest first.
+
+        Searches that arrive while one sweep runs share the next one: a sweep that began earlier may
+        have looked before their file was written. Raises IndexDamagedError.
+        """
+        ticket = self._sweeps_started
+        async with self._sweep_lock:
+            covered_until, stale = self._last_sweep
+            if covered_until > ticket:
+                return stale
+            self._sweeps_started += 1
+            number = self._sweeps_started
+            stale = await self._sweep(budget_s)
+            self._last_sweep = (number, stale)
+            return stale
+
+    def unsynced(self) -> Stale | None:
+        """For searches that do not sweep: whether the index was ever level with the disk."""
+        if self._level_generation == self._indexer.generation:
+            return None
+        return Stale(files=0, reason="the first sync of this index has not ended")
+
+    async def gone(self, paths: Collection[str]) -> frozenset[str]:
+        """Which of these memory files are certainly not on the disk any more."""
+        try:
+            return await self._checking.run(
+                lambda: self._indexer.gone(paths), _SLICE_PATIENCE_S, queue_s=_SLICE_PATIENCE_S
+            )
+        except TimeoutError:
+            return frozenset()
+
+    async def _sweep(self, budget_s: float) -> Stale | None:
+        tally = Tally()
+        try:
+            tally.begin(await self._look(budget_s))
+            await self._index_within(tally, budget_s)
+        except TimeoutError:
+            return Stale(files=len(tally.pending), reason="the disk did not answer in time")
+        except IndexDamagedError:
+            raise
+        except IndexUnavailableError as error:
+            reason = f"recent changes could not be indexed: {error}"
+            return Stale(files=len(tally.pending), reason=reason)
+        return _staleness(tally, syncing=self.running is not None)
+
+    async def _look(self, budget_s: float) -> Survey:
+        """The survey of a search. Raises TimeoutError; until the disk answers, the next ones too."""
+        shortest_s, longest_s = SURVEY_PATIENCE_S
+        patience_s = min(max(shortest_s, _SURVEY_MARGIN * self._survey_s), longest_s)
+        started = time.perf_counter()
+        survey = await self._looking.run(self._indexer.survey, patience_s, queue_s=budget_s)
+        self._survey_s = time.perf_counter() - started
+        return survey
+
+    async def _index_within(self, tally: Tally, budget_s: float) -> None:
+        deadline = time.perf_counter() + budget_s
+        queue = iter([task for task in tally.tasks if _fits(task, budget_s)])
+
+        async def run(work: Callable[[], bool]) -> bool:
+            left_s = max(0.0, deadline - time.perf_counter())
+            return await self._looking.run(work, left_s + _SLICE_PATIENCE_S)
+
+        while time.perf_counter() < deadline:
+            if not await self._slice(queue, tally, deadline, run, in_a_hurry=True):
+                break
+
+    async def _work_off(
+        self, tally: Tally, *, force: bool, progress: ProgressCallback | None
+    ) -> None:
+        queue = iter(tally.tasks)
+        more = True
+        while more:
+            started = time.perf_counter()
+            more = await self._slice(queue, tally, started + _SLICE_S, run_sync, force=force)
+            self.running = tally.progress()
+            if progress is not None:
+                progress(self.running)
+            if more:
+                await self._courtesy.give_way(time.perf_counter() - started)
+
+    async def _slice(
+        self,
+        queue: Iterator[Task],
+        tally: Tally,
+        deadline: float,
+        run: Callable[[Callable[[], bool]], Awaitable[bool]],
+        *,
+        force: bool = False,
+        in_a_hurry: bool = False,
+    ) -> bool:
+        """Works until the deadline, at least one task; False when there was nothing left to do.
+
+        In a hurry it does not wait beyond the deadline for somebody else who writes.
+        """
+        outcomes: list[tuple[Task, FileOutcome]] = []
+
+        def work() -> bool:
+            for task in queue:
+                patience_s = max(0.0, deadline - time.perf_counter()) if in_a_hurry else None
+                outcomes.append(
+                    (task, self._indexer.apply(task, force=force, patience_s=patience_s))
+                )
+                if time.perf_counter() >= deadline:
+                    return True
+            return False
+
+        try:
+            return await run(work)
+        finally:
+            for task, outcome in outcomes:
+                tally.add(task, outcome)
+            if any(outcome.chunks for _, outcome in outcomes):
+                self._on_written()
+
+
+def _fits(task: Task, budget_s: float) -> bool:
+    return isinstance(task, ObsoleteFile) or task.size <= budget_s * _INDEXED_BYTES_PER_S
+
+
+def _staleness(tally: Tally, *, syncing: bool) -> Stale | None:
+    if tally.pending:
+        reason = "a sync is indexing them" if syncing else "more changed than one search may index"
+        return Stale(files=len(tally.pending), reason=reason)
+    if tally.later:
+        return Stale(files=tally.later, reason="being written at this moment")
+    return None

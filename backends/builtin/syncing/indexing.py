@@ -1,0 +1,225 @@
+"""Bringing the index up to date with the disk, one file at a time.
+
+Owns the way of a file from the disk into the index. Everything here blocks and runs in worker
+threads; any number of threads may index at the same time, since each file is one transaction that
+is dropped when the file has changed meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Collection
+from typing import NamedTuple
+
+import apsw
+import msgspec
+import structlog
+
+from backends.builtin.notes.outcome import Change, FileOutcome
+from backends.builtin.notes.planning import IndexedFile, ObsoleteFile, SyncPlan, plan_sync
+from backends.builtin.notes.preparing import Preparer
+from backends.builtin.notes.publishing import ReadFile, publish_file, remove_file, touch_file
+from backends.builtin.sessions.indexing import SessionIndexer
+from backends.builtin.sessions.planning import SessionPlan, TranscriptPart
+from backends.builtin.storage.database import Database
+from backends.errors import IndexUnavailableError
+from backends.files.reading import (
+    FileChanging,
+    FileContent,
+    FileGone,
+    FileUnreadable,
+    read_for_index,
+)
+from backends.files.roots import MemoryRoots
+from backends.files.scan import FoundFile, ScanResult, scan
+from backends.interface import SkippedFile
+
+_log = structlog.get_logger(__name__)
+
+
+class Survey(NamedTuple):
+    """One look at disk and index together."""
+
+    scan: ScanResult
+    plan: SyncPlan
+    sessions: SessionPlan = SessionPlan()
+
+
+class Indexer:
+    """Indexes the memory files of one agent into one database, and has `sessions` do the same."""
+
+    def __init__(
+        self,
+        database: Database,
+        roots: MemoryRoots,
+        preparer: Preparer,
+        sessions: SessionIndexer | None = None,
+    ) -> None:
+        self._database = database
+        self._roots = roots
+        self._preparer = preparer
+        self.sessions = sessions
+
+    @property
+    def generation(self) -> int:
+        """Another one than before: the index was replaced by an empty one."""
+        return self._database.generation
+
+    def survey(self, *, force: bool = False, verify: bool = False, eager: bool = False) -> Survey:
+        """Lists the disk, compares, reads no file. `force` and `verify`: see `SyncRequest`.
+
+        `eager`: transcripts have no thresholds.
+        """
+        found = self.scan()
+        sessions = self.sessions.survey(eager=eager, force=force) if self.sessions else None
+        with self._database.reading() as connection:
+            plan = self.compare(connection, found, force=force, verify=verify)
+        return Survey(found, plan, sessions or SessionPlan())
+
+    def gone(self, paths: Collection[str]) -> frozenset[str]:
+        """Which of these files do not exist; one that cannot be looked at is not among them."""
+        return frozenset(path for path in paths if _is_absent(self._roots.absolute(path)))
+
+    def scan(self) -> ScanResult:
+        return scan(self._roots)
+
+    def compare(
+        self,
+        connection: apsw.Connection,
+        found: ScanResult,
+        *,
+        force: bool = False,
+        verify: bool = False,
+    ) -> SyncPlan:
+        """What is to do, as of this transaction."""
+        indexed = {
+            path: IndexedFile(*columns)
+            for path, *columns in connection.execute(
+                "SELECT path, size, mtime_ns, ctime_ns, inode, content_hash, pipeline, read_at_ns"
+                " FROM files WHERE source = 'memory'"
+            )
+        }
+        pipeline = self._preparer.pipeline
+        return plan_sync(found, indexed, pipeline=pipeline, force=force, verify=verify)
+
+    def apply(
+        self,
+        task: FoundFile | ObsoleteFile | TranscriptPart,
+        *,
+        force: bool = False,
+        patience_s: float | None = None,
+    ) -> FileOutcome:
+        """Makes the index hold one file as it is, or no longer hold it.
+
+        Waits at most `patience_s` for the turn to write (None: for as long as that takes in this
+        process). Raises IndexUnavailableError. A file that brings out a fault of ours is skipped
+        with a reason: one such note must not keep all others from being found.
+        """
+        try:
+            if isinstance(task, ObsoleteFile):
+                return self._remove(task, patience_s)
+            if isinstance(task, TranscriptPart):
+                assert self.sessions is not None
+                return self.sessions.apply(task, patience_s)
+            return self._index(task, force=force, patience_s=patience_s)
+        except IndexUnavailableError:
+            raise
+        except Exception as fault:  # noqa: BLE001 - whatever it is, the other files matter
+            _log.exception("file not indexed", path=task.path)
+            reason = f"internal fault while indexing ({type(fault).__name__}); please report it"
+            return FileOutcome(Change.SKIPPED, skipped=SkippedFile(path=task.path, reason=reason))
+
+    def _remove(self, obsolete: ObsoleteFile, patience_s: float | None) -> FileOutcome:
+        with self._database.writing(patience_s) as connection:
+            removed = remove_file(
+                connection, obsolete.source, obsolete.path, read_at_ns=obsolete.read_at_ns
+            )
+        return FileOutcome(Change.GONE if removed else Change.LATER)
+
+    def _index(self, found: FoundFile, *, force: bool, patience_s: float | None) -> FileOutcome:
+        read_at_ns = time.time_ns()
+        match read_for_index(self._roots, found):
+            case FileContent() as content:
+                read = ReadFile(_as_read(found, content), content.content_hash, read_at_ns)
+                return self._index_content(read, content.text, force=force, patience_s=patience_s)
+            case FileGone():
+                return self._forget(found, patience_s)
+            case FileChanging():
+                return FileOutcome(Change.LATER)
+            case FileUnreadable(reason=reason):
+                return FileOutcome(
+                    Change.SKIPPED, skipped=SkippedFile(path=found.path, reason=reason)
+                )
+            case SkippedFile() as skipped:
+                with self._database.writing(patience_s) as connection:
+                    remove_file(connection, found.source, found.path)
+                return FileOutcome(Change.SKIPPED, skipped=skipped)
+
+    def _forget(self, found: FoundFile, patience_s: float | None) -> FileOutcome:
+        """Removes a file that vanished after it was listed, unless it is back by now."""
+        with self._database.writing(patience_s) as connection:
+            if os.path.lexists(self._roots.absolute(found.path)):
+                return FileOutcome(Change.LATER)
+            remove_file(connection, found.source, found.path)
+        return FileOutcome(Change.GONE)
+
+    def _index_content(
+        self, read: ReadFile, text: str, *, force: bool, patience_s: float | None
+    ) -> FileOutcome:
+        size = read.found.size
+        if not force and self._holds(read):
+            with self._database.writing(patience_s) as connection:
+                touch_file(connection, read)
+            return FileOutcome(Change.SAME, bytes_read=size)
+        prepared = self._preparer.prepare(read.found.path, text)
+        with self._database.writing(patience_s) as connection:
+            if not self._is_current(read.found):
+                return FileOutcome(Change.LATER, bytes_read=size)
+            written = publish_file(connection, read, self._preparer.pipeline, prepared)
+        return FileOutcome(Change.WRITTEN, written, size)
+
+    def _holds(self, read: ReadFile) -> bool:
+        found = read.found
+        with self._database.reading() as connection:
+            row = connection.execute(
+                "SELECT 1 FROM files WHERE source = ? AND path = ? AND content_hash = ?"
+                " AND pipeline = ?",
+                (found.source, found.path, read.content_hash, self._preparer.pipeline),
+            ).fetchone()
+        return row is not None
+
+    def _is_current(self, found: FoundFile) -> bool:
+        """Whether the disk still holds what was read: nothing outdated may be published."""
+        try:
+            status = os.lstat(self._roots.absolute(found.path))
+        except OSError:
+            return False
+        return (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns) == (
+            found.inode,
+            found.size,
+            found.mtime_ns,
+            found.ctime_ns,
+        )
+
+
+def _is_absent(absolute: str) -> bool:
+    try:
+        os.lstat(absolute)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        pass
+    return False
+
+
+def _as_read(found: FoundFile, content: FileContent) -> FoundFile:
+    """The file with the stamps that belong to the content, not those of its listing."""
+    return msgspec.structs.replace(
+        found,
+        size=content.size,
+        mtime_ns=content.mtime_ns,
+        ctime_ns=content.ctime_ns,
+        inode=content.inode,
+        device=content.device,
+    )

@@ -1,0 +1,110 @@
+"""The counts of one sync, from its survey to its report. Pure.
+
+Owns what each outcome adds to which count, so that the numbers of a report agree with each other.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from backends.builtin.notes.outcome import Change, FileOutcome
+from backends.builtin.notes.planning import ObsoleteFile
+from backends.builtin.sessions.planning import TranscriptPart
+from backends.builtin.sessions.reporting import skipped_transcripts
+from backends.builtin.syncing.fairness import fair_order
+from backends.builtin.syncing.indexing import Survey
+from backends.files.scan import FoundFile, ScanResult
+from backends.interface import SkippedFile, SyncProgress, SyncReport, SyncRequest
+
+Task: TypeAlias = FoundFile | ObsoleteFile | TranscriptPart
+
+
+class Tally:
+    """Counts while a sync runs; it may end at any file, and even before its survey."""
+
+    def __init__(self) -> None:
+        self.tasks: tuple[Task, ...] = ()
+        """What there is to do, removals first: they are cheap."""
+        self.pending: set[str] = set()
+        """Files that are known to differ and were not looked at so far."""
+        self.later = 0
+        """Files that changed while they were looked at."""
+        self.unreadable: list[SkippedFile] = []
+        """Files that are memory and could not be indexed."""
+        self.unlisted = 0
+        """Directories that could not be listed."""
+        self._written: set[str] = set()
+        self._removed = self._unchanged = 0
+        self._done = self._chunks = self._bytes_read = self._bytes_total = self._scanned = 0
+        self._skipped: tuple[SkippedFile, ...] = ()
+        self._new: frozenset[str] = frozenset()
+        self._path: str | None = None
+
+    def begin(self, survey: Survey) -> None:
+        plan, sessions = survey.plan, survey.sessions
+        removals = (*plan.to_remove, *sessions.to_remove)
+        reading = fair_order(plan.to_read, sessions.parts)
+        self.tasks = (*removals, *reading)
+        self.pending = {task.path for task in self.tasks} - plan.doubtful
+        self._bytes_total = sum(task.size for task in reading)
+        self._scanned = len(survey.scan.files) + len(sessions.listing.files)
+        self._skipped = (*skipped_by(survey.scan), *skipped_transcripts(sessions))
+        self._unchanged = plan.unchanged + sessions.unchanged
+        self._new = plan.added | sessions.added
+        self.unlisted = len(survey.scan.failed_dirs)
+
+    def add(self, task: Task, outcome: FileOutcome) -> None:
+        self._done += 1
+        self._path = task.path
+        if not isinstance(task, TranscriptPart) or self._is_complete(task, outcome):
+            self.pending.discard(task.path)
+        self._chunks += outcome.chunks
+        self._bytes_read += outcome.bytes_read
+        is_new = task.path in self._new
+        match outcome.change:
+            case Change.WRITTEN:
+                self._written.add(task.path)
+            case Change.SAME:
+                is_step = isinstance(task, TranscriptPart) and not task.is_last
+                self._unchanged += not is_step and task.path not in self._written
+            case Change.GONE:
+                self._removed += not is_new
+            case Change.LATER:
+                self.later += 1
+            case Change.SKIPPED:
+                self.unreadable += [outcome.skipped] if outcome.skipped else []
+
+    @staticmethod
+    def _is_complete(part: TranscriptPart, outcome: FileOutcome) -> bool:
+        return part.is_last and outcome.change is not Change.LATER
+
+    def progress(self) -> SyncProgress:
+        return SyncProgress(
+            done=self._done,
+            total=len(self.tasks),
+            path=self._path,
+            bytes_done=self._bytes_read,
+            bytes_total=self._bytes_total,
+        )
+
+    def report(self, request: SyncRequest, seconds: float, error: str | None) -> SyncReport:
+        return SyncReport(
+            reason=request.reason,
+            scanned=self._scanned,
+            added=len(self._written & self._new),
+            changed=len(self._written - self._new),
+            removed=self._removed,
+            unchanged=self._unchanged,
+            skipped=(*self._skipped, *self.unreadable),
+            chunks_written=self._chunks,
+            bytes_read=self._bytes_read,
+            duration_ms=round(seconds * 1000, 1),
+            complete=error is None and not self.later,
+            error=error,
+        )
+
+
+def skipped_by(scan: ScanResult) -> tuple[SkippedFile, ...]:
+    """What the listing of the disk had to leave out, with reasons."""
+    failed = (SkippedFile(path=one.path, reason=one.reason) for one in scan.failed_dirs)
+    return (*scan.skipped, *failed)

@@ -1,0 +1,126 @@
+"""Putting chosen values into the typed settings of one agent.
+
+Owns the way from a documented key to the field it fills, and the settings that hold before any file is
+read. Everything is already checked; here paths become absolute and nothing can fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from config import paths
+from config.keys import SECTIONS
+from config.keys.credentials import Unresolved
+from config.keys.tree import Key, Section
+from config.loading.resolve import Chosen
+from config.paths import Directories
+from config.settings import (
+    AuthProfileRef,
+    AuthSettings,
+    MemorySearchSettings,
+    ModelProviderSettings,
+    QmdSessionsSettings,
+    QmdSettings,
+    Settings,
+    StoreSettings,
+)
+
+_StructT = TypeVar("_StructT", bound=msgspec.Struct)
+
+
+def field_of(section: Section, key: Key) -> str | None:
+    """Dotted attribute path below `Settings` that the key fills; None if it fills no single one."""
+    if key.field == "":
+        return None
+    field = key.field or snake_case(key.path)
+    return f"{section.field}.{field}" if section.field else field
+
+
+def snake_case(path: str) -> str:
+    return "".join(f"_{c.lower()}" if c.isupper() else c for c in path)
+
+
+def default_settings(dirs: Directories) -> Settings:
+    """What holds without any configuration."""
+    state, agent_id = dirs.state_dir, dirs.agent_id
+    export_dir = paths.qmd_export_dir(state, agent_id)
+    return Settings(
+        agent_id=agent_id,
+        workspace=dirs.workspace,
+        state_dir=state,
+        agent_dir=paths.agent_dir(state, agent_id),
+        sessions_dir=paths.sessions_dir(state, agent_id),
+        config_path=None,
+        search=MemorySearchSettings(store=StoreSettings(path=paths.index_path(state, agent_id))),
+        qmd=QmdSettings(sessions=QmdSessionsSettings(export_dir=export_dir)),
+    )
+
+
+def build_settings(chosen: Mapping[str, Chosen], dirs: Directories) -> Settings:
+    """The defaults with every chosen value in its field."""
+    values: dict[str, Any] = {}
+    for section in SECTIONS:
+        for key in section.keys:
+            field, found = field_of(section, key), chosen.get(section.documented(key))
+            if field and found:
+                values.update(_settled(field, key, found.value, dirs))
+    values["search.local.model_path_is_default"] = "search.local.model_path" not in values
+    values["model_providers"] = _model_providers(chosen.values(), dirs)
+    values["auth"] = _auth(chosen.values(), dirs)
+    return assign(default_settings(dirs), values)
+
+
+def assign(target: _StructT, values: Mapping[str, Any]) -> _StructT:
+    """A copy of `target` with the fields at these dotted paths replaced."""
+    direct: dict[str, Any] = {}
+    nested: dict[str, dict[str, Any]] = {}
+    for path, value in values.items():
+        head, _, rest = path.partition(".")
+        if rest:
+            nested.setdefault(head, {})[rest] = value
+        else:
+            direct[head] = value
+    for head, below in nested.items():
+        direct[head] = assign(getattr(target, head), below)
+    return msgspec.structs.replace(target, **direct)
+
+
+def _settled(field: str, key: Key, value: Any, dirs: Directories) -> dict[str, Any]:
+    if isinstance(value, Unresolved):
+        return {f"{field}_problem": value.reason}
+    return {field: key.kind.settle(value, dirs)}
+
+
+def _model_providers(
+    chosen: Iterable[Chosen], dirs: Directories
+) -> dict[str, ModelProviderSettings]:
+    fields: dict[str, dict[str, Any]] = {}
+    for name, key, value in _named(chosen, "models.providers"):
+        field = snake_case(key.path.rpartition(".")[2])
+        fields.setdefault(name, {}).update(_settled(field, key, value, dirs))
+    return {name: ModelProviderSettings(**values) for name, values in fields.items()}
+
+
+def _auth(chosen: Iterable[Chosen], dirs: Directories) -> AuthSettings:
+    profiles: dict[str, dict[str, Any]] = {}
+    order: dict[str, tuple[str, ...]] = {}
+    for name, key, value in _named(chosen, "auth"):
+        if key.path == "order.*":
+            order[name] = key.kind.settle(value, dirs)
+        else:
+            profiles.setdefault(name, {})[key.path.rpartition(".")[2]] = value
+    refs = {name: AuthProfileRef(**p) for name, p in profiles.items() if "provider" in p}
+    return AuthSettings(order=order, profiles=refs)
+
+
+def _named(chosen: Iterable[Chosen], section: str) -> Iterator[tuple[str, Key, Any]]:
+    """Free name, key and value of what a section holds below free names.
+
+    In both sections that have free names (`models.providers.*`, `auth.order.*`) they come third.
+    """
+    for item in chosen:
+        if item.given and item.given.leaf.section.name == section:
+            yield str(item.given.at[2]), item.given.leaf.key, item.value

@@ -1,0 +1,104 @@
+"""The documented rules that tie several keys of memory search together.
+
+Each rule takes the chosen values and changes them in place: weights that add up to one, an overlap
+smaller than the chunk, transcripts only when they are allowed, one input type for both uses.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from config.loading.resolve import Chosen
+from config.settings import ChunkingSettings, HybridSettings, Origin
+from config.source.located import Located
+from config.source.reading import Reading
+
+_Values = dict[str, Chosen]
+
+_VECTOR_WEIGHT = "memorySearch.query.hybrid.vectorWeight"
+_TEXT_WEIGHT = "memorySearch.query.hybrid.textWeight"
+_TOKENS = "memorySearch.chunking.tokens"
+_OVERLAP = "memorySearch.chunking.overlap"
+_SOURCES = "memorySearch.sources"
+_SESSION_MEMORY = "memorySearch.experimental.sessionMemory"
+_INPUT_TYPE = "memorySearch.inputType"
+_INPUT_TYPES = ("memorySearch.queryInputType", "memorySearch.documentInputType")
+
+_SUM_TOLERANCE = 1e-9
+
+
+def apply_rules(values: _Values, reading: Reading) -> None:
+    """Applies every rule; what a rule changes against the file's wording is a warning."""
+    _spread_input_type(values)
+    _normalise_weights(values, reading)
+    _limit_overlap(values, reading)
+    _drop_sessions(values, reading)
+
+
+def _spread_input_type(values: _Values) -> None:
+    shared = values.pop(_INPUT_TYPE, None)
+    if shared is not None:
+        for name in _INPUT_TYPES:
+            values.setdefault(name, shared)
+
+
+def _normalise_weights(values: _Values, reading: Reading) -> None:
+    """Both divided by their sum; two zeros mean the defaults."""
+    defaults = HybridSettings()
+    vector = _value(values, _VECTOR_WEIGHT, defaults.vector_weight)
+    text = _value(values, _TEXT_WEIGHT, defaults.text_weight)
+    total = vector + text
+    if abs(total - 1) <= _SUM_TOLERANCE:
+        return
+    if total == 0:
+        _warn(values, _VECTOR_WEIGHT, "and textWeight are both 0; the defaults apply", reading)
+        del values[_VECTOR_WEIGHT], values[_TEXT_WEIGHT]
+        return
+    _derive(values, _VECTOR_WEIGHT, vector / total, "divided by the sum of both weights")
+    _derive(values, _TEXT_WEIGHT, text / total, "divided by the sum of both weights")
+
+
+def _limit_overlap(values: _Values, reading: Reading) -> None:
+    """At most one token less than a chunk has."""
+    defaults = ChunkingSettings()
+    tokens = _value(values, _TOKENS, defaults.tokens)
+    overlap = _value(values, _OVERLAP, defaults.overlap)
+    if overlap < tokens:
+        return
+    if _OVERLAP in values:
+        message = f"{overlap} is not less than the {tokens} tokens of a chunk; {tokens - 1} applies"
+        _warn(values, _OVERLAP, message, reading)
+    _derive(values, _OVERLAP, tokens - 1, "less than chunking.tokens")
+
+
+def _drop_sessions(values: _Values, reading: Reading) -> None:
+    sources = _value(values, _SOURCES, None)
+    if sources is None:
+        return
+    if "sessions" in sources and not _value(values, _SESSION_MEMORY, default=False):
+        message = '"sessions" needs experimental.sessionMemory: true and is left out'
+        _warn(values, _SOURCES, message, reading)
+        sources = tuple(source for source in sources if source != "sessions")
+    values[_SOURCES] = msgspec.structs.replace(values[_SOURCES], value=sources or ("memory",))
+
+
+def _value(values: _Values, name: str, default: Any) -> Any:
+    return values[name].value if name in values else default
+
+
+def _derive(values: _Values, name: str, value: Any, how: str) -> None:
+    known = values.get(name)
+    if known is None:
+        values[name] = Chosen(value, Origin(kind="derived", detail=how))
+        return
+    origin = Origin(kind=known.origin.kind, detail=f"{known.origin.detail}, {how}")
+    values[name] = msgspec.structs.replace(known, value=value, origin=origin)
+
+
+def _warn(values: _Values, name: str, message: str, reading: Reading) -> None:
+    given = values[name].given
+    assert given is not None
+    node: Located = given.node
+    reading.warn(given.at, node, message)

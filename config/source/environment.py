@@ -1,0 +1,109 @@
+"""The variables that count: those of the process, completed from the places where users keep keys.
+
+Nothing that the process has is overridden. What it lacks comes from the credentials of its service
+manager (systemd's LoadCredential=), from `.env` in the state directory, then from the `env` block of the configuration file, as in the chat gateway; a `.env` in the working
+directory is not read, since a service's working directory is nobody's choice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from pathlib import Path
+
+import msgspec
+
+from config.settings import Origin, Secret
+from config.source.located import Located, descend
+
+KEY_VARIABLES = (
+    "OPENAI_API_KEY",
+    "GEMINI_API_KEY",
+    "GOOGLE_API_KEY",
+    "VOYAGE_API_KEY",
+    "HF_TOKEN",
+)
+"""Variables in which a provider's API key, or a token for downloads, may be."""
+
+_MAX_BYTES = 1024 * 1024
+
+
+class Variables(msgspec.Struct, frozen=True):
+    """The environment that one agent's settings are read in."""
+
+    values: Mapping[str, str]
+    added: Mapping[str, Origin]
+    """Where the variables come from that the process itself does not have."""
+
+    def origin(self, name: str) -> Origin:
+        return self.added.get(name) or Origin(kind="environment", detail=name)
+
+    def keys(self) -> dict[str, Secret]:
+        """The API keys among the variables, by name, without line breaks and outer blanks."""
+        found = {name: self.values.get(name, "").strip() for name in KEY_VARIABLES}
+        return {name: Secret("".join(text.split())) for name, text in found.items() if text}
+
+
+def gather_variables(process: Mapping[str, str], state: Path, root: Located | None) -> Variables:
+    """The process's variables, completed. A variable that is set but blank counts as missing."""
+    values, added = dict(process), dict[str, Origin]()
+    places = (_from_credentials(process), _from_file(state / ".env"), _from_block(root))
+    for name, value, origin in chain.from_iterable(places):
+        if not values.get(name, "").strip() and value.strip():
+            values[name] = value
+            added[name] = origin
+    return Variables(values, added)
+
+
+def parse_dotenv(text: str) -> dict[str, str]:
+    """`NAME=value` lines; `export`, quotes, comments allowed. What is no assignment is skipped."""
+    assignments = (_assignment(line.strip()) for line in text.splitlines())
+    return dict(assignment for assignment in assignments if assignment)
+
+
+def _assignment(line: str) -> tuple[str, str] | None:
+    name, equals, value = line.removeprefix("export ").partition("=")
+    name, value = name.strip(), value.strip()
+    if not equals or not _is_name(name):
+        return None
+    end = value.rfind(value[0], 1) if value[:1] in ("'", '"') else -1
+    if end > 0:
+        return name, value[1:end].replace("\\n", "\n") if value[0] == '"' else value[1:end]
+    return name, "" if value.startswith("#") else value.partition(" #")[0].strip()
+
+
+def _is_name(text: str) -> bool:
+    return text.isascii() and text.isidentifier()
+
+
+def _from_credentials(process: Mapping[str, str]) -> Iterator[tuple[str, str, Origin]]:
+    """A credential counts as the variable of its name, and no child process inherits it."""
+    directory = process.get("CREDENTIALS_DIRECTORY", "")
+    for name in KEY_VARIABLES if directory.startswith("/") else ():
+        try:
+            with (Path(directory) / name).open("rb") as opened:
+                value = opened.read(_MAX_BYTES).decode("utf-8", errors="replace")
+        except OSError:
+            continue
+        yield name, value, Origin(kind="environment", detail=f"the credential {name}")
+
+
+def _from_file(file: Path) -> Iterator[tuple[str, str, Origin]]:
+    try:
+        with file.open("rb") as opened:
+            text = opened.read(_MAX_BYTES).decode("utf-8-sig", errors="replace")
+    except OSError:
+        return
+    for name, value in parse_dotenv(text).items():
+        yield name, value, Origin(kind="environment", detail=f"{name} in {file}")
+
+
+def _from_block(root: Located | None) -> Iterator[tuple[str, str, Origin]]:
+    """Variables directly in `env` win over those in `env.vars`."""
+    for path in (("env",), ("env", "vars")):
+        block = descend(root, *path) if root else None
+        members = block.value if block and isinstance(block.value, dict) else {}
+        for name, node in members.items():
+            if isinstance(node.value, str) and _is_name(name):
+                detail = f"{'.'.join(path)}.{name}, line {node.line}"
+                yield name, node.value, Origin(kind="file", detail=detail)

@@ -1,0 +1,135 @@
+"""What a chat runtime asks around its sessions: what to load, when to flush, what to write down.
+
+Owns the answers of `session_start`, `memory_flush`, `memory_flush_done` and `memory_append`. The rules
+stand in `gateway.sessions.loading` and `gateway.flush`; searching and reading are `gateway.agent.memory`'s.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import structlog
+from anyio.to_thread import run_sync
+
+from backends.files.append import Appended, append_entry
+from backends.files.roots import MemoryRoots
+from config.settings import Settings
+from gateway.agent.memory import Memory
+from gateway.flush.deciding import Decision, Situation, decide
+from gateway.flush.prompts import flush_prompts
+from gateway.flush.store import SessionStore
+from gateway.sessions.days import agent_now, daily_log
+from gateway.sessions.instructions import recall_instructions
+from gateway.sessions.keys import is_heartbeat, is_main_session
+from gateway.sessions.loading import load, parts_of
+from gateway.sessions.scope import judge_session
+from gateway.tools.append import AppendParams, AppendResult, Target, read_entry
+from gateway.tools.flush import FlushDoneParams, FlushDoneResult, FlushParams, FlushResult
+from gateway.tools.session_start import SessionStartParams, SessionStartResult
+
+_log = structlog.get_logger(__name__)
+
+
+class Conversations:
+    """The sessions of one agent's chat runtime."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+
+    async def start(self, params: SessionStartParams) -> SessionStartResult:
+        """What the session loads. The first start of each session also begins a sync."""
+        memory, key = self._memory, params.session_key
+        if memory.why_off is not None:
+            return SessionStartResult(files=(), disabled=True, error=memory.why_off)
+        verdict = judge_session(memory.settings, memory.settings.scope, key)
+        if not verdict.allowed:
+            _log.info("session start denied", reason=verdict.reason)
+            return SessionStartResult(files=(), denied=True, error=verdict.reason)
+        now = agent_now(memory.settings.user_timezone)
+        return SessionStartResult(
+            files=await load(parts_of(key, params.chat_type, now), memory.read),
+            today=now.date(),
+            time_zone=memory.settings.user_timezone or now.tzname(),
+            instructions=recall_instructions(memory.settings.citations),
+            sync_started=memory.session_started(key),
+        )
+
+    async def flush(self, params: FlushParams) -> FlushResult:
+        """Raises FileUnreadableError when `sessions.json` is there and cannot be used."""
+        settings = self._memory.settings
+        situation = Situation(
+            total_tokens=params.total_tokens,
+            context_window=params.context_window,
+            compaction_count=params.compaction_count,
+            workspace_access=params.workspace_access,
+            is_heartbeat=params.heartbeat or is_heartbeat(params.session_key),
+        )
+        state = await run_sync(_store(settings).state, params.session_key)
+        return _flush_result(settings, decide(settings.compaction, situation, state))
+
+    async def flush_done(self, params: FlushDoneParams) -> FlushDoneResult:
+        """Raises FileUnreadableError, FileUnwritableError: then the flush stays due."""
+        if not params.ok:
+            return FlushDoneResult(recorded=False)
+        record = _store(self._memory.settings).record_flush
+        count = await run_sync(record, params.session_key, params.compaction_count)
+        return FlushDoneResult(recorded=True, compaction_count=count)
+
+    async def append(self, params: AppendParams, session_key: str | None) -> AppendResult:
+        """Raises PathNotAllowedError, FileUnwritableError, InvalidParamsError."""
+        settings, key = self._memory.settings, params.session_key or session_key
+        if not settings.append_enabled:
+            return AppendResult(
+                disabled=True, error="Set memory.append.enabled to true to let agents append."
+            )
+        if self._memory.why_off is not None:
+            return AppendResult(disabled=True, error=self._memory.why_off)
+        entry = read_entry(params)
+        denial = _why_not_append(settings, params.target, key)
+        if denial is not None:
+            return AppendResult(denied=True, error=denial)
+        added = await run_sync(_append, settings, params.target, entry)
+        self._memory.sync_later("append")
+        return AppendResult(
+            path=added.path,
+            start_line=added.first_line,
+            end_line=added.last_line,
+            created=added.created,
+        )
+
+
+def _store(settings: Settings) -> SessionStore:
+    return SessionStore(settings.sessions_dir)
+
+
+def _flush_result(settings: Settings, decision: Decision) -> FlushResult:
+    result = partial(FlushResult, **decision._asdict())
+    if not decision.due:
+        return result()
+    today = agent_now(settings.user_timezone).date()
+    prompts = flush_prompts(settings.compaction.memory_flush, today)
+    return result(prompt=prompts.prompt, system_prompt=prompts.system_prompt)
+
+
+def _why_not_append(settings: Settings, target: Target, key: str | None) -> str | None:
+    """What others say in a group must not end up in the long-term memory of the person."""
+    if key is not None:
+        verdict = judge_session(settings, settings.scope, key)
+        if not verdict.allowed:
+            return verdict.reason
+        if target == "longterm" and not is_main_session(key):
+            return "only the main session may append to the long-term memory"
+    return None
+
+
+def _append(settings: Settings, target: Target, entry: str) -> Appended:
+    roots = MemoryRoots(settings.workspace)
+    if target == "daily":
+        today = agent_now(settings.user_timezone).date()
+        (location,) = roots.locate(daily_log(today))
+        return append_entry(location, entry, heading=f"# {today.isoformat()}")
+    lower = settings.workspace / "memory.md"
+    upper = settings.workspace / "MEMORY.md"
+    name = lower.name if lower.exists() and not upper.exists() else upper.name
+    (location,) = roots.locate(name)
+    return append_entry(location, entry)

@@ -1,0 +1,280 @@
+"""One agent's memory as the methods see it: settings, backend and background work together.
+
+Owns switching off, the session key that holds for a request, other settings while it runs, and turning
+backend failures into answers that say so. Knows no wire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import anyio
+import structlog
+
+from backends.builtin.backend import open_builtin, open_database
+from backends.errors import FileUnreadableError, IndexUnavailableError, PathNotAllowedError
+from backends.interface import (
+    MemoryBackend,
+    ProgressCallback,
+    ReadAnswer,
+    ReadRequest,
+    SyncReport,
+    SyncRequest,
+    Trial,
+)
+from config.groups import ungrouped
+from config.settings import CitationsMode, Settings
+from config.switched_off import is_disabled, why_disabled
+from gateway.agent.engine import Engine, run_engine
+from gateway.metrics.measures import Metrics
+from gateway.metrics.metered import metered
+from gateway.sessions.known import KnownSessions
+from gateway.sessions.scope import judge_session
+from gateway.tools import get, search
+from gateway.tools.health import Health, judge_health, judge_trials
+from gateway.tools.metrics import MetricsResult, write_metrics
+from gateway.tools.status import StatusResult, write_status
+
+if TYPE_CHECKING:
+    from backends.builtin.storage.database import Database
+
+_log = structlog.get_logger(__name__)
+
+StartEngine = Callable[[Settings, str], Awaitable[Engine]]
+"""Takes the reason for the first sync. Raises IndexUnavailableError."""
+
+
+class Memory:
+    """The memory of one agent, open. Make it with `open_memory`."""
+
+    def __init__(
+        self, settings: Settings, engine: Engine | None, start: StartEngine, metrics: Metrics
+    ) -> None:
+        self.settings = settings
+        self.counted = metrics
+        self.config_error: str | None = None
+        """Why the newest configuration is not the one in force."""
+        self._engine = engine
+        self._start = start
+        self._sessions = KnownSessions()
+
+    @property
+    def why_off(self) -> str | None:
+        """Which key switched memory off; None while it is on."""
+        return why_disabled(self.settings) if self._engine is None else None
+
+    async def read(self, request: ReadRequest) -> ReadAnswer:
+        """Only while memory is on. Raises PathNotAllowedError, FileUnreadableError."""
+        assert self._engine is not None
+        with self._engine.used() as backend:
+            return await backend.read(request)
+
+    async def search(
+        self, params: search.SearchParams, session_key: str | None, *, operator: bool = False
+    ) -> search.SearchResult:
+        """Answers also when memory is off or its index unusable: the result then says so.
+
+        The `operator`, who sits at the machine, may always search, and needs no citations; others
+        as the scope says.
+        """
+        request = search.read_request(params)
+        if self._engine is None:
+            return search.disabled_result(why_disabled(self.settings))
+        settings, engine = self.settings, self._engine
+        key = params.session_key or session_key
+        policy = settings.qmd.scope if settings.backend == "qmd" else settings.scope
+        if not operator:
+            verdict = judge_session(settings, policy, key)
+            if not verdict.allowed:
+                _log.info("search denied", reason=verdict.reason)
+                return search.denied_result(verdict.reason)
+        self.session_started(key)
+        try:
+            with engine.used() as backend:
+                answer = await backend.search(request)
+        except IndexUnavailableError as error:
+            return search.disabled_result(str(error))
+        if answer.stale is not None and settings.search.sync.on_search:
+            engine.sync_later("search")
+        citations: CitationsMode = "off" if operator else settings.citations
+        return search.write_result(answer, citations, key)
+
+    async def get(
+        self, params: get.GetParams, session_key: str | None = None, *, operator: bool = False
+    ) -> get.GetResult:
+        """`memory.scope` guards reading too; that of QMD, as documented, only what QMD answers."""
+        request = get.read_request(params)
+        if self._engine is None:
+            return get.failed_result(params.path, why_disabled(self.settings), disabled=True)
+        key = params.session_key or session_key
+        if not operator:
+            verdict = judge_session(self.settings, self.settings.scope, key)
+            if not verdict.allowed:
+                return get.denied_result(params.path, verdict.reason)
+        try:
+            with self._engine.used() as backend:
+                return get.write_result(await backend.read(request))
+        except (PathNotAllowedError, FileUnreadableError) as error:
+            return get.failed_result(params.path, str(error), kind=error.kind)
+
+    async def sync(
+        self, request: SyncRequest, progress: ProgressCallback | None = None
+    ) -> SyncReport | None:
+        """Brings the index up to date and waits for it; None while memory is off."""
+        if self._engine is None:
+            return None
+        with self._engine.used() as backend:
+            return await backend.sync(request, progress=progress)
+
+    async def transcript_grew(self, reference: str) -> bool:
+        """Counts a transcript against its thresholds; asks for a sync once they are reached.
+
+        For clients that announce growth and for whoever watches the sessions directory: any
+        spelling of the file will do. Returns whether a sync was asked for.
+        """
+        if self._engine is None:
+            return False
+        with self._engine.used() as backend:
+            is_due = await backend.transcript_grew(reference)
+        if is_due:
+            self.sync_later("session-delta")
+        return is_due
+
+    def sync_later(self, reason: str, *, force: bool = False) -> None:
+        if self._engine is not None:
+            self._engine.sync_later(reason, force=force)
+
+    def session_started(self, session_key: str | None) -> bool:
+        """The first sign of a session asks for a sync, if `sync.onSessionStart` says so."""
+        if not self.settings.search.sync.on_session_start or not self._sessions.is_new(session_key):
+            return False
+        self.sync_later("session-start")
+        return True
+
+    async def status(self) -> StatusResult:
+        if self._engine is None:
+            return write_status(
+                self.settings,
+                None,
+                disabled=why_disabled(self.settings),
+                config_error=self.config_error,
+                activity=self.counted.activity(),
+            )
+        with self._engine.used() as backend:
+            return write_status(
+                self.settings,
+                await backend.status(),
+                sync_error=self._sync_error,
+                config_error=self.config_error,
+                activity=self.counted.activity(),
+                watcher=self._engine.watch_state,
+            )
+
+    async def metrics(self) -> MetricsResult:
+        return write_metrics(self.counted, await self.status())
+
+    async def health(self) -> Health:
+        """Cheap: it asks nobody outside of this process and lists no directory."""
+        if self._engine is None:
+            return judge_health(
+                disabled=why_disabled(self.settings), config_error=self.config_error
+            )
+        try:
+            weaknesses = await self.weaknesses()
+        except IndexUnavailableError as error:
+            return judge_health(failure=str(error))
+        except TimeoutError:
+            return judge_health(failure=f"The index did not answer within {_HEALTH_PATIENCE_S} s.")
+        return judge_health(weaknesses, sync_error=self._sync_error, config_error=self.config_error)
+
+    async def deep_health(self) -> Health:
+        """Asks provider, vector engine and QMD, each within `TRIAL_S`. Network included."""
+        trials: tuple[Trial, ...] = ()
+        if self._engine is not None:
+            with self._engine.used() as backend:
+                trials = await backend.try_out(TRIAL_S)
+        return judge_trials(await self.health(), trials)
+
+    async def weaknesses(self) -> tuple[str, ...]:
+        """Raises IndexUnavailableError, TimeoutError."""
+        if self._engine is None:
+            return ()
+        with self._engine.used() as backend, anyio.fail_after(_HEALTH_PATIENCE_S):
+            return await backend.weaknesses()
+
+    async def adopt(self, settings: Settings, *, reopen: bool) -> None:
+        """Answers by other settings from now on; open requests end by those they began with.
+
+        Without `reopen` the backend, which does not care for what differs, stays as it is. Raises
+        IndexUnavailableError, and then all is as before.
+        """
+        old = self._engine
+        if is_disabled(settings):
+            self._engine = None
+        elif old is None or reopen:
+            self._engine = await self._start(settings, "reload")
+        self.settings = settings
+        if old is not None and old is not self._engine:
+            old.retire()
+
+    @property
+    def _sync_error(self) -> str | None:
+        scheduler = self._engine.scheduler if self._engine else None
+        return scheduler.last_error if scheduler else None
+
+
+TRIAL_S: Final = 10.0
+"""What one part gets in a deep look at health; a QMD that has to start needs some of it."""
+_HEALTH_PATIENCE_S = 0.6
+"""A probe gives up after a second, and has to start an interpreter first."""
+
+
+@asynccontextmanager
+async def open_memory(settings: Settings, *, background: bool = True) -> AsyncIterator[Memory]:
+    """Opens the memory that the settings describe, or one that is off.
+
+    With `background` the index is brought up to date at once and then as `sync.*` says. Raises
+    IndexUnavailableError.
+    """
+    metrics = Metrics()
+    if is_disabled(settings):
+        yield Memory(settings, None, _cannot_start, metrics)
+        return
+    with ungrouped():
+        async with open_database(settings) as database, anyio.create_task_group() as tasks:
+
+            def open_backend(settings: Settings) -> AbstractAsyncContextManager[MemoryBackend]:
+                opening = _open_backend(database, settings, background=background)
+                return metered(opening, metrics, settings.backend)
+
+            async def start(settings: Settings, reason: str) -> Engine:
+                boot_reason = reason if background else None
+                run = partial(run_engine, settings, open_backend, boot_reason=boot_reason)
+                engine: Engine = await tasks.start(run)
+                return engine
+
+            try:
+                yield Memory(settings, await start(settings, "boot"), start, metrics)
+            finally:
+                tasks.cancel_scope.cancel()
+
+
+async def _cannot_start(_settings: Settings, _reason: str) -> Engine:
+    raise IndexUnavailableError(
+        "Memory was switched off when this gateway started, so it holds no index.",
+        remedy="Start it again to switch memory on.",
+    )
+
+
+def _open_backend(
+    database: Database, settings: Settings, *, background: bool
+) -> AbstractAsyncContextManager[MemoryBackend]:
+    open_index = partial(open_builtin, background=background, database=database)
+    if settings.backend == "builtin":
+        return open_index(settings)
+    from backends.fallback import open_with_fallback  # noqa: PLC0415 - most start without it
+
+    return open_with_fallback(settings, open_index)

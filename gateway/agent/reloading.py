@@ -1,0 +1,128 @@
+"""Live configuration: reads it again and applies what changed to a memory that goes on answering.
+
+Owns what can be applied live, what needs other parts to be opened again and what needs a restart. A
+configuration that cannot be read changes nothing; status and health say so until one can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import anyio
+import msgspec
+import structlog
+from anyio.to_thread import run_sync
+from msgspec.structs import replace
+
+from config.errors import MemoryGatewayError
+from config.loading.changes import changed_keys
+from config.paths import auth_profile_paths
+from config.settings import Settings
+from config.switched_off import is_disabled
+
+if TYPE_CHECKING:
+    from gateway.agent.memory import Memory
+
+_log = structlog.get_logger(__name__)
+
+_FIXED: Final = frozenset({"workspace", "memorySearch.store.path"})
+"""They say which index is owned, and for which files."""
+_SWITCHES: Final = frozenset({"memorySearch.enabled", "plugins.slots.memory"})
+_FOR_THE_BACKEND: Final = ("memorySearch.", "memory.backend", "memory.qmd.", "models.", "auth.")
+_NOT_FOR_THE_BACKEND: Final = _SWITCHES | {"memory.qmd.scope"}
+
+
+class ReloadResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    changed: tuple[str, ...]
+    """Documented key paths with another value than before, and variables that hold API keys."""
+    restart_needed: tuple[str, ...]
+    """Those of them that stay as they were until the gateway is started again."""
+    reopened: bool
+    """Whether the backend was opened anew, on the same index, to take the changes in."""
+    warnings: tuple[str, ...]
+    """About the configuration."""
+
+
+class Reloader:
+    """Reloads one memory. `read` gives the present settings of the same agent; it may block."""
+
+    def __init__(self, memory: Memory, read: Callable[[], Settings]) -> None:
+        self._memory = memory
+        self._read = read
+        self._was_off = is_disabled(memory.settings)
+        self._credentials = _stamps(memory.settings)
+        self._turn = anyio.Lock()
+
+    async def reload(self) -> ReloadResult:
+        """Raises ConfigInvalidError, ConfigNotFoundError, IndexUnavailableError: nothing changed."""
+        async with self._turn:
+            try:
+                result = await self._reload()
+            except MemoryGatewayError as error:
+                self._memory.config_error = str(error)
+                _log.warning("the configuration stays as it was", error=str(error), kind=error.kind)
+                raise
+            self._memory.config_error = None
+            _log.info("reloaded", **msgspec.to_builtins(result))
+            return result
+
+    async def _reload(self) -> ReloadResult:
+        memory = self._memory
+        read = await run_sync(self._read)
+        changed = changed_keys(memory.settings, read)
+        fixed = _FIXED | _SWITCHES if self._was_off else _FIXED
+        settings = self._with_fixed(read)
+        credentials = _stamps(settings)
+        reopen = (
+            any(map(_concerns_backend, changed))
+            or credentials != self._credentials
+            or await self._is_weak()
+        )
+        await memory.adopt(settings, reopen=reopen)
+        self._credentials = credentials
+        return ReloadResult(
+            changed=changed,
+            restart_needed=tuple(key for key in changed if key in fixed),
+            reopened=reopen and not is_disabled(settings),
+            warnings=tuple(f"{one.path}: {one.message}" for one in settings.warnings),
+        )
+
+    def _with_fixed(self, read: Settings) -> Settings:
+        """What was read, with the values in force where only a restart can change them."""
+        now = self._memory.settings
+        store = replace(read.search.store, path=now.search.store.path)
+        search = replace(read.search, store=store)
+        settings = replace(read, workspace=now.workspace, search=search)
+        if not self._was_off:
+            return settings
+        off = replace(search, enabled=now.search.enabled)
+        return replace(settings, search=off, memory_slot=now.memory_slot)
+
+    async def _is_weak(self) -> bool:
+        """A fresh start may heal what is weak, such as a provider whose key was refused."""
+        try:
+            return bool(await self._memory.weaknesses())
+        except (MemoryGatewayError, TimeoutError):
+            return True
+
+
+def _concerns_backend(key: str) -> bool:
+    if key in _FIXED | _NOT_FOR_THE_BACKEND:
+        return False
+    is_variable = "." not in key and key.isupper()
+    return is_variable or key == "agentDir" or key.startswith(_FOR_THE_BACKEND)
+
+
+def _stamps(settings: Settings) -> tuple[object, ...]:
+    """When the files with credentials beside the configuration were written; they hold API keys too."""
+    return tuple(map(_stamp, auth_profile_paths(settings.state_dir, settings.agent_dir)))
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size, status.st_ino

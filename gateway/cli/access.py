@@ -1,0 +1,170 @@
+"""One agent's memory for a command: through the gateway that owns its index, or opened by ourselves.
+
+Owns the choice, and that a command cannot tell the difference. Whoever runs a command sits at the
+machine: scope, which guards conversations, does not hold for it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Final, Protocol, TypeVar
+
+import msgspec
+
+from backends.errors import IndexUnavailableError
+from backends.interface import ProgressCallback, SyncProgress, SyncReport, SyncRequest
+from config.settings import Settings
+from config.switched_off import is_disabled
+from gateway.agent.memory import TRIAL_S, Memory, open_memory
+from gateway.agent.reloading import ReloadResult
+from gateway.client import Client, connect
+from gateway.ownership.lock import check_workspace
+from gateway.ownership.places import place_of
+from gateway.ownership.sockets import connect_owner
+from gateway.rpc.errors import DeadlineExceededError
+from gateway.tools.get import GetParams, GetResult
+from gateway.tools.health import Health, judge_health
+from gateway.tools.metrics import MetricsResult
+from gateway.tools.search import SearchParams, SearchResult
+from gateway.tools.status import StatusResult
+
+_HEALTH_TIMEOUT_S: Final = 0.6
+"""A probe has a second, and the interpreter takes its part of it."""
+
+_DEEP_TIMEOUT_S: Final = 3 * TRIAL_S + 5
+"""Provider, vector engine and QMD may each use up their time."""
+
+T = TypeVar("T")
+
+
+class Access(Protocol):
+    """What commands ask. Raises what the same methods of `Memory` raise, and RemoteError."""
+
+    async def search(self, params: SearchParams) -> SearchResult: ...
+
+    async def get(self, params: GetParams) -> GetResult: ...
+
+    async def sync(
+        self, request: SyncRequest, progress: ProgressCallback | None = None
+    ) -> SyncReport | None: ...
+
+    async def status(self) -> StatusResult: ...
+
+    async def health(self) -> Health: ...
+
+    async def deep_health(self) -> Health: ...
+
+    async def metrics(self) -> MetricsResult: ...
+
+
+@asynccontextmanager
+async def reach_memory(settings: Settings) -> AsyncIterator[Access]:
+    """The owner's memory when there is an owner, else our own, without background work.
+
+    Raises IndexUnavailableError, also when the owner serves another workspace.
+    """
+    lock = place_of(settings).lock
+    stream = None if is_disabled(settings) else await connect_owner(lock)
+    if stream is None:
+        async with open_memory(settings, background=False) as memory:
+            yield _Opened(memory)
+        return
+    async with stream:
+        check_workspace(lock, settings.workspace)
+        listener = _Listener()
+        async with connect(stream, stream, notified=listener) as client:
+            yield _Asked(client, listener)
+
+
+async def reload_owner(settings: Settings) -> ReloadResult:
+    """Asks the owner to read its configuration again, also when the new one switches memory off.
+
+    Raises IndexUnavailableError when nobody owns the index, RemoteError with the owner's refusal.
+    """
+    stream = await connect_owner(place_of(settings).lock)
+    if stream is None:
+        raise IndexUnavailableError(
+            f"No gateway runs for agent {settings.agent_id}, so none can reload.",
+            remedy="The next one to start reads the configuration.",
+        )
+    async with stream, connect(stream, stream) as client:
+        return msgspec.convert(await client.call("reload"), ReloadResult)
+
+
+class _Opened:
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self.sync, self.status, self.health = memory.sync, memory.status, memory.health
+        self.metrics, self.deep_health = memory.metrics, memory.deep_health
+
+    async def search(self, params: SearchParams) -> SearchResult:
+        """Nothing else brings this index up to date, so what is behind is waited for."""
+        result = await self._memory.search(params, None, operator=True)
+        if result.stale is None:
+            return result
+        await self._memory.sync(SyncRequest(reason="search"))
+        return await self._memory.search(params, None, operator=True)
+
+    async def get(self, params: GetParams) -> GetResult:
+        return await self._memory.get(params, operator=True)
+
+
+class _Listener:
+    """Hands progress on to whoever waits for it."""
+
+    def __init__(self) -> None:
+        self.progress: ProgressCallback | None = None
+
+    def __call__(self, method: str, params: Any) -> None:
+        if self.progress is not None and method == "notifications/progress":
+            self.progress(msgspec.convert(params, SyncProgress))
+
+
+class _Asked:
+    def __init__(self, client: Client, listener: _Listener) -> None:
+        self._client = client
+        self._listener = listener
+
+    async def search(self, params: SearchParams) -> SearchResult:
+        await self._introduce()
+        return await self._call("memory_search", params, SearchResult)
+
+    async def get(self, params: GetParams) -> GetResult:
+        await self._introduce()
+        return await self._call("memory_get", params, GetResult)
+
+    async def _introduce(self) -> None:
+        await self._client.call("initialize", {"client": "command line", "operator": True})
+
+    async def sync(
+        self, request: SyncRequest, progress: ProgressCallback | None = None
+    ) -> SyncReport | None:
+        self._listener.progress = progress
+        params = {"reason": request.reason, "force": request.force}
+        report = await self._client.call("sync", params, timeout_s=math.inf)
+        return None if "disabled" in report else msgspec.convert(report, SyncReport)
+
+    async def status(self) -> StatusResult:
+        return await self._call("status", None, StatusResult)
+
+    async def metrics(self) -> MetricsResult:
+        return await self._call("metrics", None, MetricsResult)
+
+    async def health(self) -> Health:
+        return await self._health({}, _HEALTH_TIMEOUT_S)
+
+    async def deep_health(self) -> Health:
+        return await self._health({"deep": True}, _DEEP_TIMEOUT_S)
+
+    async def _health(self, params: dict[str, bool], timeout_s: float) -> Health:
+        try:
+            result = await self._client.call("health", params, timeout_s=timeout_s)
+        except DeadlineExceededError:
+            reason = f"The gateway that owns the index is silent for {timeout_s:g} s."
+            return judge_health(failure=reason)
+        return msgspec.convert(result, Health)
+
+    async def _call(self, method: str, params: Any, kind: type[T]) -> T:
+        return msgspec.convert(await self._client.call(method, msgspec.to_builtins(params)), kind)

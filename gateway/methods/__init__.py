@@ -1,0 +1,1 @@
+"""The method table of the pipe: names, parameter types, handlers of a few lines."""

@@ -1,0 +1,156 @@
+"""Every method of the pipe, bound to one agent's memory.
+
+Owns the method table: names, parameter types, handlers. Each handler is a few lines; the work is in
+`gateway.agent.memory` and the shapes are in `gateway.tools`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from backends.interface import SyncProgress, SyncRequest
+from gateway.agent.memory import Memory
+from gateway.agent.reloading import ReloadResult
+from gateway.mcp.methods import mcp_methods
+from gateway.mcp.replies import handshake
+from gateway.methods.sessions import session_methods
+from gateway.rpc.context import RequestContext, Session
+from gateway.rpc.methods import Handler, Method, MethodRegistry, NoParams
+from gateway.sessions.instructions import recall_instructions
+from gateway.tools.bounds import Key
+from gateway.tools.get import GetParams, GetResult
+from gateway.tools.health import Health, HealthParams
+from gateway.tools.metrics import MetricsResult
+from gateway.tools.search import SearchParams, SearchResult
+from gateway.tools.status import StatusResult
+from gateway.version import PROTOCOL, VERSION
+
+
+class InitializeParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """Ours, then those of MCP, which shares the method."""
+
+    client: str | dict[str, Any] | None = None
+    session_key: Key | None = None
+    protocol_version: str | None = None
+    operator: bool = False
+    """Somebody who sits at the machine, and whom `scope` does not mean."""
+    client_info: dict[str, Any] | None = None
+    capabilities: dict[str, Any] | None = None
+    meta: dict[str, Any] | None = msgspec.field(default=None, name="_meta")
+
+
+class SyncParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    force: bool = False
+    verify: bool = False
+    reason: str = "manual"
+    wait: bool = True
+
+
+class StatusParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    deep: bool = False
+
+
+def build_registry(
+    memory: Memory,
+    end: Callable[[], None],
+    reload_settings: Callable[[], Awaitable[ReloadResult]],
+) -> MethodRegistry:
+    """The methods of one process. `end` makes it end; `reload_settings` is `Reloader.reload`."""
+
+    async def initialize(params: InitializeParams, context: RequestContext) -> dict[str, Any]:
+        _introduce(context.session, params)
+        for_mcp = handshake(params.protocol_version)
+        return for_mcp | {
+            "name": "memory-gateway",
+            "version": VERSION,
+            "protocol": PROTOCOL,
+            "agentId": memory.settings.agent_id,
+            "instructions": recall_instructions(memory.settings.citations),
+            "capabilities": for_mcp["capabilities"]
+            | {
+                "methods": [method.name for method in methods],
+                "batch": True,
+                "cancel": True,
+                "progress": True,
+            },
+        }
+
+    async def memory_search(params: SearchParams, context: RequestContext) -> SearchResult:
+        session = context.session
+        result = await memory.search(params, session.session_key, operator=session.operator)
+        context.stages.update(result.timings or {})
+        return result
+
+    async def memory_get(params: GetParams, context: RequestContext) -> GetResult:
+        session = context.session
+        return await memory.get(params, session.session_key, operator=session.operator)
+
+    async def status(params: StatusParams, _context: RequestContext) -> StatusResult:
+        found = await memory.status()
+        if not params.deep:
+            return found
+        return msgspec.structs.replace(found, health=await memory.deep_health())
+
+    async def metrics(_params: NoParams, _context: RequestContext) -> MetricsResult:
+        return await memory.metrics()
+
+    async def health(params: HealthParams, _context: RequestContext) -> Health:
+        return await (memory.deep_health() if params.deep else memory.health())
+
+    async def reload(_params: NoParams, _context: RequestContext) -> ReloadResult:
+        return await reload_settings()
+
+    async def stop(_params: NoParams, context: RequestContext) -> dict[str, bool]:
+        """Ends the process for the client that it was started for, for others their connection."""
+        (context.session.leave or end)()
+        return {"stopping": True}
+
+    methods: list[Method[Any]] = [
+        Method("initialize", InitializeParams, initialize),
+        Method("memory_search", SearchParams, memory_search),
+        Method("memory_get", GetParams, memory_get),
+        Method("sync", SyncParams, _sync_handler(memory), accepts_notification=True),
+        Method("status", StatusParams, status),
+        Method("health", HealthParams, health),
+        Method("metrics", NoParams, metrics),
+        Method("reload", NoParams, reload),
+        *session_methods(memory),
+        Method("shutdown", NoParams, stop, accepts_notification=True),
+        *mcp_methods(memory),
+    ]
+    return MethodRegistry(methods, observe=memory.counted.answered)
+
+
+def _sync_handler(memory: Memory) -> Handler[SyncParams]:
+    async def sync(params: SyncParams, context: RequestContext) -> object:
+        if not params.wait:
+            memory.sync_later(params.reason, force=params.force)
+            return {"scheduled": True}
+
+        def progress(state: SyncProgress) -> None:
+            context.notify(
+                "notifications/progress",
+                {"requestId": context.request_id, **msgspec.to_builtins(state)},
+            )
+
+        report = await memory.sync(
+            SyncRequest(reason=params.reason, force=params.force, verify=params.verify),
+            progress=progress,
+        )
+        return report if report is not None else {"disabled": True}
+
+    return sync
+
+
+def _introduce(session: Session, params: InitializeParams) -> None:
+    session.session_key = params.session_key or session.session_key
+    session.client = _client_name(params.client or params.client_info) or session.client
+    session.protocol = params.protocol_version
+    session.operator = params.operator
+
+
+def _client_name(client: str | dict[str, Any] | None) -> str | None:
+    return str(client.get("name", "")) if isinstance(client, dict) else client

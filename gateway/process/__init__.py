@@ -1,0 +1,1 @@
+"""The process itself: what starts and ends it, its parent, its logs."""

@@ -1,0 +1,86 @@
+"""The long-running process: one agent's memory behind the stdio pipe and a socket.
+
+Owns what ends or stirs it from outside: the pipe is claimed first, signals, end of input and the end of
+the parent end it. Exit code 0 for every orderly end. What it serves belongs to `ownership.host`.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from collections.abc import Callable, Sequence
+
+import anyio
+import structlog
+from anyio.abc import TaskGroup
+
+from config.groups import ungrouped
+from config.settings import Settings
+from gateway.notify.notifier import Notifier
+from gateway.ownership.conversation import Pipe
+from gateway.ownership.host import Host
+from gateway.process.logs import configure_logs
+from gateway.process.parent import end_with_parent
+from gateway.rpc.descriptors import claim_stdio
+from gateway.rpc.streams import DescriptorReader, DescriptorWriter
+
+_log = structlog.get_logger(__name__)
+
+
+def serve(
+    settings: Settings,
+    *,
+    read_settings: Callable[[], Settings],
+    log_level: str = "info",
+    socket_only: bool = False,
+    sockets: Sequence[socket.socket] = (),
+    notifier: Notifier | None = None,
+) -> int:
+    """Serves until the input ends, the parent is gone or a signal comes; returns the exit code.
+
+    `read_settings` gives the settings of the same agent again, for a reload. With `socket_only` it is
+    a service: nobody is at its pipe, and its parent is no concern. `sockets` are listening ones that
+    were handed in, beside the one that the owner of an index makes for itself. The `notifier` tells a
+    service manager how it goes. Raises IndexUnavailableError when the index cannot be opened at all.
+    """
+    parent, notifier = os.getppid(), notifier or Notifier()
+    claimed = claim_stdio()
+    configure_logs(log_level)
+    for warning in settings.warnings:
+        _log.warning("configuration", path=warning.path, line=warning.line, message=warning.message)
+
+    async def run() -> None:
+        pipe = Pipe(DescriptorReader(claimed.input), DescriptorWriter(claimed.output))
+        shutdown = anyio.Event()
+        host = Host(
+            settings,
+            read_settings=read_settings,
+            pipe=None if socket_only else pipe,
+            sockets=sockets,
+            shutdown=shutdown,
+            notifier=notifier,
+        )
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_heed_signals, shutdown, host, tasks)
+            tasks.start_soon(notifier.keep_alive)
+            if not socket_only:
+                tasks.start_soon(end_with_parent, parent, shutdown)
+            await host.run()
+            tasks.cancel_scope.cancel()
+
+    with ungrouped():
+        anyio.run(run)
+    _log.info("ended", agent=settings.agent_id)
+    return 0
+
+
+async def _heed_signals(shutdown: anyio.Event, host: Host, tasks: TaskGroup) -> None:
+    """SIGTERM and SIGINT end the process in order, a second one changes nothing; SIGHUP reloads."""
+    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
+        async for number in signals:
+            if number == signal.SIGHUP:
+                tasks.start_soon(host.reload)
+            else:
+                _log.info("stopping", signal=signal.Signals(number).name)
+                shutdown.set()

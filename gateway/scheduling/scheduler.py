@@ -1,0 +1,133 @@
+"""When the index is brought up to date without anybody waiting for it.
+
+Owns the one task that works off what was asked for: what arrives while a sync runs is followed up by
+another, so nothing is swallowed. A failing sync is tried again with growing pauses. Who asks, and
+whether the configuration lets them, is the business of the modules that ask.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+import anyio
+import structlog
+
+from backends.interface import MemoryBackend, SkippedFile, SyncReport, SyncRequest
+from config.errors import MemoryGatewayError
+from gateway.rpc.wakeup import Wakeup
+from gateway.scheduling.generations import Generations
+
+_log = structlog.get_logger(__name__)
+
+FIRST_RETRY_S: Final = 1.0
+LAST_RETRY_S: Final = 300.0
+VERIFY_EVERY_S: Final = 600.0
+"""How often some files are read again although their stamps say that nothing changed."""
+_MINUTE_S: Final = 60
+_LONGEST_SLEEP_S: Final = 7 * 24 * 3600
+"""Timers overflow somewhere; a week is often enough for any interval."""
+
+
+def retry_pause_s(failures: int) -> float:
+    """The pause after so many failures in a row: each one twice the last, up to a limit."""
+    return min(FIRST_RETRY_S * 2.0 ** min(failures - 1, 30), LAST_RETRY_S)
+
+
+class SyncScheduler:
+    """Runs background syncs of one backend, one at a time."""
+
+    def __init__(
+        self,
+        backend: MemoryBackend,
+        *,
+        interval_minutes: float,
+        verify_every_s: float = VERIFY_EVERY_S,
+        pause_s: Callable[[int], float] = retry_pause_s,
+    ) -> None:
+        self._backend = backend
+        self._pause_s = pause_s
+        self._interval_s = min(interval_minutes * _MINUTE_S, _LONGEST_SLEEP_S)
+        self._verify_every_s = verify_every_s
+        self._generations = Generations()
+        self._wakeup = Wakeup()
+        self._skipped: tuple[SkippedFile, ...] = ()
+        self.attempted = anyio.Event()
+        """Set once the first sync has ended, however it ended."""
+        self.last_error: str | None = None
+        """Why the last background sync failed; None after a success."""
+        self.last_duration_s = 0.0
+
+    @property
+    def pending(self) -> tuple[str, ...]:
+        """The reasons of requests that no sync has settled yet."""
+        return self._generations.pending
+
+    def request(self, reason: str, *, force: bool = False, verify: bool = False) -> None:
+        """Asks for a sync soon. Never waits; several requests become one sync."""
+        self._generations.ask(reason, force=force, verify=verify)
+        self._wakeup.fire()
+
+    async def run(self) -> None:
+        """Works until cancelled."""
+        async with anyio.create_task_group() as tasks:
+            if self._interval_s:
+                tasks.start_soon(self._ask_every, self._interval_s, "interval", False)
+            tasks.start_soon(self._ask_every, self._verify_every_s, "verify", True)
+            await self._work_off()
+
+    async def _ask_every(self, seconds: float, reason: str, verify: bool) -> None:
+        while True:
+            await anyio.sleep(seconds)
+            self.request(reason, verify=verify)
+
+    async def _work_off(self) -> None:
+        failures = 0
+        while True:
+            while (work := self._generations.work()) is None:
+                await self._wakeup.wait()
+            done = await self._sync(work.request)
+            self.attempted.set()
+            if done:
+                self._generations.settle(work.generation)
+                failures = 0
+                continue
+            failures += 1
+            with anyio.move_on_after(self._pause_s(failures)):
+                await self._wakeup.wait()
+
+    async def _sync(self, request: SyncRequest) -> bool:
+        """Whether everything that was asked for is done."""
+        started = time.monotonic()
+        try:
+            report = await self._backend.sync(request)
+        except MemoryGatewayError as error:
+            self.last_error = str(error)
+            _log.warning("sync failed", reason=request.reason, error=str(error), kind=error.kind)
+            return False
+        except Exception as fault:  # noqa: BLE001 - ours; it must not end the process that answers
+            self.last_error = f"internal fault ({type(fault).__name__}); see the log"
+            _log.exception("sync failed", reason=request.reason)
+            return False
+        finally:
+            self.last_duration_s = time.monotonic() - started
+        self.last_error = None
+        self._log(report)
+        return report.complete
+
+    def _log(self, report: SyncReport) -> None:
+        """Loudly only what is news: polling goes on day and night."""
+        changed = report.added + report.changed + report.removed
+        log = _log.info if changed or report.skipped != self._skipped else _log.debug
+        self._skipped = report.skipped
+        log(
+            "synced",
+            reason=report.reason,
+            files=report.scanned,
+            added=report.added,
+            changed=report.changed,
+            removed=report.removed,
+            skipped=len(report.skipped),
+            ms=report.duration_ms,
+        )

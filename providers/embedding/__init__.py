@@ -1,0 +1,1 @@
+"""Embedding with one provider: filling requests, learning its limits, caching queries, failing over."""

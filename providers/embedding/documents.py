@@ -1,0 +1,151 @@
+"""One run of embedding many texts: workers, refusals of size, spoilt texts, delivery as it arrives.
+
+Owns what happens to each text: it is delivered exactly once, with a vector or with its own error,
+unless the run ends with an error as a whole; then what was delivered stays valid, and the rest was
+never paid for, except for requests that failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+import anyio
+import structlog
+
+from config.errors import ErrorKind
+from providers.embedding.batching import size_of
+from providers.embedding.jobs import Job
+from providers.embedding.limits import LearnedLimits
+from providers.embedding.requester import Requester
+from providers.errors import (
+    ProviderError,
+    ProviderInputTooLargeError,
+    ProviderRateLimitError,
+    ProviderRejectedError,
+    ProviderTimeoutError,
+)
+from providers.fingerprint import Fingerprint
+from providers.interface import InputLimits, ItemError, Vector
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """Part of a run's result: `items[i]` belongs to the text at `positions[i]` of the call."""
+
+    positions: tuple[int, ...]
+    items: tuple[Vector | ItemError, ...]
+    fingerprint: Fingerprint
+
+
+OnBatch = Callable[[Delivery], Awaitable[None]]
+
+
+class DocumentRun:
+    """Use once: `await DocumentRun(...).execute()`."""
+
+    def __init__(
+        self,
+        texts: Sequence[str],
+        on_batch: OnBatch,
+        requester: Requester,
+        learned: LearnedLimits,
+        *,
+        proven: bool,
+    ) -> None:
+        self._texts = texts
+        self._on_batch = on_batch
+        self._requester = requester
+        self._learned = learned
+        self._blank = [at for at, text in enumerate(texts) if not text.strip()]
+        waiting = [at for at, text in enumerate(texts) if text.strip()]
+        self._job = Job([size_of(text) for text in texts], waiting, self._limits)
+        self._error: Exception | None = None
+        self._delivering = anyio.Lock()
+        self._settings_are_fine = False
+        self.proven = anyio.Event()
+        if proven:
+            self.proven.set()
+
+    async def execute(self) -> None:
+        """Raises the first error that ended the run, after what was under way has been delivered."""
+        if self._blank:
+            blank = ItemError(kind=ErrorKind.INVALID_PARAMS, message="The text is blank.")
+            await self._deliver(self._blank, (blank,) * len(self._blank))
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._work)
+            # One at a time until it is known that the host takes requests of this size, so that a
+            # wrong key or size is refused once, not four times.
+            await self.proven.wait()
+            for _ in range(self._requester.options.at_once - 1):
+                group.start_soon(self._work)
+        if self._error is not None:
+            raise self._error
+
+    async def _work(self) -> None:
+        try:
+            while self._error is None and (positions := self._job.take()) is not None:
+                await self._handle(positions)
+        except Exception as error:  # noqa: BLE001 - raised again by `execute`, outside the group
+            self._error = self._error or error
+        finally:
+            self.proven.set()
+
+    async def _handle(self, positions: list[int]) -> None:
+        try:
+            batch = await self._requester.documents([self._texts[at] for at in positions])
+        except ProviderInputTooLargeError as error:
+            await self._too_large(positions, error)
+        except ProviderRejectedError as error:
+            await self._rejected(positions, error)
+        except (ProviderTimeoutError, ProviderRateLimitError):
+            if len(positions) == 1:
+                raise
+            self._job.shrink(positions)
+        else:
+            self._learned.accepted(self._job.size(positions), counted=batch.tokens)
+            if self._learned.settled:
+                self.proven.set()
+            await self._deliver(positions, batch.items)
+
+    async def _too_large(self, positions: list[int], error: ProviderInputTooLargeError) -> None:
+        if len(positions) == 1:
+            await self._fail(positions, error)
+        elif error.reason == "input":
+            self._job.split(positions)
+        else:
+            self._learned.refused(self._job.size(positions), error.reason, error.limit)
+            self._job.put_back(positions)
+            _log.info("embedding.size_learned", reason=error.reason, limits=self._learned.to_dict())
+
+    async def _rejected(self, positions: list[int], error: ProviderRejectedError) -> None:
+        await self._check_settings()
+        if len(positions) == 1:
+            await self._fail(positions, error)
+        else:
+            self._job.split(positions)
+
+    async def _check_settings(self) -> None:
+        """Tells whether a rejection is the texts' fault; raises if it is that of the settings."""
+        if self._settings_are_fine:
+            return
+        await self._requester.check()
+        self._settings_are_fine = True
+
+    async def _fail(self, positions: list[int], error: ProviderError) -> None:
+        await self._deliver(positions, (ItemError(kind=error.kind, message=error.message),))
+
+    async def _deliver(
+        self, positions: Sequence[int], items: tuple[Vector | ItemError, ...]
+    ) -> None:
+        errors = sum(isinstance(item, ItemError) for item in items)
+        self._requester.counters.item_errors += errors
+        self._requester.counters.documents += len(items) - errors
+        fingerprint = self._requester.embedder.fingerprint
+        async with self._delivering:
+            await self._on_batch(Delivery(tuple(positions), items, fingerprint))
+
+    def _limits(self) -> InputLimits:
+        return self._learned.apply(self._requester.embedder.limits)

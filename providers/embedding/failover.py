@@ -1,0 +1,224 @@
+"""The provider in use: the primary, or its fallback while the primary is down, and the way back.
+
+Owns the switch and its record. Vectors of two providers never mix: a run that fails is not continued
+by the other provider, every result names its fingerprint, and listeners hear of each change so that
+the index can choose the generation that fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+import anyio
+import msgspec
+import structlog
+
+from providers.embedding.documents import OnBatch
+from providers.embedding.service import DEFAULT_QUERY_DEADLINE_S, EmbeddingService, ServiceState
+from providers.errors import ProviderError, ProviderUnavailableError
+from providers.fingerprint import Fingerprint
+from providers.interface import Vector
+from providers.resilience.clock import Clock, SystemClock
+
+_log = structlog.get_logger(__name__)
+_SHORTEST_PAUSE_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class QueryVector:
+    vector: Vector
+    fingerprint: Fingerprint
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """`lost`: the primary is down and nothing replaces it; `fell-back`: the fallback replaces it;
+    `recovered`: the primary answers again and is in use.
+    """
+
+    event: Literal["lost", "fell-back", "recovered"]
+    provider: str
+    """In use from now on."""
+    fingerprint: Fingerprint
+    reason: str | None = None
+
+
+class FallbackRecord(msgspec.Struct, frozen=True, kw_only=True):
+    origin: str
+    """The provider that was meant to answer."""
+    reason: str
+
+
+class EmbeddingsState(msgspec.Struct, frozen=True, kw_only=True):
+    active: ServiceState
+    primary: ServiceState
+    fallback: ServiceState | None
+    fell_back: FallbackRecord | None
+
+
+class Embeddings:
+    """Belongs to one event loop. `run` should run beside it in a task group of the owner."""
+
+    def __init__(
+        self,
+        primary: EmbeddingService,
+        fallback: EmbeddingService | None = None,
+        *,
+        clock: Clock | None = None,
+    ) -> None:
+        self._primary = primary
+        self._fallback = fallback
+        self._active = primary
+        self._clock = clock or SystemClock()
+        self._reason: str | None = None
+        self._lost = anyio.Event()
+        self._listeners: list[Callable[[Change], None]] = []
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        """Of the provider in use."""
+        return self._active.fingerprint
+
+    def fingerprints(self) -> tuple[Fingerprint, ...]:
+        """Of all providers that may be in use, now or after a failure."""
+        return tuple(service.fingerprint for service in self._services())
+
+    def learned(self) -> dict[bytes, dict[str, dict[str, float]]]:
+        """What hosts taught about request sizes, to be given to `open_embeddings` next time."""
+        return {
+            service.fingerprint.digest(): service.learned.to_dict() for service in self._services()
+        }
+
+    def subscribe(self, listener: Callable[[Change], None]) -> Callable[[], None]:
+        """Calls `listener` on each change, on the event loop; returns how to unsubscribe."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether the provider in use has all that it needs before its first text."""
+        return self._active.is_prepared
+
+    async def prepare(self) -> None:
+        """Waits until the provider in use can be asked for documents. Raises `ProviderError`."""
+        service = self._active
+        with self._watching(service, recovers=False):
+            await service.prepare()
+
+    async def embed_documents(self, texts: Sequence[str], *, on_batch: OnBatch) -> None:
+        """As `EmbeddingService.embed_documents`, by the provider in use.
+
+        When it raises, the provider in use may have changed: compare `fingerprint`, and begin again
+        with the texts that have no vector under the new one.
+        """
+        service = self._active
+        with self._watching(service):
+            await service.embed_documents(texts, on_batch=on_batch)
+
+    async def embed_query(
+        self,
+        text: str,
+        *,
+        deadline_s: float = DEFAULT_QUERY_DEADLINE_S,
+        fingerprint: Fingerprint | None = None,
+    ) -> QueryVector:
+        """The query's vector, by the provider in use or by the one of the given fingerprint.
+
+        Raises `ProviderError`; `ProviderUnavailableError` if no provider here has the fingerprint.
+        """
+        service = self._active if fingerprint is None else self._of(fingerprint)
+        with self._watching(service):
+            vector = await service.embed_query(text, deadline_s=deadline_s)
+        return QueryVector(vector, service.fingerprint)
+
+    async def probe(self) -> bool:
+        """Tries a lost primary now, if its circuit allows; whether it is in use afterwards."""
+        try:
+            await self._primary.probe()
+        except ProviderError:
+            return False
+        self._recover()
+        return True
+
+    async def run(self) -> None:
+        """Everything that goes on beside the requests, until cancelled."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self.watch)
+            for service in self._services():
+                tasks.start_soon(service.run)
+
+    async def watch(self) -> None:
+        """Tries a lost primary whenever its circuit allows, until cancelled."""
+        while True:
+            await self._lost.wait()
+            pause = self._primary.state().next_probe_in_s or 0.0
+            await self._clock.sleep(max(_SHORTEST_PAUSE_S, pause))
+            await self.probe()
+
+    def state(self) -> EmbeddingsState:
+        record = None
+        if self._active is not self._primary:
+            origin = self._primary.fingerprint.provider
+            record = FallbackRecord(origin=origin, reason=self._reason or "unknown")
+        return EmbeddingsState(
+            active=self._active.state(),
+            primary=self._primary.state(),
+            fallback=self._fallback.state() if self._fallback else None,
+            fell_back=record,
+        )
+
+    async def aclose(self) -> None:
+        await self._primary.aclose()
+        if self._fallback is not None:
+            await self._fallback.aclose()
+
+    def _services(self) -> tuple[EmbeddingService, ...]:
+        return (self._primary,) if self._fallback is None else (self._primary, self._fallback)
+
+    def _of(self, fingerprint: Fingerprint) -> EmbeddingService:
+        for service in self._services():
+            if service.fingerprint == fingerprint:
+                return service
+        raise ProviderUnavailableError(
+            f"No provider in use makes vectors of {fingerprint.provider} / {fingerprint.model}."
+        )
+
+    @contextmanager
+    def _watching(self, service: EmbeddingService, *, recovers: bool = True) -> Iterator[None]:
+        """Notes what an operation of the primary tells about its health.
+
+        One that sends nothing, and so proves nothing, is told apart by `recovers`.
+        """
+        try:
+            yield
+        except ProviderError as error:
+            if service is self._primary and service.state().status == "open":
+                self._lose(error)
+            raise
+        if recovers and service is self._primary:
+            self._recover()
+
+    def _lose(self, error: ProviderError) -> None:
+        if self._lost.is_set():
+            return
+        self._reason = error.message
+        self._lost.set()
+        if self._fallback is not None:
+            self._active = self._fallback
+        self._tell("lost" if self._fallback is None else "fell-back")
+
+    def _recover(self) -> None:
+        if not self._lost.is_set():
+            return
+        self._active, self._reason = self._primary, None
+        self._lost = anyio.Event()
+        self._tell("recovered")
+
+    def _tell(self, event: Literal["lost", "fell-back", "recovered"]) -> None:
+        mark = self._active.fingerprint
+        _log.warning(f"embedding.{event}", provider=mark.provider, reason=self._reason)
+        change = Change(event=event, provider=mark.provider, fingerprint=mark, reason=self._reason)
+        for listener in tuple(self._listeners):
+            listener(change)

@@ -1,0 +1,148 @@
+"""One request to one provider, with everything around it: circuit, retries, pace, time limit, counts.
+
+Owns these for documents and for queries alike. A query neither waits for the pace of background work
+nor is retried beyond its own short deadline.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import anyio
+import msgspec
+
+from providers.embedding.statistics import Counters
+from providers.errors import (
+    ProviderError,
+    ProviderRateLimitError,
+    ProviderRejectedError,
+    ProviderTimeoutError,
+    ProviderUnavailableError,
+)
+from providers.interface import EmbeddedBatch, Embedder, Vector
+from providers.resilience.circuit import Circuit, CircuitPolicy
+from providers.resilience.clock import Clock, SystemClock
+from providers.resilience.pacing import Pacer
+from providers.resilience.retry import SINGLE, RetryPolicy, retrying
+
+_LEAST_TIME_S = 0.001
+_HARMLESS = "ping"
+
+
+class RequestOptions(msgspec.Struct, frozen=True, kw_only=True):
+    at_once: int = 4
+    """Document requests under way at the same time, at most."""
+    timeout_s: float = 120.0
+    """For one document request."""
+    retry: RetryPolicy = RetryPolicy()
+    circuit: CircuitPolicy = CircuitPolicy()
+
+
+class Requester:
+    def __init__(
+        self,
+        embedder: Embedder,
+        options: RequestOptions,
+        *,
+        clock: Clock | None = None,
+        draw: Callable[[], float] | None = None,
+    ) -> None:
+        self.embedder = embedder
+        self.options = options
+        self._clock = clock or SystemClock()
+        self._draw = draw or random.SystemRandom().random
+        self.circuit = Circuit(self._clock, options.circuit)
+        self.pacer = Pacer(self._clock, options.at_once)
+        self.counters = Counters()
+
+    async def documents(self, texts: Sequence[str]) -> EmbeddedBatch:
+        """Raises `ProviderError` after the retries that the error's kind deserves."""
+
+        async def attempt() -> EmbeddedBatch:
+            async with self.pacer.turn():
+                self.counters.requests += 1
+                with self._within(self.options.timeout_s):
+                    batch = await self.embedder.embed_documents(texts)
+            self.pacer.succeeded()
+            self.counters.tokens += batch.tokens
+            return batch
+
+        with self._counting_failures(), self.circuit.request() as probe:
+            policy = SINGLE if probe else self.options.retry
+            return await retrying(
+                attempt, policy, clock=self._clock, draw=self._draw, on_retry=self._wait_out
+            )
+
+    async def prepare(self) -> None:
+        """Waits until the provider can be asked, however long that takes. Raises `ProviderError`."""
+        if self.embedder.is_prepared:
+            return
+        with self._counting_failures(), self.circuit.request():
+            await self.embedder.prepare()
+
+    async def check(self) -> None:
+        """Sends one harmless text, if the circuit allows it. Raises `ProviderError`.
+
+        A host that rejects even that will not do anything with these settings: that is a
+        `ProviderUnavailableError`, and opens the circuit.
+        """
+        try:
+            await self.documents([_HARMLESS])
+        except ProviderRejectedError as error:
+            unavailable = ProviderUnavailableError(
+                error.message, remedy=error.remedy, status=error.status
+            )
+            self.circuit.trip(unavailable)
+            raise unavailable from None
+
+    async def query(self, text: str, deadline_s: float) -> Vector:
+        """Raises `ProviderError`, at the latest when the deadline has passed."""
+        ends = self._clock.now() + deadline_s
+
+        async def attempt() -> Vector:
+            self.counters.requests += 1
+            with self._within(max(_LEAST_TIME_S, ends - self._clock.now())):
+                return await self.embedder.embed_query(text)
+
+        patience = RetryPolicy(
+            attempts=2,
+            rate_limit_attempts=2,
+            timeout_attempts=1,
+            base_s=0.2,
+            longest_wait_s=deadline_s / 2,
+            deadline_s=deadline_s,
+        )
+        with self._counting_failures(), self.circuit.request() as probe:
+            policy = SINGLE if probe else patience
+            return await retrying(
+                attempt, policy, clock=self._clock, draw=self._draw, on_retry=self._count_retry
+            )
+
+    def _wait_out(self, error: ProviderError, wait_s: float) -> None:
+        self._count_retry(error, wait_s)
+        if isinstance(error, ProviderRateLimitError):
+            self.pacer.slow_down(wait_s)
+
+    def _count_retry(self, _error: ProviderError, _wait_s: float) -> None:
+        self.counters.retries += 1
+
+    @contextmanager
+    def _counting_failures(self) -> Iterator[None]:
+        try:
+            yield
+        except ProviderError:
+            self.counters.failures += 1
+            raise
+
+    @contextmanager
+    def _within(self, seconds: float) -> Iterator[None]:
+        try:
+            with anyio.fail_after(seconds):
+                yield
+        except TimeoutError:
+            mark = self.embedder.fingerprint
+            raise ProviderTimeoutError(
+                f"{mark.provider} ({mark.endpoint}) did not answer within {seconds:.3g} s."
+            ) from None

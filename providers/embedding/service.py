@@ -1,0 +1,152 @@
+"""What the floor above asks for vectors: one provider with its policies, caches and state.
+
+Puts together the embedder, its requester, the learned limits and the query cache. Which provider that
+is, and what happens when it fails, is the business of `choosing` and `failover`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Literal
+
+import anyio
+import msgspec
+
+from providers.embedding.documents import DocumentRun, OnBatch
+from providers.embedding.limits import LearnedLimits
+from providers.embedding.queries import QueryCache
+from providers.embedding.requester import Requester, RequestOptions
+from providers.embedding.statistics import Statistics
+from providers.errors import ProviderRejectedError, ProviderTimeoutError
+from providers.fingerprint import Fingerprint
+from providers.interface import Embedder, Vector
+from providers.resilience.clock import Clock
+
+DEFAULT_QUERY_DEADLINE_S = 4.0
+_GRACE_S = 0.1
+"""The request's own time limit comes first, so that the circuit hears of it."""
+
+
+class ServiceState(msgspec.Struct, frozen=True, kw_only=True):
+    """For `status`. `open`: nothing is sent until `next_probe_in_s` seconds have passed."""
+
+    provider: str
+    model: str
+    endpoint: str
+    status: Literal["ready", "degraded", "open"]
+    reason: str | None
+    next_probe_in_s: float | None
+    dimensions: int | None
+    fingerprint: Fingerprint
+    learned_limits: Mapping[str, Any]
+    """`LearnedLimits.to_dict`, to be kept under the fingerprint's digest."""
+    statistics: Statistics
+    details: Mapping[str, Any] | None = None
+    """What only this kind of provider has to tell."""
+
+
+class EmbeddingService:
+    """Belongs to one event loop. All methods may be cancelled; that aborts the HTTP request."""
+
+    def __init__(
+        self,
+        embedder: Embedder,
+        *,
+        learned: LearnedLimits | None = None,
+        options: RequestOptions | None = None,
+        clock: Clock | None = None,
+        draw: Callable[[], float] | None = None,
+    ) -> None:
+        self._embedder = embedder
+        self._requester = Requester(embedder, options or RequestOptions(), clock=clock, draw=draw)
+        self._queries = QueryCache()
+        self._proven = False
+        self.learned = learned or LearnedLimits()
+        """To be kept across restarts, under `fingerprint.digest()`, by `to_dict` and `from_dict`."""
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        return self._embedder.fingerprint
+
+    @property
+    def dimensions(self) -> int | None:
+        """None until the first answer, unless configured."""
+        return self._embedder.dimensions
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether `prepare` would have nothing to do."""
+        return self._embedder.is_prepared
+
+    async def prepare(self) -> None:
+        """Waits for what the provider needs before its first text, such as a download.
+
+        Raises `ProviderError`. Asking without it is allowed, and fails at once where it is needed.
+        """
+        await self._requester.prepare()
+
+    async def run(self) -> None:
+        """What the provider does beside its requests, until cancelled."""
+        await self._embedder.run()
+
+    async def embed_documents(self, texts: Sequence[str], *, on_batch: OnBatch) -> None:
+        """Embeds all texts, in requests as large and as many at once as the host allows.
+
+        `on_batch` is awaited for each request that completes, never twice at the same time; while
+        it runs, its place among the requests stays taken. Each text is delivered once, with a
+        vector or an `ItemError`. Raises `ProviderError` when the provider fails as a whole (texts
+        not delivered by then were not embedded), and whatever `on_batch` raises.
+        """
+        proven = self._proven and self._requester.circuit.state().status == "closed"
+        run = DocumentRun(texts, on_batch, self._requester, self.learned, proven=proven)
+        await run.execute()
+        self._proven = True
+
+    async def embed_query(
+        self, text: str, *, deadline_s: float = DEFAULT_QUERY_DEADLINE_S
+    ) -> Vector:
+        """The query's vector, cached; equal queries at the same time share one request.
+
+        Raises `ProviderError`: at once while the circuit is open, at the latest after `deadline_s`.
+        """
+        if not text.strip():
+            raise ProviderRejectedError("A blank query has no embedding.")
+        counters = self._requester.counters
+        counters.queries += 1
+        cached = self._queries.peek(text)
+        if cached is not None:
+            counters.query_cache_hits += 1
+            return cached
+        ask = partial(self._requester.query, text, deadline_s)
+        with anyio.move_on_after(deadline_s + _GRACE_S):
+            return await self._queries.get(text, ask)
+        error = ProviderTimeoutError(f"No vector for the query within {deadline_s:.3g} s.")
+        # The request was still tidying up after its own time limit: nobody has heard of it yet.
+        self._requester.circuit.blame(error)
+        raise error
+
+    async def probe(self) -> None:
+        """Sends one harmless text, if the circuit allows it. Raises `ProviderError`."""
+        await self._requester.prepare()
+        await self._requester.check()
+
+    def state(self) -> ServiceState:
+        circuit, mark = self._requester.circuit.state(), self.fingerprint
+        unwell: Literal["ready", "degraded"] = "degraded" if circuit.failures else "ready"
+        return ServiceState(
+            provider=mark.provider,
+            model=mark.model,
+            endpoint=mark.endpoint,
+            status=unwell if circuit.status == "closed" else "open",
+            reason=circuit.reason,
+            next_probe_in_s=circuit.next_probe_in_s,
+            dimensions=self.dimensions,
+            fingerprint=mark,
+            learned_limits=self.learned.to_dict(),
+            statistics=self._requester.counters.snapshot(),
+            details=self._embedder.report(),
+        )
+
+    async def aclose(self) -> None:
+        await self._embedder.aclose()

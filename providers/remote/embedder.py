@@ -1,0 +1,172 @@
+"""An embedder over one vendor's wire: opening it late, validating what comes back.
+
+Owns the life of the wire (the vendor's library is imported in a worker thread at the first request)
+and the way from raw numbers to validated vectors. One call is one request; nothing is retried here.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Protocol
+
+import anyio
+import anyio.to_thread
+import msgspec
+
+from providers.errors import (
+    ProviderAuthError,
+    ProviderBadResponseError,
+    ProviderUnavailableError,
+)
+from providers.fingerprint import Fingerprint, digest_headers
+from providers.interface import EmbeddedBatch, InputLimits, ItemError, Purpose, Vector
+from providers.remote import headers as header_rules
+from providers.remote.spec import RemoteSpec
+from providers.texts import without_lone_surrogates
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """A host's answer, not yet validated."""
+
+    rows: list[tuple[int | None, object]]
+    """One embedding as it came: its index, if the host sent one, and floats or a base64 string."""
+    tokens: int = 0
+
+
+class Wire(Protocol):
+    """One vendor's wire format, spoken through its own library."""
+
+    async def send(self, texts: Sequence[str], purpose: Purpose) -> Reply: ...
+
+    async def aclose(self) -> None: ...
+
+
+def fingerprint_of(spec: RemoteSpec) -> Fingerprint:
+    """What decides which vectors a provider gives: the same for requests and for batch jobs."""
+    prompt = spec.prompt("document")
+    return Fingerprint(
+        provider=spec.vendor.name,
+        model=spec.model,
+        endpoint=spec.endpoint.base_url,
+        headers=digest_headers(header_rules.without_secrets(spec.headers)),
+        dimensions=spec.dimensions,
+        input_type=spec.input_type("document"),
+        variant=(prompt,) if prompt else (),
+    )
+
+
+class RemoteEmbedder:
+    """Implements `providers.interface.Embedder`.
+
+    `renew` builds the spec afresh; it is asked after the host refused the key, so that a key that was
+    replaced in the auth profiles is taken up without a restart.
+    """
+
+    def __init__(self, spec: RemoteSpec, renew: Callable[[], RemoteSpec]) -> None:
+        self._spec = spec
+        self._renew = renew
+        self._refused = False
+        self._wire: Wire | None = None
+        self._opening = anyio.Lock()
+        self._dimensions = spec.dimensions
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        return fingerprint_of(self._spec)
+
+    @property
+    def dimensions(self) -> int | None:
+        return self._dimensions
+
+    @property
+    def limits(self) -> InputLimits:
+        return self._spec.limits
+
+    async def embed_documents(self, texts: Sequence[str]) -> EmbeddedBatch:
+        return await self._embed(texts, "document")
+
+    async def embed_query(self, text: str) -> Vector:
+        batch = await self._embed([text], "query")
+        (item,) = batch.items
+        if isinstance(item, ItemError):
+            raise ProviderBadResponseError(f"{self._spec.place}: {item.message}")
+        return item
+
+    @property
+    def is_prepared(self) -> bool:
+        return True
+
+    async def prepare(self) -> None:
+        """The first request brings all that it needs."""
+
+    async def run(self) -> None:
+        """Nothing goes on beside the requests."""
+
+    def report(self) -> None:
+        """Nothing but what every provider tells."""
+
+    async def aclose(self) -> None:
+        wire, self._wire = self._wire, None
+        if wire is not None:
+            await wire.aclose()
+
+    async def _embed(self, texts: Sequence[str], purpose: Purpose) -> EmbeddedBatch:
+        wire = await self._open()
+        clean = [without_lone_surrogates(text) for text in texts]
+        try:
+            reply = await wire.send(clean, purpose)
+        except ProviderAuthError:
+            self._refused = True
+            raise
+        if not reply.rows:
+            raise ProviderBadResponseError(f"{self._spec.place} sent no embeddings at all.")
+        items = await anyio.to_thread.run_sync(
+            partial(_validate, reply, len(texts), self._dimensions)
+        )
+        self._learn_dimensions(items)
+        return EmbeddedBatch(items, reply.tokens)
+
+    def _learn_dimensions(self, items: Sequence[Vector | ItemError]) -> None:
+        if self._dimensions is None:
+            sizes = (item.size for item in items if not isinstance(item, ItemError))
+            self._dimensions = next(sizes, None)
+
+    async def _open(self) -> Wire:
+        async with self._opening:
+            if self._refused:
+                await self.aclose()
+                self._spec = await anyio.to_thread.run_sync(self._renew)
+                self._refused = False
+            if self._wire is None:
+                # Importing a library takes up to a second, which a query may not have.
+                self._wire = await anyio.to_thread.run_sync(
+                    open_wire, self._spec, abandon_on_cancel=True
+                )
+            return self._wire
+
+
+def open_wire(spec: RemoteSpec) -> Wire:
+    """Imports the vendor's module and library. Raises `ProviderUnavailableError` without them."""
+    name = spec.vendor.name
+    try:
+        opened: Wire = importlib.import_module(f"providers.remote.{name}").open_wire(spec)
+    except ImportError as error:
+        raise library_missing(spec.vendor.label, name, error.name or "") from None
+    return opened
+
+
+def library_missing(label: str, extra: str, module: str) -> ProviderUnavailableError:
+    return ProviderUnavailableError(
+        f"{label} embeddings are not installed ({module} is missing).",
+        remedy=f'Run: pip install "memory-gateway[{extra}]"',
+    )
+
+
+def _validate(
+    reply: Reply, expected: int, dimensions: int | None
+) -> tuple[Vector | ItemError, ...]:
+    from providers.remote.vectors import collect  # noqa: PLC0415 - numpy, and in a worker thread
+
+    return collect(reply.rows, expected, dimensions)

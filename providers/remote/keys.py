@@ -1,0 +1,159 @@
+"""Which key a remote provider uses, in the documented order of sources, and which source won.
+
+Order: `remote.apiKey`, auth profiles, the vendor's environment variable, `models.providers.*.apiKey`.
+A source whose key may not be sent to the endpoint (`providers.endpoints`) is passed over, and the
+error of an unsuccessful search says for each source why it gave nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from config.settings import AuthSettings, ModelProviderSettings, Secret
+from providers.endpoints import Endpoint, Origin, may_receive
+from providers.errors import ProviderAuthError
+from providers.remote.profiles import ProfileStore, candidates
+from providers.remote.vendors import Vendor
+
+_GEMINI_PLACEHOLDERS = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
+_CODEX = "openai-codex"
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """A key and where it came from, in words (`environment variable OPENAI_API_KEY`)."""
+
+    secret: Secret
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeySources:
+    """Everything that may hold a key for one vendor at one endpoint."""
+
+    vendor: Vendor
+    endpoint: Endpoint
+    remote_key: Secret | None = None
+    """`remote.apiKey`; None for a fallback provider, which never inherits it."""
+    remote_problem: str | None = None
+    """Why `remote.apiKey` is configured and cannot be read: no other key may stand in for it."""
+    provider: ModelProviderSettings = field(default_factory=ModelProviderSettings)
+    profiles: ProfileStore = field(default_factory=ProfileStore)
+    auth: AuthSettings = field(default_factory=AuthSettings)
+    variables: Mapping[str, Secret] = field(default_factory=dict)
+    """Keys found in environment variables, by the variable's name."""
+    now_ms: float = 0
+
+    @property
+    def homes(self) -> frozenset[Origin]:
+        """Where the vendor's keys belong: its own origin, and where `models.providers` says it is.
+
+        The latter not if that block has a key of its own, which is the one meant for that origin.
+        """
+        own = {self.vendor.endpoint.origin}
+        if self.provider.base_url and self.provider.api_key is None:
+            own.add(Endpoint.parse(self.provider.base_url).origin)
+        return frozenset(own)
+
+    @property
+    def provider_home(self) -> frozenset[Origin]:
+        """Where the key and the secret headers of `models.providers` belong."""
+        base_url = self.provider.base_url or self.vendor.base_url
+        return frozenset({Endpoint.parse(base_url).origin})
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """One place that was looked at: a key and the origins it belongs to, or why there is none."""
+
+    name: str
+    secret: Secret | None = None
+    homes: frozenset[Origin] | None = None
+    """None: it was written for this very endpoint."""
+    reason: str = "not set"
+
+
+def find_key(sources: KeySources) -> Credential:
+    """The first usable key. Raises `ProviderAuthError` that names every source looked at."""
+    _refuse_unreadable("memorySearch.remote.apiKey", sources.remote_problem)
+    looked_at: list[str] = []
+    for source in _all(sources):
+        reason = _why_not(source, sources.endpoint.origin)
+        if reason is None and source.secret is not None:
+            return Credential(source.secret, source.name)
+        looked_at.append(f"{source.name}: {reason}")
+    raise ProviderAuthError(
+        f'No API key found for provider "{sources.vendor.name}". {_codex_note(sources)}'
+        f"Looked at {'; '.join(looked_at)}.",
+        remedy=f"Set {sources.vendor.key_variable} in the environment, or memorySearch.remote.apiKey "
+        "in the configuration (any value will do for a server that needs no key).",
+    )
+
+
+def _refuse_unreadable(name: str, problem: str | None) -> None:
+    if problem is not None:
+        raise ProviderAuthError(
+            f"{name} is configured and cannot be read: {problem}.",
+            remedy="Mend or remove it; no other key is used in its place.",
+        )
+
+
+def _all(sources: KeySources) -> Iterator[_Source]:
+    yield _from_remote(sources)
+    yield from _from_profiles(sources)
+    variable = sources.vendor.key_variable
+    yield _Source(f"environment variable {variable}", _variable(sources, variable), sources.homes)
+    name = f"models.providers.{sources.vendor.config_key}.apiKey"
+    _refuse_unreadable(name, sources.provider.api_key_problem)
+    yield _Source(name, _trimmed(sources.provider.api_key), sources.provider_home)
+
+
+def _from_remote(sources: KeySources) -> _Source:
+    name = "memorySearch.remote.apiKey"
+    secret = _trimmed(sources.remote_key)
+    if secret and sources.vendor.name == "gemini" and secret.value in _GEMINI_PLACEHOLDERS:
+        variable = secret.value
+        named = f"environment variable {variable} (named by {name})"
+        return _Source(named, _variable(sources, variable))
+    return _Source(name, secret)
+
+
+def _from_profiles(sources: KeySources) -> Iterator[_Source]:
+    key = sources.vendor.config_key
+    found = candidates(sources.profiles, sources.auth, key, sources.now_ms)
+    for profile in found:
+        reason = profile.unusable(sources.now_ms)
+        secret = None if reason else profile.secret
+        yield _Source(f"auth profile {profile.id}", secret, sources.homes, reason or "not set")
+    if not found:
+        problems = ", ".join(sources.profiles.problems)
+        yield _Source("auth profiles", reason=problems or f"none for {key}")
+
+
+def _why_not(source: _Source, origin: Origin) -> str | None:
+    if source.secret is None:
+        return source.reason
+    if not source.secret.value.isascii() or not source.secret.value.isprintable():
+        return "it holds characters that HTTP forbids"
+    if source.homes is not None and not may_receive(origin, source.homes):
+        homes = ", ".join(sorted(str(home) for home in source.homes))
+        return f"it belongs to {homes} and is not sent to {origin} (to allow it, set remote.apiKey)"
+    return None
+
+
+def _variable(sources: KeySources, name: str) -> Secret | None:
+    return _trimmed(sources.variables.get(name))
+
+
+def _trimmed(secret: Secret | None) -> Secret | None:
+    clean = secret.reveal().strip() if secret else ""
+    return Secret(clean) if clean else None
+
+
+def _codex_note(sources: KeySources) -> str:
+    if sources.vendor.name != "openai":
+        return ""
+    if not any(profile.provider == _CODEX for profile in sources.profiles.profiles.values()):
+        return ""
+    return "There is an OpenAI Codex OAuth login, but such a login does not serve embeddings. "

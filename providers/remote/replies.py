@@ -1,0 +1,194 @@
+"""From a host's unhappy answer to one typed error: status, headers and body, nothing else.
+
+Pure. Owns the knowledge of which status and which wording of which vendor means what. Only the
+message that a host meant for people is passed on, redacted and cut; never its whole body, which may
+repeat the request.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import msgspec
+
+from config.secrets import redact
+from providers.errors import (
+    ProviderAuthError,
+    ProviderError,
+    ProviderInputTooLargeError,
+    ProviderQuotaError,
+    ProviderRateLimitError,
+    ProviderRejectedError,
+    ProviderTransientError,
+    ProviderUnavailableError,
+)
+from providers.remote.echo import without_echo
+from providers.remote.sizes import size_refusal
+
+_MAX_DETAIL = 200
+_USED_UP = re.compile(
+    r"insufficient.?(quota|balance|credit|funds)|exceeded your current quota|out of credits"
+    r"|billing.?(hard.?limit|not.?active)|(credits?|balance|allowance) (is |are )?(exhausted|used up)"
+    r"|payment required|arrears",
+    re.IGNORECASE,
+)
+_BAD_KEY = re.compile(r"api.?key.{0,20}(not valid|invalid|expired)|API_KEY_INVALID", re.IGNORECASE)
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)s")
+
+
+class Refusal(msgspec.Struct, frozen=True, kw_only=True):
+    """One answer that is no success, as far as it matters."""
+
+    status: int
+    headers: Mapping[str, str]
+    """Lower-case names."""
+    body: bytes
+    request: bytes | None = b""
+    """The body that was sent, so that none of it is repeated; None if it was streamed."""
+    place: str
+    """Who answered (`OpenAI at api.openai.com`)."""
+    key_source: str
+    secrets: tuple[str, ...] = ()
+    now_s: float = 0
+    """Seconds since 1970, for a `Retry-After` that is a date."""
+
+
+def error_for(refusal: Refusal) -> ProviderError:
+    """The typed error of a refusal."""
+    body = _decoded(refusal.body)
+    detail = _detail(body, refusal)
+    words = f"{_codes(body)} {_message(body)}"
+    status = refusal.status
+
+    def said(what: str) -> str:
+        message = f"{refusal.place} {what} (HTTP {status})"
+        return f"{message}: {detail}" if detail else f"{message}."
+
+    size = size_refusal(status, words)
+    if size is not None:
+        return ProviderInputTooLargeError(
+            said("refused the request's size"), reason=size.reason, limit=size.limit, status=status
+        )
+    if status in (401, 403) or (status == 400 and _BAD_KEY.search(words)):
+        return ProviderAuthError(
+            said("refused the credential"),
+            remedy=f"The key came from {refusal.key_source}: check it, or set another.",
+            status=status,
+        )
+    if status == 402 or (status == 429 and _is_final_quota(body, words)):
+        return ProviderQuotaError(
+            said("has no allowance left for this account"),
+            remedy="Check plan and billing with the vendor; notes stay searchable by keywords.",
+            status=status,
+        )
+    return _by_status(status, said, retry_after_s(refusal, body))
+
+
+def _by_status(status: int, said: Callable[[str], str], wait_s: float | None) -> ProviderError:
+    if status == 429:
+        message = said("asks for fewer requests")
+        return ProviderRateLimitError(message, status=status, retry_after_s=wait_s)
+    if status in (408, 409, 425) or status >= 500:
+        message = said("is not able to answer")
+        return ProviderTransientError(message, status=status, retry_after_s=wait_s)
+    if status in (404, 405, 410):
+        return ProviderUnavailableError(
+            said("does not know this model or path"),
+            remedy="Check memorySearch.model and remote.baseUrl.",
+            status=status,
+        )
+    return ProviderRejectedError(
+        said("rejected the request"),
+        remedy="Check memorySearch.model, outputDimensionality and the input types.",
+        status=status,
+    )
+
+
+def retry_after_s(refusal: Refusal, body: Any) -> float | None:
+    """How long the host wants to be left alone: by header, or by Gemini's `RetryInfo`."""
+    milliseconds = _number(refusal.headers.get("retry-after-ms", ""))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    header = refusal.headers.get("retry-after", "").strip()
+    if header:
+        seconds = _number(header)
+        return seconds if seconds is not None else _until(header, refusal.now_s)
+    for entry in _details(body):
+        match = _DURATION.fullmatch(str(entry.get("retryDelay", "")))
+        if match:
+            return float(match[1])
+    return None
+
+
+def _is_final_quota(body: Any, words: str) -> bool:
+    violations = [
+        str(violation.get("quotaId", ""))
+        for entry in _details(body)
+        for violation in entry.get("violations") or ()
+        if isinstance(violation, dict)
+    ]
+    # Gemini words every limit alike; only the quota's name tells a day from a minute.
+    if violations or "RESOURCE_EXHAUSTED" in words:
+        return any("PerDay" in name for name in violations)
+    return _USED_UP.search(words) is not None
+
+
+def _decoded(body: bytes) -> Any:
+    try:
+        decoded = msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return decoded[0] if isinstance(decoded, list) and decoded else decoded
+
+
+def _error(body: Any) -> Mapping[str, Any]:
+    """The part of the body that describes the error, wherever the vendor puts it."""
+    if not isinstance(body, dict):
+        return {}
+    inner = body.get("error")
+    return inner if isinstance(inner, dict) else body
+
+
+def _message(body: Any) -> str:
+    error = _error(body)
+    said = (error.get(name) for name in ("message", "detail", "error"))
+    return next((text for text in said if isinstance(text, str)), "")
+
+
+def _codes(body: Any) -> str:
+    error = _error(body)
+    return " ".join(str(error[name]) for name in ("code", "type", "status") if error.get(name))
+
+
+def _details(body: Any) -> list[Mapping[str, Any]]:
+    details = _error(body).get("details")
+    return (
+        [entry for entry in details if isinstance(entry, dict)] if isinstance(details, list) else []
+    )
+
+
+def _detail(body: Any, refusal: Refusal) -> str:
+    if refusal.request is None:  # nobody can tell what of it the host repeats
+        return ""
+    text = " ".join(redact(_message(body), refusal.secrets).split())
+    if len(text) > _MAX_DETAIL:
+        text = f"{text[:_MAX_DETAIL]}…"
+    return without_echo(text, refusal.request)
+
+
+def _number(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if 0 <= number < float("inf") else None
+
+
+def _until(date: str, now_s: float) -> float | None:
+    try:
+        return max(0.0, parsedate_to_datetime(date).timestamp() - now_s)
+    except (ValueError, TypeError):
+        return None

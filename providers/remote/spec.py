@@ -1,0 +1,143 @@
+"""One remote provider as configured: endpoint, key, headers, model and options, put together.
+
+Owns what the primary takes from `memorySearch.remote` and what a fallback must not inherit: a
+fallback uses its vendor's own key, address, headers and default model, and nothing of the primary.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from config.paths import auth_profile_paths
+from config.settings import ModelProviderSettings, Settings
+from providers.endpoints import Endpoint, may_receive
+from providers.errors import ProviderAuthError
+from providers.interface import InputLimits, Purpose
+from providers.remote import headers as header_rules
+from providers.remote import marks, profiles
+from providers.remote.keys import Credential, KeySources, find_key
+from providers.remote.vendors import Vendor, limits_of
+
+Role = Literal["primary", "fallback"]
+
+_LIKE_A_SECRET_CHARS = 8
+"""Shorter values of headers (`1`, `beta`) are no secrets, and masking them would spoil messages."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteSpec:
+    """Everything a vendor module needs. Never shows a secret in its `repr`."""
+
+    vendor: Vendor
+    endpoint: Endpoint
+    model: str
+    credential: Credential | None
+    """None: a configured header carries the credential."""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """As configured, lower-case names; may hold credentials."""
+    dimensions: int | None = None
+    query_type: str | None = None
+    document_type: str | None = None
+    request_timeout_s: float = 120.0
+
+    @property
+    def official(self) -> bool:
+        """Whether this is the vendor's own address, whose limits and abilities are documented."""
+        return self.endpoint.origin == self.vendor.endpoint.origin
+
+    @property
+    def limits(self) -> InputLimits:
+        return limits_of(self.vendor, self.model, official=self.official)
+
+    def input_type(self, purpose: Purpose) -> str | None:
+        return marks.input_type(self.vendor.name, self.model, purpose, self._configured(purpose))
+
+    def prompt(self, purpose: Purpose) -> str:
+        return marks.prompt(self.vendor.name, self.model, purpose, self._configured(purpose))
+
+    def _configured(self, purpose: Purpose) -> str | None:
+        return self.query_type if purpose == "query" else self.document_type
+
+    @property
+    def place(self) -> str:
+        """For messages: `OpenAI at api.openai.com`."""
+        return f"{self.vendor.label} at {self.endpoint.origin}"
+
+    @property
+    def key_source(self) -> str:
+        return self.credential.source if self.credential else "a configured header"
+
+    @property
+    def outgoing(self) -> dict[str, str]:
+        """Every header that is added to a request: the credential, then what is configured."""
+        if self.credential is None:
+            return dict(self.headers)
+        key = f"{self.vendor.auth_scheme}{self.credential.secret.reveal()}"
+        return header_rules.merge({self.vendor.auth_header: key}, self.headers)
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What must not appear in any message: also a header whose name tells nothing may hold a key."""
+        values = list(header_rules.only_secrets(self.headers).values())
+        values += [value for value in self.headers.values() if len(value) >= _LIKE_A_SECRET_CHARS]
+        values += [value.split(" ", 1)[1] for value in values if " " in value]
+        if self.credential is not None:
+            values.append(self.credential.secret.reveal())
+        return tuple(value for value in values if value)
+
+
+def resolve_spec(settings: Settings, vendor: Vendor, role: Role) -> RemoteSpec:
+    """Puts one provider together. Blocking: reads the auth profiles.
+
+    Raises `ProviderAuthError` when there is no key that may be sent to the endpoint and
+    `ProviderUnavailableError` for an address or header that cannot be used.
+    """
+    search, primary = settings.search, role == "primary"
+    provider = settings.model_providers.get(vendor.config_key, ModelProviderSettings())
+    remote_url = search.remote.base_url if primary else None
+    endpoint = Endpoint.parse(
+        remote_url or provider.base_url or vendor.base_url, cut_from=vendor.cut_from
+    )
+    sources = KeySources(
+        vendor=vendor,
+        endpoint=endpoint,
+        remote_key=search.remote.api_key if primary else None,
+        remote_problem=search.remote.api_key_problem if primary else None,
+        provider=provider,
+        profiles=profiles.load(auth_profile_paths(settings.state_dir, settings.agent_dir)),
+        auth=settings.auth,
+        variables=settings.environment_keys,
+        now_ms=time.time() * 1000,
+    )
+    own = search.remote.headers if primary else {}
+    headers = header_rules.merge(_provider_headers(sources), own)
+    return RemoteSpec(
+        vendor=vendor,
+        endpoint=endpoint,
+        model=vendor.bare_model(search.model if primary else None),
+        credential=_credential(sources, headers),
+        headers=headers,
+        dimensions=search.output_dimensionality if primary else None,
+        query_type=search.query_input_type if primary else None,
+        document_type=search.document_input_type if primary else None,
+    )
+
+
+def _provider_headers(sources: KeySources) -> Mapping[str, str]:
+    """`models.providers.*.headers`, less its credentials where those do not belong."""
+    headers = sources.provider.headers
+    if may_receive(sources.endpoint.origin, sources.provider_home):
+        return headers
+    return header_rules.without_secrets(headers)
+
+
+def _credential(sources: KeySources, headers: Mapping[str, str]) -> Credential | None:
+    try:
+        return find_key(sources)
+    except ProviderAuthError:
+        if sources.vendor.auth_header in headers:
+            return None
+        raise

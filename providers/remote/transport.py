@@ -1,0 +1,195 @@
+"""The one HTTP client all vendors' libraries are given: where keys are put on, and where they may go.
+
+The libraries never see a key. The client's documented request hook removes every header that is
+neither configured nor part of the transport (so nothing comes from the libraries' own environment
+variables), checks that the request goes to the bound origin, also after a redirect, and only then
+adds the credential. The response hook turns every answer that is no success into a typed error.
+"""
+
+from __future__ import annotations
+
+import ssl
+import time
+import traceback
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from functools import cache
+
+import httpx2
+import structlog
+
+from config.errors import MemoryGatewayError
+from providers.causes import causes
+from providers.endpoints import Origin
+from providers.errors import (
+    ProviderBadResponseError,
+    ProviderError,
+    ProviderRedirectError,
+    ProviderTimeoutError,
+    ProviderTransientError,
+    ProviderUnavailableError,
+)
+from providers.remote.replies import Refusal, error_for
+from providers.remote.spec import RemoteSpec
+
+_log = structlog.get_logger(__name__)
+
+PLACEHOLDER = "set-by-the-transport"
+"""Given to the libraries as their key."""
+
+# The last one is how the `openai` library remembers that the raw answer was asked for.
+_KEPT_HEADERS = frozenset(
+    {"host", "connection", "content-length", "content-type", "transfer-encoding"}
+    | {"accept", "accept-encoding", "user-agent", "x-stainless-raw-response"}
+)
+_MAX_REDIRECTS = 3
+_METHOD_CHANGING = frozenset({301, 302, 303})
+"""Following these would ask for a page instead of sending the texts."""
+_MAX_BODY_BYTES = 64 << 20
+_CONNECT_TIMEOUT_S = 10.0
+
+
+def open_client(spec: RemoteSpec, *, max_body_bytes: int = _MAX_BODY_BYTES) -> httpx2.AsyncClient:
+    """A client bound to the spec's endpoint. Blocking for some milliseconds: loads certificates.
+
+    An answer beyond `max_body_bytes` ends in an error.
+    """
+    guard = _Guard(spec, max_body_bytes)
+    return httpx2.AsyncClient(
+        follow_redirects=True,
+        max_redirects=_MAX_REDIRECTS,
+        timeout=time_limits(spec),
+        verify=_certificates(),
+        event_hooks={"request": [guard.on_request], "response": [guard.on_response]},
+    )
+
+
+@cache
+def _certificates() -> ssl.SSLContext:
+    return httpx2.create_ssl_context()
+
+
+def time_limits(spec: RemoteSpec) -> httpx2.Timeout:
+    return httpx2.Timeout(spec.request_timeout_s, connect=_CONNECT_TIMEOUT_S)
+
+
+class _Guard:
+    def __init__(self, spec: RemoteSpec, max_body_bytes: int) -> None:
+        self._spec = spec
+        self._outgoing = spec.outgoing
+        self._max_body_bytes = max_body_bytes
+
+    async def on_request(self, request: httpx2.Request) -> None:
+        target = Origin.of(str(request.url))
+        if target != self._spec.endpoint.origin:
+            raise self._redirected(str(target))
+        for name in [name for name in request.headers if name.lower() not in _KEPT_HEADERS]:
+            del request.headers[name]
+        request.headers.update(self._outgoing)
+
+    async def on_response(self, response: httpx2.Response) -> None:
+        response.stream = _Capped(response.stream, self._spec.place, self._max_body_bytes)
+        if response.has_redirect_location:
+            if response.status_code in _METHOD_CHANGING:
+                raise self._redirected(f"a page ({response.status_code})")
+            return
+        if not response.is_success:
+            raise error_for(await self._refusal(response))
+        if "html" in response.headers.get("content-type", ""):
+            raise ProviderBadResponseError(
+                f"{self._spec.place} answered with a web page instead of JSON.",
+                remedy="Check remote.baseUrl: it usually ends in /v1.",
+                status=response.status_code,
+            )
+
+    def _redirected(self, target: str) -> ProviderRedirectError:
+        return ProviderRedirectError(
+            f"{self._spec.place} redirected the request to {target}, which was not followed.",
+            remedy="Set remote.baseUrl to the final address if that one is right.",
+        )
+
+    async def _refusal(self, response: httpx2.Response) -> Refusal:
+        return Refusal(
+            status=response.status_code,
+            headers=dict(response.headers),
+            body=await response.aread(),
+            request=_sent(response.request),
+            place=self._spec.place,
+            key_source=self._spec.key_source,
+            secrets=self._spec.secrets,
+            now_s=time.time(),
+        )
+
+
+def _sent(request: httpx2.Request) -> bytes | None:
+    try:
+        return request.content
+    except httpx2.RequestNotRead:
+        return None
+
+
+class _Capped(httpx2.AsyncByteStream):
+    """A response body that ends in an error when it grows beyond all reason."""
+
+    def __init__(
+        self,
+        inner: httpx2.SyncByteStream | httpx2.AsyncByteStream,
+        place: str,
+        max_bytes: int,
+    ) -> None:
+        assert isinstance(inner, httpx2.AsyncByteStream)
+        self._inner = inner
+        self._place = place
+        self._max_bytes = max_bytes
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for part in self._inner:
+            size += len(part)
+            if size > self._max_bytes:
+                raise ProviderBadResponseError(
+                    f"{self._place} sent more than {self._max_bytes >> 20} MiB in one answer."
+                )
+            yield part
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+@contextmanager
+def typed_errors(spec: RemoteSpec) -> Iterator[None]:
+    """Turns whatever a vendor's library raises into a `ProviderError`, without its text.
+
+    The original is not chained: it may hold the request or the answer in full.
+    """
+    try:
+        yield
+    except MemoryGatewayError as error:
+        raise error from None
+    except Exception as error:  # noqa: BLE001 - three libraries, each with a tree of its own
+        raise _typed(error, spec) from None
+
+
+def _typed(error: Exception, spec: RemoteSpec) -> ProviderError:
+    chain = list(causes(error))
+    for cause in chain:
+        if isinstance(cause, ProviderError):
+            return cause
+    if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in chain):
+        return ProviderUnavailableError(
+            f"{spec.place} has a certificate that is not valid, or not trusted here.",
+            remedy="Check the address and the clock; SSL_CERT_FILE names further authorities.",
+        )
+    for cause in chain:
+        if isinstance(cause, httpx2.TimeoutException):
+            return ProviderTimeoutError(f"{spec.place} did not answer in time.")
+        if isinstance(cause, httpx2.TooManyRedirects):
+            return ProviderRedirectError(f"{spec.place} redirects in a circle.")
+        if isinstance(cause, httpx2.TransportError | OSError):
+            name = type(cause).__name__
+            return ProviderTransientError(f"{spec.place} cannot be reached or hung up ({name}).")
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    _log.debug("embedding.not_understood", file=where.filename, line=where.lineno)
+    return ProviderBadResponseError(
+        f"{spec.place} sent an answer that cannot be understood ({type(error).__name__})."
+    )

@@ -1,0 +1,199 @@
+"""What a chat runtime asks around its sessions, on a real workspace and index."""
+
+from __future__ import annotations
+
+import json
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+
+from config.settings import ScopeMatch, ScopePolicy, ScopeRule, SyncSettings
+from fakes.settings import make_settings
+from gateway.agent.conversations import Conversations
+from gateway.agent.memory import open_memory
+from gateway.rpc.errors import InvalidParamsError
+from gateway.sessions.days import agent_now
+from gateway.tools.append import MAX_ENTRY_BYTES, AppendParams
+from gateway.tools.flush import FlushDoneParams, FlushParams
+from gateway.tools.get import GetParams
+from gateway.tools.search import SearchParams
+from gateway.tools.session_start import SessionStartParams
+
+pytestmark = pytest.mark.anyio
+
+MAIN = "agent:main:main"
+GROUP = "agent:main:telegram:group:-1"
+NO_GROUPS = ScopePolicy(
+    rules=(ScopeRule(action="deny", match=ScopeMatch(chat_type="group")),),
+)
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    folder = tmp_path / "workspace"
+    (folder / "memory").mkdir(parents=True)
+    (folder / "MEMORY.md").write_text("# Memory\n\n- The boiler.\n", encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def talking(tmp_path, workspace):
+    @asynccontextmanager
+    async def opened(*, background=False, search=None, **changes):
+        search = {"provider": "none"} | (search or {})
+        settings = make_settings(tmp_path, search=search, **changes)
+        async with open_memory(settings, background=background) as memory:
+            yield Conversations(memory), memory
+
+    return opened
+
+
+async def test_a_session_starts_with_its_memory_and_the_recall_instructions(talking, workspace):
+    today = agent_now("Asia/Tokyo").date()
+    (workspace / f"memory/{today}.md").write_text("- tea\n", encoding="utf-8")
+    async with talking(user_timezone="Asia/Tokyo", citations="off") as (conversations, _):
+        result = await conversations.start(SessionStartParams(session_key=MAIN))
+    assert [(file.role, file.status) for file in result.files] == [
+        ("longterm", "ok"), ("today", "ok"), ("yesterday", "not_found"),
+    ]  # fmt: skip
+    assert (result.today, result.time_zone) == (today, "Asia/Tokyo")
+    assert "memory_search" in result.instructions
+    assert "Do not mention paths" in result.instructions
+
+
+async def test_each_session_begins_one_sync(talking):
+    search = {"sync": SyncSettings(on_search=False)}
+    async with talking(background=True, search=search) as (conversations, memory):
+        first = await conversations.start(SessionStartParams(session_key=MAIN))
+        again = await conversations.start(SessionStartParams(session_key="Agent:Main:MAIN "))
+        assert (first.sync_started, again.sync_started) == (True, False)
+        with anyio.fail_after(5):
+            while True:
+                reasons = {one.reason for one in (await memory.status()).recent_syncs}
+                if any("session-start" in reason for reason in reasons):
+                    break
+                await anyio.sleep(0.01)
+
+
+async def test_no_sync_is_begun_where_the_configuration_says_so(talking):
+    search = {"sync": SyncSettings(on_session_start=False)}
+    async with talking(search=search) as (conversations, _):
+        result = await conversations.start(SessionStartParams(session_key=MAIN))
+    assert not result.sync_started
+
+
+@pytest.mark.parametrize(
+    ("key", "reason"),
+    [(GROUP, "rules[0] says deny"), ("agent:other:main", "the session belongs to agent other")],
+)
+async def test_a_session_that_may_not_use_memory_gets_nothing_from_any_tool(talking, key, reason):
+    async with talking(scope=NO_GROUPS, append_enabled=True) as (conversations, memory):
+        started = await conversations.start(SessionStartParams(session_key=key))
+        assert (started.denied, started.files) == (True, ())
+        assert reason in started.error
+        found = await memory.search(SearchParams("boiler", session_key=key), None)
+        assert (found.outcome, found.results) == ("denied", ())
+        assert reason in found.error
+        read = await memory.get(GetParams("MEMORY.md", session_key=key))
+        assert (read.status, read.text, read.denied) == ("error", "", True)
+        added = await conversations.append(AppendParams(text="- x"), key)
+        assert (added.denied, added.path) == (True, None)
+
+
+async def test_the_operator_may_read_and_search_whatever_the_scope_says(talking):
+    async with talking(scope=ScopePolicy(default="deny")) as (_, memory):
+        found = await memory.search(SearchParams("boiler"), None, operator=True)
+        assert found.outcome == "ok"
+        assert (await memory.get(GetParams("MEMORY.md"), operator=True)).status == "ok"
+        assert (await memory.get(GetParams("MEMORY.md"))).denied
+
+
+async def test_a_flush_is_due_once_and_again_after_the_next_compaction(talking):
+    params = FlushParams(session_key=MAIN, total_tokens=180_000, compaction_count=0)
+    async with talking() as (conversations, memory):
+        due = await conversations.flush(params)
+        assert due.due
+        assert f"memory/{agent_now(None).date()}.md" in due.prompt
+        assert "NO_REPLY" in due.system_prompt
+        failed = await conversations.flush_done(FlushDoneParams(session_key=MAIN, ok=False))
+        assert not failed.recorded
+        assert (await conversations.flush(params)).due
+        done = await conversations.flush_done(FlushDoneParams(session_key=MAIN, compaction_count=0))
+        assert (done.recorded, done.compaction_count) == (True, 0)
+        again = await conversations.flush(params)
+        assert (again.due, again.prompt) == (False, None)
+        assert "had its flush" in again.reason
+        store = memory.settings.sessions_dir / "sessions.json"
+        entries = json.loads(store.read_bytes())
+        entries[MAIN]["compactionCount"] = 1
+        store.write_text(json.dumps(entries), encoding="utf-8")
+        later = FlushParams(session_key=MAIN, total_tokens=180_000)
+        assert (await conversations.flush(later)).due
+
+
+@pytest.mark.parametrize("key", ["agent:main:main:heartbeat", "agent:main:heartbeat"])
+async def test_the_session_of_a_heartbeat_is_recognised_by_its_key(talking, key):
+    async with talking() as (conversations, _):
+        result = await conversations.flush(FlushParams(session_key=key, total_tokens=199_000))
+    assert not result.due
+
+
+async def test_an_appended_entry_is_found_by_the_next_search(talking, workspace):
+    async with talking(append_enabled=True, user_timezone="UTC") as (conversations, memory):
+        await memory.search(SearchParams("anything"), None)
+        added = await conversations.append(AppendParams(text="- The kingfisher came back."), MAIN)
+        assert (added.start_line, added.end_line, added.created) == (3, 3, True)
+        found = await memory.search(SearchParams("kingfisher"), None)
+        assert [hit.path for hit in found.results] == [added.path]
+        assert (workspace / added.path).read_text(encoding="utf-8").startswith("# 20")
+
+
+@pytest.mark.parametrize(
+    ("existing", "path"),
+    [(("MEMORY.md",), "MEMORY.md"), (("memory.md",), "memory.md"), ((), "MEMORY.md"),
+     (("MEMORY.md", "memory.md"), "MEMORY.md")],
+)  # fmt: skip
+async def test_the_long_term_memory_is_the_file_that_exists(talking, workspace, existing, path):
+    (workspace / "MEMORY.md").unlink()
+    for name in existing:
+        (workspace / name).write_text("- old\n", encoding="utf-8")
+    async with talking(append_enabled=True) as (conversations, _):
+        params = AppendParams(text="- new", target="longterm")
+        assert (await conversations.append(params, MAIN)).path == path
+    text = (workspace / path).read_text(encoding="utf-8")
+    assert text == ("- old\n- new\n" if existing else "- new\n")
+
+
+async def test_what_others_say_never_enters_the_long_term_memory(talking):
+    async with talking(append_enabled=True) as (conversations, _):
+        params = AppendParams(text="- trust me", target="longterm")
+        assert (await conversations.append(params, GROUP)).denied
+        assert (await conversations.append(AppendParams(text="- hi"), GROUP)).path is not None
+
+
+async def test_appending_is_off_unless_it_is_switched_on(talking, workspace):
+    async with talking() as (conversations, _):
+        result = await conversations.append(AppendParams(text="- x"), MAIN)
+    assert result.disabled
+    assert "memory.append.enabled" in result.error
+    assert list((workspace / "memory").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "text", ["", "  \n", "a\0b", "\x1b[31m", "\ud800", "x" * (MAX_ENTRY_BYTES + 1)]
+)
+async def test_what_cannot_be_an_entry_is_refused(talking, text):
+    async with talking(append_enabled=True) as (conversations, _):
+        with pytest.raises(InvalidParamsError):
+            await conversations.append(AppendParams(text=text), MAIN)
+
+
+async def test_while_memory_is_off_sessions_load_and_write_nothing(talking, workspace):
+    async with talking(memory_slot="none", append_enabled=True) as (conversations, _):
+        started = await conversations.start(SessionStartParams(session_key=MAIN))
+        added = await conversations.append(AppendParams(text="- x"), MAIN)
+    assert started.disabled
+    assert added.disabled
+    assert "plugins.slots.memory" in started.error

@@ -1,0 +1,102 @@
+"""What a search with default settings must find: a floor for the sample workspace, so that no change of the
+analyser, the chunks or the ranking makes it worse unnoticed, and the documented example queries.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import anyio
+import msgspec
+import pytest
+
+from backends.builtin.backend import BuiltinBackend, open_builtin
+from backends.interface import SearchRequest, SyncRequest
+from benchmarks.embedding_server import embedding_server
+from benchmarks.minilm import MiniLM
+from gateway.sample import sample_workspace
+from tests.fakes.settings import make_settings, remote
+
+pytestmark = pytest.mark.anyio
+
+QUESTIONS = Path(__file__).parents[2] / "data" / "sample_questions.json"
+FLOOR = 44
+"""Of the 48 questions; measured with keywords alone."""
+EXAMPLES = {
+    "commits.md": "- The debounce fix is commit a828e60.\n- Reverted b717d51.\n",
+    "settings.md": "- Weights are set with `memorySearch.query.hybrid` in the agent's file.\n",
+    "vectors.md": "- Searches are slow where sqlite-vec is unavailable: every vector is read.\n",
+    "gateway.md": "- The machine running the gateway stands in the cellar.\n",
+    "garden.md": "- Tulips were planted along the fence.\n- The roses need water.\n",
+    "kitchen.md": "- Bread needs four hours in the cold.\n- Borscht without sugar.\n",
+    "music.md": "- The cello lesson moved to Thursday.\n",
+}
+
+
+async def shown(backend: BuiltinBackend, query: str) -> list[str]:
+    answer = await backend.search(SearchRequest(query=query))
+    return [" ".join(hit.snippet.split()) for hit in answer.hits]
+
+
+async def test_keywords_find_no_less_in_the_sample_workspace(tmp_path):
+    settings = make_settings(tmp_path, search={"provider": "none"})
+    settings = msgspec.structs.replace(settings, workspace=sample_workspace())
+    questions = json.loads(QUESTIONS.read_text(encoding="utf-8"))
+    missed = []
+    async with open_builtin(settings) as backend:
+        await backend.sync(SyncRequest())
+        for question in questions:
+            snippets = await shown(backend, question["query"])
+            wanted = [" ".join(one["text"].split()) for one in question["evidence"]]
+            if not all(any(text in snippet for snippet in snippets) for text in wanted):
+                missed.append(question["id"])
+    assert len(questions) - len(missed) >= FLOOR, missed
+
+
+@pytest.fixture
+def examples(tmp_path) -> Path:
+    for name, text in EXAMPLES.items():
+        path = tmp_path / "workspace/memory" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("query", "path"),
+    [
+        ("a828e60", "commits"),
+        ("memorySearch.query.hybrid", "settings"),
+        ("sqlite-vec unavailable", "vectors"),
+    ],
+)
+async def test_the_documented_queries_for_exact_names_work_by_keywords(examples, query, path):
+    async with open_builtin(make_settings(examples, search={"provider": "none"})) as backend:
+        await backend.sync(SyncRequest())
+        answer = await backend.search(SearchRequest(query=query))
+    assert answer.hits[0].path == f"memory/{path}.md"
+    assert answer.hits[0].score > 0.8
+
+
+async def test_the_documented_query_in_other_words_works_with_a_real_model(examples):
+    model = MiniLM()
+    async with embedding_server(model) as server:
+        search = {
+            "provider": "openai",
+            "model": model.name,
+            "remote": remote(server.base_url, server.key),
+        }
+        async with open_builtin(make_settings(examples, search=search)) as backend:
+            await backend.sync(SyncRequest())
+            with anyio.fail_after(60):
+                while not (await embedded(backend)):
+                    await anyio.sleep(0.05)
+            for query, path in [("Mac Studio gateway host", "gateway"), ("a828e60", "commits")]:
+                answer = await backend.search(SearchRequest(query=query))
+                assert (answer.mode, answer.hits[0].path) == ("hybrid", f"memory/{path}.md")
+
+
+async def embedded(backend: BuiltinBackend) -> bool:
+    report = (await backend.status()).details["vector"].get("backfill")
+    return report is not None and report["coverage"]["embedded"] == len(EXAMPLES)

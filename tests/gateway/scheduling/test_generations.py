@@ -1,0 +1,98 @@
+"""What was asked for stays asked for until a sync that began later has done it."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gateway.scheduling.generations import Generations
+
+
+def test_nothing_asked_is_nothing_to_do():
+    assert Generations().work() is None
+
+
+def test_requests_become_one_sync_with_every_reason_once_and_in_order():
+    asked = Generations()
+    for reason in ("boot", "search", "boot"):
+        asked.ask(reason)
+    work = asked.work()
+    assert work is not None
+    assert work.request.reason == "boot, search"
+    assert not work.request.force
+    assert not work.request.verify
+
+
+def test_force_and_verify_of_one_request_hold_for_the_sync_of_all():
+    asked = Generations()
+    asked.ask("search")
+    asked.ask("manual", force=True)
+    asked.ask("verify", verify=True)
+    asked.ask("manual")
+    work = asked.work()
+    assert work is not None
+    assert work.request.force
+    assert work.request.verify
+
+
+def test_a_settled_sync_leaves_what_was_asked_while_it_ran():
+    asked = Generations()
+    asked.ask("boot", force=True)
+    work = asked.work()
+    asked.ask("boot")
+    asked.ask("watch")
+    asked.settle(work.generation)
+    assert asked.pending == ("boot", "watch")
+    assert not asked.work().request.force
+
+
+def test_force_that_came_while_a_sync_ran_is_kept():
+    asked = Generations()
+    asked.ask("watch")
+    work = asked.work()
+    asked.ask("manual", force=True)
+    asked.settle(work.generation)
+    assert asked.work().request.reason == "manual"
+    assert asked.work().request.force
+
+
+def test_a_sync_that_failed_settles_nothing():
+    asked = Generations()
+    asked.ask("manual", force=True)
+    asked.work()
+    assert asked.work().request.force
+
+
+REASONS = st.sampled_from(["boot", "watch", "manual"])
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("ask"), REASONS, st.booleans(), st.booleans()), st.just("begin"),
+        st.just("succeed"), st.just("fail"),
+    ),
+    max_size=40,
+)  # fmt: skip
+
+
+@settings(derandomize=True, max_examples=300)
+@given(STEPS)
+def test_whatever_happens_every_request_is_done_by_a_sync_that_began_after_it(steps):
+    asked = Generations()
+    owed: list[tuple[str, bool, bool]] = []
+    running, covered = None, 0
+    for step in steps:
+        if isinstance(step, tuple):
+            _, reason, force, verify = step
+            asked.ask(reason, force=force, verify=verify)
+            owed.append((reason, force, verify))
+        elif step == "begin" and running is None:
+            running, covered = asked.work(), len(owed)
+            assert (running is not None) == bool(owed)
+            if running is not None:
+                assert set(running.request.reason.split(", ")) == {one[0] for one in owed}
+                assert running.request.force == any(one[1] for one in owed)
+                assert running.request.verify == any(one[2] for one in owed)
+        elif running is not None:
+            if step == "succeed":
+                asked.settle(running.generation)
+                del owed[:covered]
+            running = None

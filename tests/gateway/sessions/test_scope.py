@@ -1,0 +1,75 @@
+"""Who may search: session keys against scope policies."""
+
+import pytest
+
+from config.settings import ScopeMatch, ScopePolicy, ScopeRule
+from gateway.sessions.scope import judge_scope
+
+DIRECT_ONLY = ScopePolicy(
+    default="deny", rules=(ScopeRule(action="allow", match=ScopeMatch(chat_type="direct")),)
+)
+
+
+def policy(action="deny", default="allow", **match):
+    return ScopePolicy(
+        default=default, rules=(ScopeRule(action=action, match=ScopeMatch(**match)),)
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "allowed"),
+    [
+        ("agent:main:main", True),
+        ("agent:main:telegram:direct:anna", True),
+        ("agent:main:telegram:dm:anna", True),
+        ("agent:main:telegram:work:direct:anna", True),
+        ("agent:main:telegram:group:-1", False),
+        ("agent:main:Discord:CHANNEL:7", False),
+        ("agent:main:discord:channel:7:thread:9", False),
+        ("agent:main:subagent:abc", False),
+        ("cron:daily", True),
+        ("hook:mail", True),
+        (None, False),
+    ],
+)
+def test_by_default_qmd_answers_direct_conversations_only(key, allowed):
+    assert judge_scope(DIRECT_ONLY, key).allowed is allowed
+
+
+@pytest.mark.parametrize(
+    ("match", "key", "matches"),
+    [
+        ({"channel": "Telegram "}, "agent:main:telegram:group:-1", True),
+        ({"channel": "telegram"}, "agent:main:telegram:acct:dm:anna", True),
+        ({"channel": "telegram"}, "agent:main:main", False),
+        ({"chat_type": "dm"}, "agent:main:telegram:direct:anna", True),
+        ({"chat_type": "group"}, "agent:main:telegram:group:-1", True),
+        ({"chat_type": "group"}, "agent:main:main", False),
+        ({"key_prefix": "telegram:"}, "agent:main:telegram:group:-1", True),
+        ({"key_prefix": "agent:main:telegram:"}, "agent:main:telegram:group:-1", True),
+        ({"raw_key_prefix": "telegram:"}, "agent:main:telegram:group:-1", False),
+        ({"raw_key_prefix": "AGENT:main:"}, "agent:main:main", True),
+        ({"channel": "telegram", "chat_type": "direct"}, "agent:main:telegram:group:-1", False),
+        ({}, None, True),
+        ({"channel": "telegram"}, None, False),
+    ],
+)
+def test_a_rule_matches_when_every_condition_holds(match, key, matches):
+    assert judge_scope(policy(**match), key).allowed is not matches
+
+
+def test_the_first_matching_rule_decides_and_is_named():
+    rules = (
+        ScopeRule(action="allow", match=ScopeMatch(channel="telegram")),
+        ScopeRule(action="deny", match=ScopeMatch(chat_type="group")),
+    )
+    both = ScopePolicy(default="deny", rules=rules)
+    assert judge_scope(both, "agent:main:telegram:group:-1") == (True, "rules[0] says allow")
+    assert judge_scope(both, "agent:main:irc:group:x") == (False, "rules[1] says deny")
+    allowed, reason = judge_scope(both, "agent:main:main")
+    assert not allowed
+    assert "default is deny" in reason
+
+
+def test_a_denial_for_want_of_a_session_key_says_so():
+    assert "sessionKey" in judge_scope(DIRECT_ONLY, None).reason
