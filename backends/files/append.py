@@ -6,10 +6,8 @@ other writers, only ever appended to, in one write, and on disk before anybody i
 
 from __future__ import annotations
 
-import fcntl
 import os
 import stat
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +16,7 @@ from typing import Final, NamedTuple
 from backends.errors import FileUnwritableError, PathNotAllowedError
 from backends.files.roots import Location
 from backends.files.safe_open import fault_of, walked
+from config.disk.locking import lock_within
 
 _APPEND: Final = (
     os.O_RDWR
@@ -30,7 +29,6 @@ _APPEND: Final = (
 )
 _BLOCK_BYTES: Final = 256 * 1024
 _LOCK_TIMEOUT_S: Final = 5.0
-_LOCK_POLL_S: Final = 0.01
 
 
 class Appended(NamedTuple):
@@ -70,7 +68,7 @@ def _opened(location: Location) -> Iterator[int]:
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise PathNotAllowedError(location.path)
-            _lock(descriptor)
+            lock_within(descriptor, _LOCK_TIMEOUT_S)
             yield descriptor
         finally:
             os.close(descriptor)
@@ -109,20 +107,6 @@ def _count_lines(descriptor: int) -> tuple[int, bool]:
     while block := os.pread(descriptor, _BLOCK_BYTES, position):
         count, last, position = count + block.count(b"\n"), block[-1:], position + len(block)
     return count + (last != b"\n"), last == b"\n"
-
-
-def _lock(descriptor: int) -> None:
-    """Waits for other writers, but not for ever."""
-    ends = time.monotonic() + _LOCK_TIMEOUT_S
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() >= ends:
-                raise
-            time.sleep(_LOCK_POLL_S)
-        else:
-            return
 
 
 def _make_directories(anchor: str, names: list[str]) -> None:

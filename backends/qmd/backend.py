@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Final
 
 import anyio
@@ -176,7 +177,16 @@ class QmdBackend:
             self.engine.schedule.request()
 
     async def status(self) -> BackendStatus:
-        return await run_sync(report_status, self._settings, self)
+        return await run_sync(
+            partial(
+                report_status,
+                self._settings,
+                self.places,
+                self.engine,
+                failure=self.failure,
+                recent=tuple(self.recent),
+            )
+        )
 
     async def weaknesses(self) -> tuple[str, ...]:
         """Why QMD does not answer at present, if so."""

@@ -16,8 +16,8 @@ import msgspec
 
 from backends.qmd.collections import Collection
 from backends.qmd.errors import QmdUnavailableError
-from backends.qmd.replacing import replace_file
 from backends.qmd.yaml import UnknownYamlError, parse
+from config.disk.replacing import replace_file
 
 
 class Binding(msgspec.Struct, frozen=True):

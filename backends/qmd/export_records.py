@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from backends.qmd.replacing import replace_file
+from config.disk.replacing import replace_file
 
 HEADING_LINES: Final = 2
 """Of an export, before its first turn."""

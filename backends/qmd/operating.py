@@ -5,7 +5,6 @@ Owns becoming that QMD, and the variables with which a shell reaches the same in
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,8 +14,8 @@ from typing import Final, NoReturn
 from backends.qmd.environment import NEUTRAL_DIRECTORY
 from backends.qmd.errors import QmdUnavailableError
 from backends.qmd.home import embed_lock
-from backends.qmd.locks import open_lock
 from backends.qmd.sidecar import home_of, qmd_command, qmd_environment
+from config.disk.locking import lock_within, open_lock, try_lock
 from config.settings import Settings
 
 _CHANGING: Final = frozenset(("cleanup", "collection", "context", "embed", "update"))
@@ -71,8 +70,6 @@ def own_variables(
 def _hold(path: Path, on_wait: Callable[[], None]) -> None:
     descriptor = open_lock(path)
     os.set_inheritable(descriptor, True)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    if not try_lock(descriptor):
         on_wait()
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        lock_within(descriptor)

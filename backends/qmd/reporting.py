@@ -16,8 +16,9 @@ from backends.qmd.sidecar import home_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from backends.qmd.backend import QmdBackend
+    from backends.interface import SyncReport
     from backends.qmd.engine import Engine
+    from backends.qmd.errors import QmdUnavailableError
     from backends.qmd.places import Places
     from config.settings import Settings, Source
 
@@ -34,10 +35,16 @@ _COUNTED: Final = """
 """
 
 
-def report_status(settings: Settings, backend: QmdBackend) -> BackendStatus:
-    """Never raises for the state of QMD: that is what it reports."""
+def report_status(
+    settings: Settings,
+    places: Places,
+    engine: Engine | None,
+    *,
+    failure: QmdUnavailableError,
+    recent: tuple[SyncReport, ...],
+) -> BackendStatus:
+    """Never raises for the state of QMD: that is what it reports. `failure`: why there is no engine."""
     index = home_of(settings).index
-    places, engine = backend.places, backend.engine
     result = scan(places.roots)
     now = {places.shown(one): one for one in result.files if places.is_seen(one)}
     counts, trouble = _counts(index)
@@ -47,7 +54,7 @@ def report_status(settings: Settings, backend: QmdBackend) -> BackendStatus:
     model = engine is not None and engine.search_mode != "search"
     held: dict[Source, int] = {"memory": result.skipped_count + len(result.files) - len(now)}
     held |= {one.source: 0 for one in places.roots.collections if one.source not in held}
-    issues = [str(backend.failure)] if engine is None else _issues(engine)
+    issues = [str(failure)] if engine is None else _issues(engine)
     missing = (f"{path} does not exist (yet)." for path in result.missing)
     return BackendStatus(
         backend="qmd",
@@ -63,7 +70,7 @@ def report_status(settings: Settings, backend: QmdBackend) -> BackendStatus:
         skipped=result.skipped,
         dirty=bool(unknown or gone),
         syncing=None,
-        recent_syncs=tuple(backend.recent),
+        recent_syncs=recent,
         issues=(*issues, *([trouble] if trouble else []), *places.exports.issues, *missing),
         details={"qmd": _section(settings, engine)},
     )

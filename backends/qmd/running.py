@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from backends.qmd.home import QmdHome
-from backends.qmd.replacing import replace_file
+from config.disk.replacing import replace_file
 
 
 class _Note(msgspec.Struct, frozen=True):

@@ -11,7 +11,8 @@ from typing import Any
 from msgspec import UNSET
 
 from config.keys.kinds import Kind
-from config.keys.tree import Branch, Key, Section, Unknown, build_tree, walk
+from config.keys.tree import Branch, Key, Section, Unknown, build_tree
+from config.keys.walking import walk
 from config.paths import Directories
 from config.source.located import KeyPath, Located, type_words
 from config.source.reading import Reading

@@ -6,7 +6,8 @@ import msgspec
 
 from config.agents import AgentEntry, default_agent_id, listed_agents
 from config.keys import SECTIONS
-from config.keys.tree import Given, build_tree, walk
+from config.keys.tree import build_tree
+from config.keys.walking import Given, walk
 from config.source.located import Located
 from config.source.reading import Reading
 

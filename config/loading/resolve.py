@@ -15,7 +15,8 @@ from typing import Any
 import msgspec
 
 from config.agents import AgentEntry
-from config.keys.tree import ANY_NAME, Given
+from config.keys.tree import ANY_NAME
+from config.keys.walking import Given
 from config.settings import Origin
 from config.source.located import KeyPath, render_path
 from config.source.reading import Reading

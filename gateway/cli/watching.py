@@ -6,7 +6,7 @@ may start or end meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Final
 
@@ -16,41 +16,39 @@ from rich.text import Text
 
 from config.errors import MemoryGatewayError
 from config.groups import lone_error
-from config.settings import Settings
 from gateway.cli import output
-from gateway.cli.commands.inspecting import read_status
 from gateway.cli.rendering.report import status_line, status_lines
 from gateway.cli.terminal import console
 from gateway.tools.status import StatusResult
 
 _EVERY_S: Final = 2.0
 
+Look = Callable[[], Awaitable[StatusResult]]
 Show = Callable[[StatusResult | MemoryGatewayError], None]
 
 
-async def watch_status(settings: Settings, index: bool, as_json: bool) -> None:
-    """Until it is interrupted. With `index` a sync comes first."""
+async def watch_status(look: Look, as_json: bool) -> None:
+    """Until it is interrupted."""
     out = console()
     if as_json:
-        await _watch(settings, index, _show_json)
+        await _watch(look, _show_json)
     elif out.is_terminal and not out.is_dumb_terminal:
         with Live(console=out, auto_refresh=False) as live:
-            await _watch(settings, index, lambda seen: live.update(_picture(seen), refresh=True))
+            await _watch(look, lambda seen: live.update(_picture(seen), refresh=True))
     else:
-        await _watch(settings, index, lambda seen: output.write_line(_line(seen)))
+        await _watch(look, lambda seen: output.write_line(_line(seen)))
 
 
-async def _watch(settings: Settings, index: bool, show: Show) -> None:
+async def _watch(look: Look, show: Show) -> None:
     while True:
-        show(await _look(settings, index))
-        index = False
+        show(await _seen(look))
         await anyio.sleep(_EVERY_S)
 
 
-async def _look(settings: Settings, index: bool) -> StatusResult | MemoryGatewayError:
+async def _seen(look: Look) -> StatusResult | MemoryGatewayError:
     """An index that cannot be read now may be readable at the next look."""
     try:
-        return await read_status(settings, index)
+        return await look()
     except Exception as error:
         cause = lone_error(error)
         if isinstance(cause, MemoryGatewayError):

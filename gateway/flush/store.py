@@ -8,13 +8,12 @@ replaces the file atomically. Blocking: for worker threads.
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 import time
 from pathlib import Path
 from typing import Any, Final
 
 from backends.errors import FileUnreadableError, FileUnwritableError
+from config.disk.replacing import replace_file
 from gateway.flush.deciding import SessionState
 from gateway.flush.lockfile import LockTimeoutError, lock_file
 
@@ -69,7 +68,8 @@ class SessionStore:
             count = _number(entry, "compactionCount") or 0
         entry["memoryFlushAt"] = int(time.time() * 1000)
         entry["memoryFlushCompactionCount"] = count
-        _replace(path, json.dumps(entries, indent=2) + "\n")
+        mode = path.stat().st_mode & 0o777 if path.exists() else _MODE
+        replace_file(path, f"{json.dumps(entries, indent=2)}\n".encode(), mode=mode)
         return count
 
     def _read(self) -> dict[str, dict[str, Any]]:
@@ -107,20 +107,3 @@ def _number(entry: dict[str, Any], name: str) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return int(value) if 0 <= value < float("inf") else None
-
-
-def _replace(path: Path, text: str) -> None:
-    """Atomically and durably, with the mode that the file has."""
-    mode = path.stat().st_mode & 0o777 if path.exists() else _MODE
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    temporary = Path(name)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            os.fchmod(descriptor, mode)
-            file.write(text)
-            file.flush()
-            os.fsync(descriptor)
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise

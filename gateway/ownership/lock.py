@@ -7,7 +7,6 @@ nowhere. The file itself stays: deleting it would let two processes lock two fil
 
 from __future__ import annotations
 
-import fcntl
 import os
 from pathlib import Path
 from typing import Final
@@ -15,8 +14,8 @@ from typing import Final
 import msgspec
 
 from backends.errors import IndexUnavailableError
+from config.disk.locking import try_lock_file
 
-_FLAGS: Final = os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
 _MAX_RECORD_BYTES: Final = 65_536
 
 
@@ -44,19 +43,13 @@ class OwnerLock:
         """
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            while True:
-                descriptor = os.open(path, _FLAGS, 0o600)
-                if not _try_lock(descriptor):
-                    os.close(descriptor)
-                    return None
-                if _is_at(path, descriptor):
-                    return cls(descriptor)
-                os.close(descriptor)
+            descriptor = try_lock_file(path, lenient=True)
         except OSError as error:
             raise IndexUnavailableError(
                 f"The index cannot be locked: {path}: {error.strerror}.",
                 remedy="See the permissions of its directory, or set memorySearch.store.path.",
             ) from error
+        return None if descriptor is None else cls(descriptor)
 
     def announce(self, record: OwnerRecord) -> None:
         """Tells others how to reach the owner. Raises OSError."""
@@ -91,21 +84,3 @@ def check_workspace(path: Path, workspace: Path) -> None:
             remedy="End that process, or choose another --state-dir, --agent or "
             "memorySearch.store.path for this workspace.",
         )
-
-
-def _try_lock(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return True
-    return True
-
-
-def _is_at(path: Path, descriptor: int) -> bool:
-    """Whether the file that was locked is still the one that others will find."""
-    try:
-        return os.path.samestat(path.stat(), os.fstat(descriptor))
-    except FileNotFoundError:
-        return False

@@ -5,8 +5,6 @@ Owns every change to directory entries. A file that is not ours is never one of 
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import os
 import time
 from collections.abc import Iterator
@@ -19,12 +17,12 @@ import apsw
 from backends.builtin.storage import schema
 from backends.builtin.storage.connections import PATIENCE_S, set_journal
 from backends.builtin.storage.identity import Verdict, choose_path
+from config.disk.locking import lock_within
 
 MAX_SET_ASIDE_BYTES: Final = 256_000_000
 """A damaged index is kept for whoever wants to know why; a larger one is not worth its space."""
 _MAIN: Final = ""
 _SIDE_FILES: Final = ("-wal", "-shm", "-journal")
-_PAUSE_S: Final = 0.01
 
 
 def ensure_index(wanted: Path) -> tuple[Path, tuple[str, ...]]:
@@ -91,26 +89,12 @@ def _create(path: Path) -> None:
 @contextmanager
 def _alone_in(directory: Path) -> Iterator[None]:
     """One process at a time chooses and makes an index; without locks, as on some mounts, all may."""
-    deadline = time.monotonic() + PATIENCE_S
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        while not _try_lock(descriptor):
-            if time.monotonic() > deadline:
-                raise TimeoutError(errno.ETIMEDOUT, "another process is making an index there")
-            time.sleep(_PAUSE_S)
+        lock_within(descriptor, PATIENCE_S, lenient=True)
         yield
     finally:
         os.close(descriptor)
-
-
-def _try_lock(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        pass
-    return True
 
 
 def _delete(path: Path, *suffixes: str) -> None:

@@ -13,6 +13,8 @@ from gateway.cli.exit_codes import HEALTH_CODES
 from gateway.cli.options import Options
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from config.settings import Settings
     from gateway.tools.health import Health
     from gateway.tools.status import StatusResult
@@ -36,9 +38,9 @@ def status(
     if watch:
         from gateway.cli.watching import watch_status
 
-        anyio.run(watch_status, settings, index, options.json)
+        anyio.run(watch_status, _looks(settings, index), options.json)
         return os.EX_OK
-    result = anyio.run(read_status, settings, index)
+    result = anyio.run(_read_status, settings, index)
     if options.json:
         output.write_json(result)
         return os.EX_OK
@@ -49,7 +51,13 @@ def status(
     return os.EX_OK
 
 
-async def read_status(settings: Settings, index: bool) -> StatusResult:
+def _looks(settings: Settings, index: bool) -> Callable[[], Awaitable[StatusResult]]:
+    """One look after the other; only the first brings the index up to date, if so asked."""
+    first = iter((index,))
+    return lambda: _read_status(settings, next(first, False))
+
+
+async def _read_status(settings: Settings, index: bool) -> StatusResult:
     """With `index` after a sync. Raises IndexUnavailableError."""
     from backends.interface import SyncRequest
     from gateway.cli.access import reach_memory

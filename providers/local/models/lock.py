@@ -6,13 +6,13 @@ grow: a holder that is alive but stands still (stopped, or its disk hangs) is gi
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from anyio import to_thread
 
+from config.disk.locking import try_lock_file
 from providers.local.models.errors import ModelBusyError
 from providers.local.models.places import Place, storage_errors
 from providers.resilience.clock import Clock
@@ -62,17 +62,6 @@ def release(place: Place, descriptor: int) -> None:
 
 
 def try_lock(place: Place) -> int | None:
-    """A descriptor that holds the lock; None while another does, or if it was just removed."""
+    """A descriptor that holds the lock of a place; None while another process does."""
     place.model.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(place.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.path.samestat(os.fstat(descriptor), place.lock.stat()):
-            return descriptor
-    except (BlockingIOError, FileNotFoundError):
-        pass
-    except BaseException:
-        os.close(descriptor)
-        raise
-    os.close(descriptor)
-    return None
+    return try_lock_file(place.lock)

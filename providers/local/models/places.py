@@ -17,6 +17,7 @@ from urllib.parse import quote, urlsplit
 
 import msgspec
 
+from config.disk.replacing import replace_file
 from providers.local.models.errors import ModelStorageError
 from providers.local.models.references import HubReference, RemoteReference
 
@@ -73,9 +74,7 @@ class Place(msgspec.Struct, frozen=True):
         return 0
 
     def write_record(self, record: ModelRecord) -> None:
-        making = self._beside("json.new")
-        making.write_bytes(msgspec.json.encode(record))
-        making.replace(self._record)
+        replace_file(self._record, msgspec.json.encode(record))
 
     def publish(self) -> None:
         """Gives the part the model's name, and returns when that will survive a power cut."""
