@@ -2,7 +2,9 @@
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Final
 
 import hypothesis
 import pytest
@@ -24,9 +26,30 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+_NOBODY: Final = 65534
+
+
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.fixture
+def unprivileged() -> Callable[[], AbstractContextManager[None]]:
+    """A context in which permission bits apply, also when the tests run as root."""
+
+    @contextmanager
+    def as_nobody() -> Iterator[None]:
+        if os.geteuid() != 0:
+            yield
+            return
+        os.seteuid(_NOBODY)
+        try:
+            yield
+        finally:
+            os.seteuid(0)
+
+    return as_nobody
 
 
 @pytest.hookimpl(wrapper=True)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -221,26 +218,13 @@ def test_a_directory_cannot_be_read_as_a_file(tmp_path: Path):
     assert str(tmp_path) in str(caught.value)
 
 
-def test_a_file_without_permission_cannot_be_read(tmp_path: Path):
+def test_a_file_without_permission_cannot_be_read(tmp_path: Path, unprivileged):
     path = tmp_path / "a.json5"
     path.write_text("{}", encoding="utf-8")
     path.chmod(0)
-    with without_privileges(), pytest.raises(ConfigInvalidError) as caught:
+    with unprivileged(), pytest.raises(ConfigInvalidError) as caught:
         read_json5(path)
     assert "cannot be read: Permission denied" in str(caught.value)
-
-
-@contextmanager
-def without_privileges() -> Iterator[None]:
-    """Root may read everything, so root becomes nobody for a moment."""
-    if os.geteuid() != 0:
-        yield
-        return
-    os.seteuid(65534)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
 
 
 def test_a_path_below_a_file_cannot_be_read(tmp_path: Path):

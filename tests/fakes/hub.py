@@ -14,13 +14,11 @@ import hashlib
 import random
 import re
 import socket
-import threading
-from collections import deque
 from dataclasses import dataclass, field
-from typing import Literal, Self
+from typing import Literal
 from urllib.parse import unquote
 
-from fakes.loopback import LoopbackHandler, LoopbackServer
+from fakes.loopback import LoopbackHandler, LoopbackHost, LoopbackServer
 
 Misbehaviour = Literal[
     "drop", "stall", "status", "html", "wrong-bytes", "wrong-size", "no-ranges", "circle"
@@ -59,7 +57,7 @@ class Fault:
 
 
 @dataclass(eq=False)
-class FakeHub:
+class FakeHub(LoopbackHost[Fault]):
     """The files are named `org/repo/file`. Everything may be changed while it runs."""
 
     files: dict[str, bytes]
@@ -75,16 +73,7 @@ class FakeHub:
     requests: list[Seen] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
-        self._faults: deque[Fault] = deque()
-        self._always: Fault | None = None
-        self._changed = threading.Condition()
-        self._stopping = threading.Event()
-        self._server = _Server(self)
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))
-
-    @property
-    def port(self) -> int:
-        return int(self._server.server_address[1])
+        self.serve(_Server(self))
 
     @property
     def origin(self) -> str:
@@ -94,17 +83,6 @@ class FakeHub:
     def environment(self) -> dict[str, str]:
         """The variables under which this is the hub."""
         return {"HF_ENDPOINT": self.origin}
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stopping.set()
-        self._server.shutdown()
-        self._thread.join()
-        self._server.close_connections()
-        self._server.server_close()
 
     def misbehave(
         self,
@@ -117,17 +95,7 @@ class FakeHub:
     ) -> None:
         """Treats the next `times` bodies so, or all from now on. `_` in header names means `-`."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-        fault = Fault(kind, after, status, named)
-        with self._changed:
-            if times is None:
-                self._always = fault
-            else:
-                self._faults.extend([fault] * times)
-
-    def heal(self) -> None:
-        with self._changed:
-            self._faults.clear()
-            self._always = None
+        self.misbehave_as(Fault(kind, after, status, named), times)
 
     def bodies(self) -> list[Seen]:
         """The requests that were answered with a body or a refusal, not with a redirect."""
@@ -135,27 +103,18 @@ class FakeHub:
 
     def sent(self) -> int:
         """Bytes of all bodies together."""
-        with self._changed:
+        with self._changed:  # whose lock may be taken twice by one thread
             return sum(seen.sent for seen in self.requests)
 
     def wait_until_sent(self, size: int, timeout_s: float = 20.0) -> None:
         """Blocks until so many bytes have left; raises TimeoutError."""
-        with self._changed:
-            ready = self._changed.wait_for(
-                lambda: sum(seen.sent for seen in self.requests) >= size, timeout_s
-            )
-        if not ready:
-            raise TimeoutError
+        self.wait_until(lambda hub: hub.sent() >= size, timeout_s)
 
     # For the handlers.
 
     def enter(self, seen: Seen) -> None:
         with self._changed:
             self.requests.append(seen)
-
-    def next_fault(self) -> Fault | None:
-        with self._changed:
-            return self._faults.popleft() if self._faults else self._always
 
     def count(self, seen: Seen, size: int) -> None:
         with self._changed:

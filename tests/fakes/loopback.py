@@ -1,14 +1,19 @@
 """What the fake hosts have in common: a server on this machine, one thread a connection.
 
-It knows its open connections, so that it can end while clients still hold them.
+Owns their start and end, also while clients still hold connections, and what goes wrong next on purpose.
 """
 
 from __future__ import annotations
 
 import socket
 import sys
+import threading
+from collections import deque
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, Generic, Self, TypeVar
+
+F = TypeVar("F")
 
 
 class LoopbackServer(ThreadingHTTPServer):
@@ -47,3 +52,55 @@ class LoopbackHandler(BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         """Silence."""
+
+
+class LoopbackHost(Generic[F]):
+    """A fake host as a context manager. `F` is what it knows as a fault."""
+
+    def serve(self, server: LoopbackServer) -> None:
+        """To be called once, before the context is entered."""
+        self._faults: deque[F] = deque()
+        self._always: F | None = None
+        self._changed = threading.Condition()
+        self._stopping = threading.Event()
+        self._server = server
+        self._thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+
+    @property
+    def port(self) -> int:
+        return int(self._server.server_address[1])
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        self._server.shutdown()
+        self._thread.join()
+        self._server.close_connections()
+        self._server.server_close()
+
+    def misbehave_as(self, fault: F, times: int | None) -> None:
+        """Treats the next `times` requests so, or all from now on."""
+        with self._changed:
+            if times is None:
+                self._always = fault
+            else:
+                self._faults.extend([fault] * times)
+
+    def heal(self) -> None:
+        with self._changed:
+            self._faults.clear()
+            self._always = None
+
+    def next_fault(self) -> F | None:
+        """For the handlers: what is to go wrong with this request."""
+        with self._changed:
+            return self._faults.popleft() if self._faults else self._always
+
+    def wait_until(self, condition: Callable[[Self], bool], timeout_s: float = 20.0) -> None:
+        """Blocks until the condition holds; raises TimeoutError. Call it in a worker thread."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: condition(self), timeout_s):
+                raise TimeoutError

@@ -14,16 +14,15 @@ from __future__ import annotations
 import select
 import socket
 import ssl
-import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 from fakes.batches import FakeBatches
 from fakes.checks import VendorName
 from fakes.faults import Fault
+from fakes.loopback import LoopbackHost
 from fakes.wire import Seen, Server, embedding
 
 _MODELS: dict[VendorName, str] = {
@@ -35,7 +34,7 @@ _BASE: dict[VendorName, str] = {"openai": "/v1", "gemini": "/v1beta", "voyage": 
 
 
 @dataclass(eq=False)
-class FakeVendor:
+class FakeVendor(LoopbackHost[Fault]):
     """One host. Its limits may be changed while it runs. Use as a context manager."""
 
     vendor: VendorName
@@ -67,35 +66,20 @@ class FakeVendor:
 
     def __post_init__(self) -> None:
         self.models = self.models or (_MODELS[self.vendor],)
-        self._faults: deque[Fault] = deque()
-        self._always: Fault | None = None
-        self._changed = threading.Condition()
-        self._stopping = threading.Event()
-        self._server = Server(self)
+        server = Server(self)
         if self.tls is not None:
-            self._server.socket = self.tls.wrap_socket(self._server.socket, server_side=True)
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))
+            server.socket = self.tls.wrap_socket(server.socket, server_side=True)
+        self.serve(server)
 
     @property
     def origin(self) -> str:
         scheme = "https" if self.tls else "http"
-        return f"{scheme}://127.0.0.1:{self._server.server_address[1]}"
+        return f"{scheme}://127.0.0.1:{self.port}"
 
     @property
     def base_url(self) -> str:
         """What belongs into `remote.baseUrl`."""
         return self.origin + _BASE[self.vendor]
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stopping.set()
-        self._server.shutdown()
-        self._thread.join()
-        self._server.close_connections()
-        self._server.server_close()
 
     def with_batches(self, **ways: Any) -> FakeBatches:
         """Makes it a host with batch jobs, which go the given ways."""
@@ -109,32 +93,13 @@ class FakeVendor:
 
     def misbehave(self, fault: Fault, *, times: int | None = None) -> None:
         """Treats the next `times` requests so, or all from now on."""
-        with self._changed:
-            if times is None:
-                self._always = fault
-            else:
-                self._faults.extend([fault] * times)
-
-    def heal(self) -> None:
-        with self._changed:
-            self._faults.clear()
-            self._always = None
+        self.misbehave_as(fault, times)
 
     def embedded(self) -> list[str]:
         """Every text of every request that was answered with success, in order."""
         return [text for seen in self.requests if seen.answered == 200 for text in seen.texts]
 
-    def wait_until(self, condition: Callable[[Self], bool], timeout_s: float = 10.0) -> None:
-        """Blocks until the condition holds; raises TimeoutError. Call it in a worker thread."""
-        with self._changed:
-            if not self._changed.wait_for(lambda: condition(self), timeout_s):
-                raise TimeoutError
-
     # For the handlers.
-
-    def next_fault(self) -> Fault | None:
-        with self._changed:
-            return self._faults.popleft() if self._faults else self._always
 
     def enter(self, seen: Seen) -> None:
         with self._changed:

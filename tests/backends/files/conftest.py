@@ -1,18 +1,15 @@
-"""A real workspace on disk, an unprivileged identity, and a watch on descriptors for every test."""
+"""A real workspace on disk, and a watch on descriptors for every test."""
 
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from backends.files.roots import MemoryRoots
 from config.settings import ExtraPath
-
-NOBODY = 65534
 
 
 @pytest.fixture(autouse=True)
@@ -67,21 +64,3 @@ def public_workspace() -> Iterator[Path]:
     for directory, _, _ in os.walk(base):
         Path(directory).chmod(0o755)
     shutil.rmtree(base)
-
-
-@pytest.fixture
-def unprivileged():
-    """A context in which permission bits apply, also when the tests run as root."""
-
-    @contextmanager
-    def as_nobody() -> Iterator[None]:
-        if os.geteuid() != 0:
-            yield
-            return
-        os.seteuid(NOBODY)
-        try:
-            yield
-        finally:
-            os.seteuid(0)
-
-    return as_nobody

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from contextlib import contextmanager
 from pathlib import Path
 
 import anyio
@@ -15,8 +14,6 @@ from msgspec.structs import replace
 from backends.interface import SyncRequest
 from fakes.settings import make_settings
 from gateway.agent.memory import open_memory
-
-NOBODY = 65534
 
 
 @pytest.fixture
@@ -45,24 +42,6 @@ def with_search():
         return replace(settings, search=replace(settings.search, **changes))
 
     return change
-
-
-@pytest.fixture
-def unprivileged():
-    """A context in which permission bits apply, also when the tests run as root."""
-
-    @contextmanager
-    def as_nobody():
-        if os.geteuid() != 0:
-            yield
-            return
-        os.seteuid(NOBODY)
-        try:
-            yield
-        finally:
-            os.seteuid(0)
-
-    return as_nobody
 
 
 @pytest.fixture
