@@ -83,13 +83,15 @@ async def started(
 ) -> AsyncIterator[Process]:
     """A running process; its group is killed at the end. Raises QmdUnavailableError."""
     try:
-        process = await anyio.open_process(
-            list(argv),
-            stdin=subprocess.PIPE,
-            env=dict(environment),
-            cwd=NEUTRAL_DIRECTORY,
-            start_new_session=True,
-        )
+        # Cancelled half-way, it would have started a group that nobody knows.
+        with anyio.CancelScope(shield=True):
+            process = await anyio.open_process(
+                list(argv),
+                stdin=subprocess.PIPE,
+                env=dict(environment),
+                cwd=NEUTRAL_DIRECTORY,
+                start_new_session=True,
+            )
     except OSError as error:
         raise QmdUnavailableError(
             "missing",

@@ -117,15 +117,17 @@ class Worker:
 async def started(environment: Mapping[str, str]) -> AsyncIterator[Worker]:
     """A worker that waits for its model; it is gone at the end. Raises ProviderTransientError."""
     try:
-        process = await anyio.open_process(
-            _COMMAND,
-            stdin=subprocess.PIPE,
-            env=worker_variables(environment),
-            # A module of the same name in some workspace must not be taken for ours.
-            cwd="/",
-            # What is typed at the gateway's terminal is not meant for the worker.
-            start_new_session=True,
-        )
+        # Cancelled half-way, it would have started a worker that nobody knows.
+        with anyio.CancelScope(shield=True):
+            process = await anyio.open_process(
+                _COMMAND,
+                stdin=subprocess.PIPE,
+                env=worker_variables(environment),
+                # A module of the same name in some workspace must not be taken for ours.
+                cwd="/",
+                # What is typed at the gateway's terminal is not meant for the worker.
+                start_new_session=True,
+            )
     except OSError as error:
         raise ProviderTransientError(
             f"The worker for local embeddings cannot be started: {error.strerror}."

@@ -23,7 +23,7 @@ from fakes.settings import make_settings
 T = TypeVar("T")
 
 SETUP = Path(__file__).resolve().parents[2] / "scripts/qmd-setup"
-PATIENCE_S = 25.0
+PATIENCE_S = 60.0
 """Bound of every wait; the machine may be busy."""
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from backends.qmd.errors import QmdUnavailableError
 from backends.qmd.locks import file_lock
 from backends.qmd.process import MAX_OUTPUT_BYTES, run
-from fakes.qmd import until
+from fakes.qmd import PATIENCE_S, until
 
 pytestmark = pytest.mark.anyio
 
@@ -60,6 +63,30 @@ async def test_cancelling_ends_the_process(tmp_path):
         await until(runs, "the process has started")
         tasks.cancel_scope.cancel()
     await gone(tmp_path)
+
+
+@pytest.mark.parametrize("steps", range(1, 9))
+async def test_cancelling_a_start_at_any_step_leaves_no_process(tmp_path, steps):
+    script = f"sleep 300 & echo $! > {tmp_path}/child; wait"
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(lambda: run(shell(script), VARIABLES, timeout_s=300))
+        for _ in range(steps):
+            await anyio.lowlevel.checkpoint()
+        if is_running(script):  # the event loop stands still meanwhile, as it may on a busy machine
+            latest = time.monotonic() + PATIENCE_S
+            while not child(tmp_path) and time.monotonic() < latest:
+                os.sched_yield()
+        tasks.cancel_scope.cancel()
+    if child(tmp_path):
+        await gone(tmp_path)
+
+
+def is_running(script: str) -> bool:
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            if script.encode() in entry.read_bytes():
+                return True
+    return False
 
 
 def child(directory: Path) -> str:

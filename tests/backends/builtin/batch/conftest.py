@@ -65,7 +65,7 @@ def job_in(batch_report) -> Callable[..., Any]:
     """Waits until the newest job is in one of these states; returns what `status` says of it."""
 
     async def wait(backend: BuiltinBackend, *states: str) -> dict[str, Any]:
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while True:
                 jobs = (await batch_report(backend))["jobs"]
                 if jobs and (jobs[0]["state"] in states or jobs[0]["remoteState"] in states):
