@@ -25,6 +25,7 @@ from backends.interface import (
     SyncRequest,
     Trial,
 )
+from config.errors import MemoryGatewayError
 from config.groups import ungrouped
 from config.settings import CitationsMode, Settings
 from config.switched_off import is_disabled, why_disabled
@@ -55,8 +56,8 @@ class Memory:
     ) -> None:
         self.settings = settings
         self.counted = metrics
-        self.config_error: str | None = None
-        """Why the newest configuration is not the one in force."""
+        self.config_error: MemoryGatewayError | None = None
+        """Why the configuration on the disk is not the one in force."""
         self._engine = engine
         self._start = start
         self._sessions = KnownSessions()
@@ -180,7 +181,8 @@ class Memory:
         """Cheap: it asks nobody outside of this process and lists no directory."""
         if self._engine is None:
             return judge_health(
-                disabled=why_disabled(self.settings), config_error=self.config_error
+                disabled=why_disabled(self.settings),
+                config_error=str(self.config_error) if self.config_error else None,
             )
         try:
             weaknesses = await self.weaknesses()
@@ -188,7 +190,11 @@ class Memory:
             return judge_health(failure=str(error))
         except TimeoutError:
             return judge_health(failure=f"The index did not answer within {_HEALTH_PATIENCE_S} s.")
-        return judge_health(weaknesses, sync_error=self._sync_error, config_error=self.config_error)
+        return judge_health(
+            weaknesses,
+            sync_error=self._sync_error,
+            config_error=str(self.config_error) if self.config_error else None,
+        )
 
     async def deep_health(self) -> Health:
         """Asks provider, vector engine and QMD, each within `TRIAL_S`. Network included."""

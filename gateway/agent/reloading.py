@@ -61,7 +61,7 @@ class Reloader:
             try:
                 result = await self._reload()
             except MemoryGatewayError as error:
-                self._memory.config_error = str(error)
+                self._memory.config_error = error
                 _log.warning("the configuration stays as it was", error=str(error), kind=error.kind)
                 raise
             self._memory.config_error = None

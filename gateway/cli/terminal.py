@@ -1,7 +1,7 @@
 """Rich consoles for both streams. Imported only where people read.
 
 Owns when there is colour: NO_COLOR means no escape sequence at all, bold and dim included. Data is
-never read as markup, never wrapped and never cut.
+never read as markup and never cut; only tables are folded, and only for a terminal.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from collections.abc import Iterable
 
 from rich.console import Console
 from rich.text import Text
+
+from gateway.cli.rendering.aligned import folded
 
 
 class _Console(Console):
@@ -34,4 +36,5 @@ def print_lines(lines: Iterable[Text]) -> None:
     """Lines for people on standard output."""
     out = console()
     for line in lines:
-        out.print(line)
+        for part in folded(line, out.width) if out.is_terminal else (line,):
+            out.print(part)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from contextlib import suppress
 from functools import cache
 from typing import TypeVar
 
@@ -37,7 +38,7 @@ def decode_params(method: str, params_type: type[P], raw: bytes | None) -> P:
         InvalidParamsError: it does not fit `params_type`.
     """
     try:
-        by_name = _name_positions(method, params_type, raw or b"{}")
+        by_name = _without_meta(params_type, _name_positions(method, params_type, raw or b"{}"))
         try:
             params: P = _decoder(params_type).decode(by_name)
             return params
@@ -50,6 +51,17 @@ def decode_params(method: str, params_type: type[P], raw: bytes | None) -> P:
 @cache
 def _decoder(params_type: type[P]) -> msgspec.json.Decoder[P]:
     return msgspec.json.Decoder(params_type)
+
+
+def _without_meta(params_type: type[msgspec.Struct], raw: bytes) -> bytes:
+    """MCP lets every request carry `_meta`; who does not read it is not asked about it."""
+    if b'"_meta"' not in raw or "_meta" in params_type.__struct_encode_fields__:
+        return raw
+    with suppress(msgspec.ValidationError):
+        given = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
+        if given.pop("_meta", None) is not None:
+            return msgspec.json.encode(given)
+    return raw
 
 
 def _name_positions(method: str, params_type: type[msgspec.Struct], raw: bytes) -> bytes:

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from backends.interface import BackendStatus, SkippedFile, SourceCount, SyncProgress, SyncReport
+from config.errors import ConfigInvalidError, MemoryGatewayError
 from config.settings import Settings
 from gateway.metrics.activity import Activity
 from gateway.tools.health import Health
@@ -28,6 +29,7 @@ class StatusResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     enabled: bool
     workspace: str
     config_path: str | None
+    """The file in force; where none is, the one that cannot be."""
     disabled: str | None = None
     """Why memory is off, when it is."""
     backend: str | None = None
@@ -65,7 +67,7 @@ def write_status(
     *,
     disabled: str | None = None,
     sync_error: str | None = None,
-    config_error: str | None = None,
+    config_error: MemoryGatewayError | None = None,
     activity: Activity | None = None,
     watcher: WatchState | None = None,
 ) -> StatusResult:
@@ -75,10 +77,10 @@ def write_status(
         pid=os.getpid(),
         enabled=False,
         workspace=str(settings.workspace),
-        config_path=str(settings.config_path) if settings.config_path else None,
+        config_path=_config_path(settings, config_error),
         disabled=disabled,
         activity=activity,
-        config_error=config_error,
+        config_error=str(config_error) if config_error else None,
         warnings=tuple(f"{one.path}: {one.message}" for one in settings.warnings),
     )
     if backend is None:
@@ -105,3 +107,10 @@ def write_status(
         issues=backend.issues,
         details=backend.details,
     )
+
+
+def _config_path(settings: Settings, error: MemoryGatewayError | None) -> str | None:
+    if settings.config_path is not None:
+        return str(settings.config_path)
+    problems = error.problems if isinstance(error, ConfigInvalidError) else ()
+    return next((problem.file for problem in problems if problem.file), None)

@@ -11,7 +11,7 @@ from gateway.cli.rendering.aligned import aligned
 from gateway.cli.rendering.words import duration
 
 
-def batch_lines(jobs: Sequence[JobReport]) -> list[Text]:
+def batch_lines(jobs: Sequence[JobReport]) -> Sequence[Text]:
     """Number, state, progress, refused texts, age and reason of each."""
     cells = [
         (

@@ -11,7 +11,7 @@ from gateway.cli.rendering.words import short_path, size
 from providers.local.models.shelf import ShelfItem
 
 
-def model_lines(items: Sequence[ShelfItem]) -> list[Text]:
+def model_lines(items: Sequence[ShelfItem]) -> Sequence[Text]:
     """State, size, name and place of each; the configured one is marked."""
     cells = [
         (

@@ -5,8 +5,7 @@ Owns the order and the names of the rows; users know them from the chat gateway'
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
@@ -14,6 +13,7 @@ from backends.interface import SourceCount, SyncReport
 from config.describe import Row
 from gateway.agent.reloading import ReloadResult
 from gateway.cli.rendering.aligned import aligned
+from gateway.cli.rendering.details import detail_rows
 from gateway.cli.rendering.sync import sync_summary
 from gateway.cli.rendering.words import counted, duration, short_path, size
 from gateway.metrics.activity import Activity
@@ -21,12 +21,13 @@ from gateway.tools.health import Health
 from gateway.tools.status import StatusResult
 
 _SHOWN_SYNCS = 3
+_NO_FILE = "all defaults"
 _STATE_STYLES = {"ok": "bold green", "degraded": "bold yellow", "failing": "bold red"}
 
 
 def status_lines(status: StatusResult) -> Iterator[Text]:
     yield Text(f"Memory of agent {status.agent_id}", style="bold")
-    rows = [*_about(status), *_places(status), *_details(status.details), *_events(status)]
+    rows = [*_about(status), *_places(status), *detail_rows(status.details), *_events(status)]
     yield from aligned(rows, ("cyan", ""), indent=2, widest=20)
 
 
@@ -64,7 +65,7 @@ def health_lines(health: Health) -> Iterator[Text]:
     yield from aligned(rows, ("cyan", "", ""), indent=2)
 
 
-def config_lines(rows: Sequence[Row]) -> list[Text]:
+def config_lines(rows: Sequence[Row]) -> Sequence[Text]:
     cells = [(row.path, short_path(row.value_text), row.origin_text) for row in rows]
     return aligned([("KEY", "VALUE", "ORIGIN"), *cells], ("cyan", "", "dim"), widest=48)
 
@@ -78,7 +79,7 @@ def _about(status: StatusResult) -> Iterator[tuple[str, str]]:
     yield "Model", status.model or "–"
     yield "Sources", ", ".join(count.source for count in status.sources)
     yield "Indexed", f"{_indexed(status.sources)} · {counted(status.chunks, 'chunk')}"
-    yield "Dirty", "yes" if status.dirty else "no"
+    yield "Dirty", "yes: files have changed since the last sync" if status.dirty else "no"
     if len(status.sources) > 1:
         yield from ((f"· {one.source}", _source(one)) for one in status.sources)
 
@@ -99,7 +100,7 @@ def _places(status: StatusResult) -> Iterator[tuple[str, str]]:
     yield "Workspace", short_path(status.workspace)
     if status.activity and status.activity.requests:
         yield "Activity", _activity(status.activity)
-    yield "Configuration", short_path(status.config_path) if status.config_path else "all defaults"
+    yield "Configuration", short_path(status.config_path) if status.config_path else _NO_FILE
 
 
 def _activity(activity: Activity) -> str:
@@ -116,25 +117,6 @@ def _activity(activity: Activity) -> str:
     return " · ".join([*parts, counted(activity.syncs, "sync")])
 
 
-def _details(details: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    for name, value in details.items():
-        yield name.capitalize(), _plain(value)
-
-
-def _plain(value: Any) -> str:
-    match value:
-        case bool():
-            return "yes" if value else "no"
-        case None:
-            return "–"
-        case Mapping():
-            return ", ".join(f"{name} {_plain(item)}" for name, item in value.items())
-        case list() | tuple():
-            return " ".join(map(_plain, value)) or "–"
-        case _:
-            return str(value)
-
-
 def _events(status: StatusResult) -> Iterator[tuple[str, str]]:
     if status.syncing:
         yield "Syncing", f"{status.syncing.done:,} of {counted(status.syncing.total, 'file')}"
@@ -142,6 +124,8 @@ def _events(status: StatusResult) -> Iterator[tuple[str, str]]:
         yield "Last sync", _sync(report)
     if status.last_sync_error:
         yield "Sync error", status.last_sync_error
+    if status.config_error:
+        yield "Configuration error", status.config_error
     for skipped in status.skipped:
         yield "Skipped", f"{skipped.path}: {skipped.reason}"
     yield from (("Issue", issue) for issue in status.issues)

@@ -86,13 +86,16 @@ async def test_the_place_of_the_index_and_the_workspace_stay(configured, setting
 
 
 async def test_a_configuration_that_cannot_be_read_changes_nothing_and_is_told(configured):
-    configured.error = ConfigInvalidError([ConfigProblem(message="no brace")], remedy="Mend it.")
+    problem = ConfigProblem(message="no brace", file="/etc/openclaw.json")
+    configured.error = ConfigInvalidError([problem], remedy="Mend it.")
     before = configured.memory.settings
     with pytest.raises(ConfigInvalidError):
         await configured.reload()
     assert configured.memory.settings is before
     assert "no brace" in (await configured.memory.health()).reasons[0]
-    assert "no brace" in (await configured.memory.status()).config_error
+    told = await configured.memory.status()
+    assert "no brace" in told.config_error
+    assert told.config_path == "/etc/openclaw.json"
     configured.error = None
     await configured.reload()
     assert (await configured.memory.health()).status == "ok"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
+from rich.text import Text
 
-from gateway.cli.rendering.aligned import aligned
+from gateway.cli.rendering.aligned import aligned, folded
 
 CELL = st.text(st.characters(blacklist_categories=("C", "Z")), min_size=1, max_size=12)
 
@@ -41,3 +43,29 @@ def test_the_second_column_begins_at_the_same_place_in_every_line(rows):
         for line, (_, second) in zip(plain(rows), rows, strict=True)
     }
     assert starts == {max(cell_len(first) for first, _ in rows) + 2}
+
+
+class TestFolding:
+    ROW = ("Reason", "one two three four five six")
+
+    def test_a_last_cell_goes_on_below_itself(self):
+        (line,) = aligned([self.ROW], ("", ""), indent=2)
+        assert [part.plain.rstrip() for part in folded(line, 24)] == [
+            "  Reason  one two three",
+            "          four five six",
+        ]
+
+    def test_styles_stay_with_their_words(self):
+        (line,) = aligned([self.ROW], ("cyan", "dim"))
+        first, second = folded(line, 22)
+        assert [span.style for span in first.spans] == ["cyan", "dim"]
+        assert [span.style for span in second.spans] == ["dim"]
+
+    @pytest.mark.parametrize("width", [100, 12])
+    def test_what_fits_or_has_no_room_stays_as_it_is(self, width):
+        (line,) = aligned([self.ROW], ("", ""), indent=2)
+        assert folded(line, width) == [line]
+
+    def test_a_line_without_cells_is_never_folded(self):
+        line = Text("a snippet as it stands in the file")
+        assert folded(line, 10) == [line]

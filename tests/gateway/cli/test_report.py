@@ -73,25 +73,22 @@ def test_status_lists_the_sources_when_there_are_several():
     assert row(found, "· sessions") == "42/45 files · 300 chunks"
 
 
-def test_status_shows_details_of_the_engine_as_words():
-    found = status(details={"keyword": {"available": True, "languages": ["english", "german"]}})
-    assert row(found, "Keyword") == "available yes, languages english german"
-
-
 def test_status_tells_everything_that_is_wrong():
     found = status(
         dirty=True,
         syncing=SyncProgress(done=1, total=3),
         recent_syncs=(REPORT,),
         last_sync_error="disk full",
+        config_error="line 3: no brace",
         skipped=(SkippedFile(path="memory/l.md", reason="a link"),),
         issues=("/extra does not exist (yet).",),
         warnings=("memory.foo: unknown",),
     )
-    assert row(found, "Dirty") == "yes"
+    assert row(found, "Dirty") == "yes: files have changed since the last sync"
     assert row(found, "Syncing") == "1 of 3 files"
     assert row(found, "Last sync").startswith("boot: 3 files in 0.50 s")
     assert row(found, "Sync error") == "disk full"
+    assert row(found, "Configuration error") == "line 3: no brace"
     assert row(found, "Skipped") == "memory/l.md: a link"
     assert row(found, "Issue") == "/extra does not exist (yet)."
     assert row(found, "Warning") == "memory.foo: unknown"

@@ -60,6 +60,21 @@ def test_all_unknown_names_are_told_with_their_nearest_known_ones():
     assert "minScore" in error.details["allowed"]
 
 
+def test_any_request_may_carry_the_meta_of_mcp():
+    assert decode_params("find", Params, b'{"query":"a","_meta":{"progressToken":1}}') == Params(
+        "a"
+    )
+    decode_params("stop", NoParams, b'{"_meta":{}}')
+    assert fail(b'{"query":"a","_meta":{},"zzz":1}').details["unknown"] == ["zzz"]
+
+
+def test_meta_is_given_to_who_reads_it():
+    class Reader(msgspec.Struct, forbid_unknown_fields=True):
+        meta: dict[str, int] | None = msgspec.field(default=None, name="_meta")
+
+    assert decode_params("read", Reader, b'{"_meta":{"n":1}}').meta == {"n": 1}
+
+
 def test_very_many_unknown_names_give_a_short_answer():
     raw = msgspec.json.encode({"x" * 1000 + str(n): 1 for n in range(50)})
     assert len(str(fail(raw))) < 5000

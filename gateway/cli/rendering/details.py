@@ -1,0 +1,159 @@
+"""The engines of a backend in a status, as people read them. Pure.
+
+Owns a sentence for each part that backends tell of; what the numbers are stands in `status --json`, which
+tells all of them. A part that is not known here is told name by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from gateway.cli.rendering.words import counted, size
+
+Row = tuple[str, str]
+Details = Mapping[str, Any]
+
+
+def detail_rows(details: Details) -> Iterator[Row]:
+    """`details` is that of `StatusResult`."""
+    for name, value in details.items():
+        tell = _TELLERS.get(name)
+        if tell is None:
+            yield name.capitalize(), plain(value)
+        else:
+            yield from tell(value)
+
+
+def plain(value: Any) -> str:
+    """Anything, in words and on one line."""
+    match value:
+        case bool():
+            return "yes" if value else "no"
+        case None:
+            return "–"
+        case Mapping():
+            return ", ".join(f"{name} {plain(item)}" for name, item in value.items())
+        case list() | tuple():
+            return " ".join(map(plain, value)) or "–"
+        case _:
+            return str(value)
+
+
+def _keyword(keyword: Details) -> Iterator[Row]:
+    languages = ", ".join(keyword.get("languages", ())) or "none recognised yet"
+    yield "Keyword search", f"BM25 · languages: {languages}"
+
+
+def _vector(vector: Details) -> Iterator[Row]:
+    search, backfill = vector.get("search"), vector.get("backfill")
+    if not vector.get("enabled", True):
+        yield "Vector search", "off: memorySearch.store.vector.enabled is false"
+    elif vector.get("provider") is None or search is None:
+        yield "Vector search", f"off: {vector.get('reason')}"
+    else:
+        yield "Vector search", _engine(search)
+        yield "Embeddings", _provider(vector)
+    if backfill is not None:
+        yield "Embedded", _coverage(backfill)
+    batch = vector.get("batch")
+    if batch and (batch.get("jobs") or batch.get("waiting")):
+        yield "Batch jobs", _batch(batch)
+    yield from ((f"· {one['provider']}", _refusal(one)) for one in _refused(vector))
+
+
+def _engine(search: Details) -> str:
+    parts = [str(search.get("engine") or "no engine")]
+    if search.get("dimensions"):
+        parts.append(f"{search['dimensions']:,} dimensions")
+    if search.get("residentVectors"):
+        held = counted(search["residentVectors"], "vector")
+        parts.append(f"{held} in {size(search['residentBytes'])} of memory")
+    parts += [f"{name}: {why}" for name, why in search.get("unavailable", {}).items()]
+    return " · ".join(parts)
+
+
+def _provider(vector: Details) -> str:
+    active = vector["provider"]["active"]
+    parts = [f"{active['provider']} is {active['status']}"]
+    if active.get("endpoint"):
+        parts.append(active["endpoint"])
+    if active.get("reason"):
+        parts.append(active["reason"])
+    parts.append(vector.get("reason") or "")
+    return " · ".join(part for part in parts if part)
+
+
+def _coverage(backfill: Details) -> str:
+    coverage = backfill.get("coverage", {})
+    parts = [f"{coverage.get('embedded', 0):,} of {counted(coverage.get('total', 0), 'text')}"]
+    if coverage.get("failed"):
+        parts.append(f"{coverage['failed']:,} refused")
+    if backfill.get("running"):
+        parts.append("at work")
+    if backfill.get("lastError"):
+        parts.append(f"last error: {backfill['lastError']}")
+    return " · ".join(parts)
+
+
+def _batch(batch: Details) -> str:
+    waiting = f"{counted(batch.get('waiting', 0), 'text')} waiting"
+    return f"{counted(len(batch.get('jobs', ())), 'job')} · {waiting}"
+
+
+def _refused(vector: Details) -> Iterator[Details]:
+    return (one for one in vector.get("candidates", ()) if not one["usable"])
+
+
+def _refusal(candidate: Details) -> str:
+    """Where each key was looked for is a long story, which the doctor tells."""
+    first = str(candidate["reason"]).partition(". ")[0].rstrip(".")
+    return f"not usable: {first}."
+
+
+def _sessions(sessions: Details) -> Iterator[Row]:
+    if not sessions.get("enabled"):
+        yield "Transcripts", "off: memorySearch.experimental.sessionMemory is false"
+        return
+    below = sessions.get("belowThresholds", 0)
+    waiting = f" · {counted(below, 'transcript')} below the thresholds" if below else ""
+    yield "Transcripts", f"on{waiting}"
+
+
+def _journal(mode: str) -> Iterator[Row]:
+    yield "Journal", {"wal": "write-ahead log", "delete": "rollback journal"}.get(mode, mode)
+
+
+def _qmd(qmd: Details) -> Iterator[Row]:
+    if not qmd.get("available"):
+        yield "QMD", f"not available · {qmd.get('command')}"
+        return
+    parts = [
+        f"version {qmd.get('version')}",
+        f"mode {qmd.get('effectiveSearchMode')}",
+        counted(len(qmd.get("collections", ())), "collection"),
+    ]
+    server = qmd.get("server")
+    if server:
+        parts.append("warm" if server.get("warm") else "cold")
+    if qmd.get("missingModels"):
+        parts.append(f"models that are missing: {', '.join(qmd['missingModels'])}")
+    if qmd.get("running"):
+        parts.append(f"at work: {qmd['running']}")
+    if qmd.get("lastError"):
+        parts.append(f"last error: {qmd['lastError']}")
+    yield "QMD", " · ".join(parts)
+
+
+def _fallback(fallback: Details) -> Iterator[Row]:
+    yield "Fallback", f"in place of {fallback['from']}: {fallback['reason']}"
+
+
+_TELLERS: Final[Mapping[str, Callable[[Any], Iterator[Row]]]] = {
+    "keyword": _keyword,
+    "vector": _vector,
+    "sessions": _sessions,
+    "journal": _journal,
+    "qmd": _qmd,
+    "fallback": _fallback,
+}
