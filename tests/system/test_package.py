@@ -1,0 +1,207 @@
+"""What is published: a wheel and a source archive, installed where nothing else is.
+
+Offline and cheap: the environment gets the wheel, and of the libraries only those that the wheel requires,
+as links to the installed ones. So what an extra would bring is really missing there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import zipfile
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from gateway.version import VERSION
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("config", "providers", "backends", "gateway")
+MOST_BYTES = 1_000_000
+EXTRAS = {"openai", "gemini", "voyage", "local", "vector", "remote"}
+
+
+def build(source: Path, target: Path, *options: str) -> None:
+    command = [sys.executable, "-m", "hatchling", "build", "-d", str(target), *options]
+    subprocess.run(command, cwd=source, check=True, capture_output=True, timeout=120)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    target = tmp_path_factory.mktemp("dist")
+    build(ROOT, target)
+    return target
+
+
+@pytest.fixture(scope="module")
+def wheel(built):
+    (found,) = built.glob("*.whl")
+    return found
+
+
+@pytest.fixture(scope="module")
+def names(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        return set(archive.namelist())
+
+
+def required(requirements: list[str]) -> set[str]:
+    """The distributions that are needed without any extra, and what those need."""
+    found: set[str] = set()
+    waiting = list(requirements)
+    while waiting:
+        requirement = Requirement(waiting.pop())
+        name = canonicalize_name(requirement.name)
+        if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
+            continue
+        if name not in found:
+            found.add(name)
+            waiting += metadata.requires(name) or []
+    return found
+
+
+def link(distribution: str, site: Path, *, without: str) -> None:
+    installed = metadata.distribution(distribution)
+    tops = {file.parts[0] for file in installed.files or ()} - {"..", "__pycache__", without}
+    for top in tops:
+        if not (site / top).exists():
+            (site / top).symlink_to(Path(str(installed.locate_file(top))))
+
+
+@pytest.fixture(scope="module")
+def install(wheel, tmp_path_factory):
+    """Makes an environment with the wheel, and returns the path of its command."""
+
+    def make(*, without: str = "") -> Path:
+        root = tmp_path_factory.mktemp("clean")
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(root)], check=True)
+        site = Path(sysconfig.get_path("purelib", "venv", {"base": str(root)}))
+        subprocess.run(
+            ["uv", "pip", "install", "--quiet", "--offline", "--no-deps", "--no-index",
+             "--python", str(root / "bin/python"), str(wheel)],
+            check=True, capture_output=True, timeout=120,
+            env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+        )  # fmt: skip
+        (own,) = metadata.distributions(path=[str(site)])
+        for distribution in required(own.requires or []):
+            link(distribution, site, without=without)
+        return root / "bin/memory-gateway"
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def command(install):
+    return install()
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Runs a command with an empty home; its standard output."""
+
+    def start(command, *arguments, lines="", **variables):
+        done = subprocess.run(
+            [command, *arguments],
+            input=lines,
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            timeout=120,
+            cwd=tmp_path,
+            env={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"} | variables,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return start
+
+
+@pytest.fixture
+def note(tmp_path):
+    memory = tmp_path / ".openclaw/workspace/memory"
+    memory.mkdir(parents=True)
+    (memory / "2026-02-08.md").write_text("The boiler has 1.4 bar.\n", encoding="utf-8")
+
+
+def test_the_wheel_is_small(wheel):
+    assert wheel.stat().st_size <= MOST_BYTES
+
+
+def test_the_wheel_holds_what_runs_and_nothing_else(names):
+    for package in PACKAGES:
+        assert f"{package}/py.typed" in names
+    assert "gateway/sample/workspace/MEMORY.md" in names
+    assert "gateway/systemd/memory-gateway@.service" in names
+    tops = {name.split("/")[0] for name in names}
+    assert tops == {*PACKAGES, f"memory_gateway-{VERSION}.dist-info"}
+    assert not [name for name in names if name.endswith((".pyc", ".lock"))]
+
+
+def test_the_source_archive_gives_the_same_wheel(built, names, tmp_path):
+    (archive,) = built.glob("*.tar.gz")
+    with tarfile.open(archive) as opened:
+        opened.extractall(tmp_path, filter="data")
+    (source,) = tmp_path.iterdir()
+    assert {"README.md", "LICENSE", "docs", "tests"} <= {entry.name for entry in source.iterdir()}
+    build(source, tmp_path / "again", "-t", "wheel")
+    (again,) = (tmp_path / "again").glob("*.whl")
+    with zipfile.ZipFile(again) as rebuilt:
+        assert set(rebuilt.namelist()) == names
+
+
+def test_the_version_stands_in_one_place(command, run):
+    assert run(command, "--version").split()[-1] == VERSION
+    (own,) = metadata.distributions(
+        path=[str(next(command.parents[1].rglob("site-packages")))], name="memory-gateway"
+    )
+    assert own.version == VERSION
+    assert set(own.metadata.get_all("Provides-Extra")) == EXTRAS
+
+
+def test_an_installed_wheel_finds_notes_without_any_optional_library(command, run, note):
+    found = json.loads(run(command, "search", "boiler pressure", "--json"))
+    assert [hit["path"] for hit in found["results"]] == ["memory/2026-02-08.md"]
+    vector = json.loads(run(command, "status", "--json"))["details"]["vector"]
+    assert "keywords only" in vector["reason"]
+
+
+def test_the_demo_runs_from_the_wheel(command, run):
+    assert "MEMORY.md" in run(command, "demo")
+
+
+def test_a_key_without_its_library_says_what_to_install(command, run, note):
+    told = json.loads(run(command, "status", "--json", OPENAI_API_KEY="sk-nothing"))
+    reasons = [
+        one for one in told["details"]["vector"]["candidates"] if one["provider"] == "openai"
+    ]
+    assert reasons[0]["remedy"] == 'Run: pip install "memory-gateway[openai]"'
+    found = json.loads(run(command, "search", "boiler", "--json", OPENAI_API_KEY="sk-nothing"))
+    assert found["results"]
+
+
+def test_a_local_model_without_its_library_says_what_to_install(command, run, note, tmp_path):
+    config = {"agents": {"defaults": {"memorySearch": {"provider": "local"}}}}
+    (tmp_path / ".openclaw/openclaw.json").write_text(json.dumps(config), encoding="utf-8")
+    told = json.loads(run(command, "status", "--json"))["details"]["vector"]
+    assert "llama" in told["reason"]
+    assert json.loads(run(command, "search", "boiler", "--json"))["results"]
+
+
+def test_without_watchdog_the_gateway_looks_by_itself_and_says_so(install, run, note):
+    lines = [
+        {"jsonrpc": "2.0", "id": 1, "method": "memory_search", "params": {"query": "boiler"}},
+        {"jsonrpc": "2.0", "id": 2, "method": "status"},
+    ]
+    command = install(without="watchdog")
+    told = run(command, "serve", lines="".join(f"{json.dumps(line)}\n" for line in lines))
+    answers = {one["id"]: one["result"] for one in map(json.loads, told.splitlines())}
+    assert answers[1]["results"][0]["path"] == "memory/2026-02-08.md"
+    assert answers[2]["watcher"]["mode"] != "watching"
