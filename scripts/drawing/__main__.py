@@ -1,0 +1,19 @@
+"""Puts the picture of the import graph into docs/architecture.md."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from drawing.picture import mermaid, replaced
+from drawing.units import imports_between_units
+
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "architecture.md"
+
+
+def main() -> None:
+    text = DOCUMENT.read_text(encoding="utf-8")
+    DOCUMENT.write_text(replaced(text, mermaid(imports_between_units())), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

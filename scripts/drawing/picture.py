@@ -1,0 +1,59 @@
+"""From imports between units to a Mermaid flowchart. Pure.
+
+Owns leaving out what can be told from the rest: an arrow is drawn only where no longer way leads there, and
+the modules at the root of a floor, which everything above imports, are not drawn.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+
+from drawing.units import FLOORS, Unit
+
+Edge = tuple[Unit, Unit]
+
+_BLOCK = re.compile(r"```mermaid\n.*?```", re.DOTALL)
+
+
+def replaced(document: str, picture: str) -> str:
+    """The document with the picture in place of the one it had."""
+    text, count = _BLOCK.subn(lambda _: f"```mermaid\n{picture}```", document)
+    assert count == 1, "the document has no place for a picture"
+    return text
+
+
+def mermaid(imports: Iterable[Edge]) -> str:
+    edges = _needed({(a, b) for a, b in imports if a[1] and b[1]})
+    units = sorted({unit for edge in imports for unit in edge if unit[1]})
+    lines = ["flowchart TB"]
+    for floor in FLOORS:
+        lines.append(f"  subgraph {floor}")
+        lines += [f"    {_id(unit)}[{unit[1]}]" for unit in units if unit[0] == floor]
+        lines += [f"    {_id(a)} --> {_id(b)}" for a, b in sorted(edges) if a[0] == floor]
+        lines.append("  end")
+    lines += [f"  {above} ==> {below}" for above, below in pairwise(FLOORS)]
+    return "\n".join(lines) + "\n"
+
+
+def _needed(edges: set[Edge]) -> set[Edge]:
+    """Without those that a longer way makes plain (the graph has no cycles)."""
+    after: dict[Unit, set[Unit]] = {}
+    for importer, imported in edges:
+        after.setdefault(importer, set()).add(imported)
+
+    def below(unit: Unit) -> Iterator[Unit]:
+        for near in after.get(unit, ()):
+            yield near
+            yield from below(near)
+
+    return {
+        (importer, imported)
+        for importer, imported in edges
+        if not any(imported in below(other) for other in after[importer] - {imported})
+    }
+
+
+def _id(unit: Unit) -> str:
+    return f"{unit[0]}_{unit[1].replace('/', '_')}"

@@ -1,0 +1,51 @@
+"""What the documentation says of the code's structure holds."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from drawing.picture import mermaid, replaced
+from drawing.units import FLOORS, imports_between_units
+
+ROOT = Path(__file__).resolve().parents[2]
+MODULES = sorted(path for floor in FLOORS for path in (ROOT / floor).rglob("*.py"))
+
+
+def test_the_picture_of_the_import_graph_is_the_present_one():
+    text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    assert replaced(text, mermaid(imports_between_units())) == text, (
+        "run ./scripts/draw_architecture"
+    )
+
+
+def test_an_arrow_that_follows_from_others_is_not_drawn():
+    a, b, c = (("gateway", name) for name in "abc")
+    drawn = mermaid([(a, b), (b, c), (a, c), (a, ("gateway", ""))])
+    assert "gateway_a --> gateway_b" in drawn
+    assert "gateway_b --> gateway_c" in drawn
+    assert drawn.count("-->") == 2
+
+
+def test_every_module_says_what_it_owns():
+    silent = [path for path in MODULES if ast.get_docstring(ast.parse(path.read_bytes())) is None]
+    assert silent == []
+
+
+def test_every_module_can_be_held_in_one_s_head():
+    lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in MODULES}
+    assert {path: length for path, length in lengths.items() if length > 300} == {}
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "docs/architecture.md"])
+def test_the_modules_that_documents_name_exist(name):
+    text = (ROOT / name).read_text(encoding="utf-8")
+    named = {
+        word for word in text.split("`")[1::2] if word.startswith(tuple(f"{f}/" for f in FLOORS))
+    }
+    there = [
+        word for word in named if not (ROOT / word).exists() and not (ROOT / f"{word}.py").exists()
+    ]
+    assert there == []
