@@ -22,7 +22,7 @@ def input_type(
     """The request's input or task type; None sends none."""
     if _prompted(vendor, model):
         return None
-    return configured or _DEFAULT_TYPES[vendor].get(purpose)
+    return configured or _DEFAULT_TYPES.get(vendor, {}).get(purpose)
 
 
 def prompt(vendor: RemoteName, model: str, purpose: Purpose, configured: str | None) -> str:
