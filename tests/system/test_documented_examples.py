@@ -1,63 +1,169 @@
-"""Every request that the documentation shows is sent to a real gateway, and answered as shown."""
+"""Every example of the documentation does what it says: requests, commands, settings.
+
+What is found in the documents is what is run: an example that nothing here knows how to run fails.
+"""
 
 from __future__ import annotations
 
 import json
 import re
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 from typing import get_args
 
 import pytest
+from mcp import ClientSession, StdioServerParameters
+from mcp.client.stdio import stdio_client
 
 from gateway.doctor.finding import Check
 
 pytestmark = pytest.mark.anyio
 
 ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTS = [
+    "README.md",
+    "CONTRIBUTING.md",
+    *sorted(f"docs/{one.name}" for one in ROOT.glob("docs/*.md")),
+]
+TEXTS = {name: (ROOT / name).read_text(encoding="utf-8") for name in DOCUMENTS}
+
 REQUEST = re.compile(r"^ +→ (\{.*\})$", re.MULTILINE)
+COMMAND = re.compile(
+    r"^ {4}(?:\$ )?(?:memory-gateway|\./scripts/run) +([a-z-][^#\n]*)", re.MULTILINE
+)
+CONSOLE = re.compile(r"```console\n(.*?)```", re.DOTALL)
+SETTINGS = re.compile(
+    r"(?:```json5\n(\{.*?)```|^ {4}(\{ (?:agents|memory):.*?)\n\n)", re.DOTALL | re.MULTILINE
+)
+
+ELSEWHERE = {
+    "serve": "tests/system/test_serve.py",
+    "demo": "tests/system/test_demo.py",
+    "service": "tests/system/test_service.py",
+    "models": "tests/gateway/cli/test_models.py",
+    "qmd": "tests/system/test_qmd.py",
+    "batch": "tests/backends/builtin/batch/test_batch_by_hand.py",
+}
+"""Commands that need a network, a service manager or a program of their own, and who gives them one."""
 
 
-COMMAND = re.compile(r"^ {4}memory-gateway ((?:status|health|doctor)\b[^#\n]*)", re.MULTILINE)
+def requests(document):
+    text = TEXTS[document]
+    return [(json.loads(found[1]), answer(text[found.end() :])) for found in REQUEST.finditer(text)]
 
 
-def _requests(document):
-    text = (ROOT / document).read_text(encoding="utf-8")
-    return [
-        (json.loads(found[1]), _answer(text[found.end() :])) for found in REQUEST.finditer(text)
-    ]
-
-
-def _answer(text):
+def answer(text):
     """What is shown as the answer, up to the next request or the end of the example."""
     return re.split(r"\n\s*→|\n\n(?! )", text, maxsplit=1)[0]
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/protocol.md"])
-async def test_the_requests_of_the_documentation_are_answered_as_it_says(home, document):
+def commands():
+    return sorted({found.strip() for text in TEXTS.values() for found in COMMAND.findall(text)})
+
+
+def settings():
+    return ["".join(found) for text in TEXTS.values() for found in SETTINGS.findall(text)]
+
+
+async def test_every_request_is_answered_as_it_says(home):
     home.configure({"memory": {"append": {"enabled": True}}})
-    examples = _requests(document)
-    assert len(examples) >= 5
-    async with home.gateway() as client:
-        for request, shown in examples:
-            if "id" not in request:
-                await client.notify(request["method"], request["params"])
-                continue
-            result = await client.call(request["method"], request.get("params", {}))
-            promised = re.search(r'"result": \{\s*"(\w+)"', shown)
-            assert promised, shown
-            assert promised[1] in result
+    shown = {name: found for name in DOCUMENTS if (found := requests(name))}
+    assert set(shown) == {"README.md", "docs/protocol.md"}
+    for examples in shown.values():
+        assert len(examples) >= 5
+        async with home.gateway() as client:
+            for request, shown_answer in examples:
+                if "id" not in request:
+                    await client.notify(request["method"], request["params"])
+                    continue
+                result = await client.call(request["method"], request.get("params", {}))
+                promised = re.search(r'"result": \{\s*"(\w+)"', shown_answer)
+                assert promised, shown_answer
+                assert promised[1] in result
 
 
-def test_the_commands_of_the_documentation_run_as_it_says(home):
+@pytest.mark.parametrize("command", commands())
+def test_every_command_runs(home, command):
     home.state.chmod(0o700)
-    text = (ROOT / "docs/operations.md").read_text(encoding="utf-8")
-    commands = COMMAND.findall(text)
-    assert len(commands) == 7
-    for command in commands:
-        done = home.run(*command.split())
-        assert (done.returncode, done.stderr) == (0, ""), command
+    name, *arguments = shlex.split(command)
+    if name in ELSEWHERE:
+        assert name in (ROOT / ELSEWHERE[name]).read_text(encoding="utf-8")
+        return
+    if name == "--help":
+        done = subprocess.run(
+            [sys.executable, "-m", "gateway", name], env=home.environment, timeout=60, check=False
+        )
+        assert done.returncode == 0
+        return
+    done = home.run(name, *arguments)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "example", [found for text in TEXTS.values() for found in CONSOLE.findall(text)]
+)
+def test_every_line_of_a_shell_runs(home, example):
+    """`./scripts/run` is the present interpreter here: setting up is the business of other tests."""
+    assert "./scripts/run" in example
+    line = re.sub(r"^\$ ", "", example, flags=re.MULTILINE)
+    line = line.replace("./scripts/run", f"{shlex.quote(sys.executable)} -m gateway")
+    line = line.replace("sk-...", "''").replace("search ", f"search {shlex.join(home.arguments)} ")
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", line], cwd=ROOT, env=home.environment | {"TMPDIR": str(home.root)},
+        capture_output=True, encoding="utf-8", timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"memory/.*\.md|MEMORY\.md", done.stdout)
+
+
+@pytest.mark.parametrize("example", settings())
+def test_every_example_of_settings_is_one(home, example):
+    home.config.write_text(example, encoding="utf-8")
+    done = home.run("config")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+async def test_the_configuration_of_an_mcp_client_gives_it_the_tools(home):
+    (block,) = re.findall(r"```json\n(.*?)```", TEXTS["README.md"], re.DOTALL)
+    server = json.loads(block)["mcpServers"]["memory"]
+    assert server["command"] == "memory-gateway"
+    arguments = ["-m", "gateway", *server["args"], *home.arguments]
+    parameters = StdioServerParameters(command=sys.executable, args=arguments, env=home.environment)
+    with (home.root / "log").open("w", encoding="utf-8") as log:
+        async with stdio_client(parameters, errlog=log) as pipe, ClientSession(*pipe) as session:
+            await session.initialize()
+            tools = await session.list_tools()
+    assert [tool.name for tool in tools.tools] == ["memory_search", "memory_get"]
+
+
+def test_no_example_is_left_out():
+    """Every fenced block is of a kind that is run here or in a test of its own."""
+    kinds = {
+        kind for text in TEXTS.values() for kind in re.findall(r"^```(\w+)", text, re.MULTILINE)
+    }
+    assert kinds == {"console", "json", "json5", "mermaid", "python"}
+    assert len(commands()) >= 12
+    assert len(settings()) >= 3
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_no_link_leads_nowhere(document):
+    targets = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", TEXTS[document])
+    folder = (ROOT / document).parent
+    assert [target for target in targets if not (folder / target).exists()] == []
+
+
+def test_the_index_of_the_documentation_names_every_page():
+    assert [
+        name
+        for name in DOCUMENTS
+        if f"({name.removeprefix('docs/')})" not in TEXTS["docs/index.md"]
+        and name.startswith("docs/")
+        and name != "docs/index.md"
+    ] == []
 
 
 def test_the_checks_of_the_doctor_are_documented():
-    text = (ROOT / "docs/operations.md").read_text(encoding="utf-8")
-    assert [one for one in get_args(Check) if f"`{one}`" not in text] == []
+    assert [one for one in get_args(Check) if f"`{one}`" not in TEXTS["docs/operations.md"]] == []
