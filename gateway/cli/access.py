@@ -7,11 +7,14 @@ machine: scope, which guards conversations, does not hold for it.
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from backends.errors import IndexUnavailableError
 from backends.interface import ProgressCallback, SyncProgress, SyncReport, SyncRequest
@@ -68,14 +71,27 @@ async def reach_memory(settings: Settings) -> AsyncIterator[Access]:
     lock = place_of(settings).lock
     stream = None if is_disabled(settings) else await connect_owner(lock)
     if stream is None:
-        async with open_memory(settings, background=False) as memory:
-            yield _Opened(memory)
+        with _without_traces(settings) as ours:
+            async with open_memory(ours, background=False) as memory:
+                yield _Opened(memory, is_kept=ours is settings)
         return
     async with stream:
         check_workspace(lock, settings.workspace)
         listener = _Listener()
         async with connect(stream, stream, notified=listener) as client:
             yield _Asked(client, listener)
+
+
+@contextmanager
+def _without_traces(settings: Settings) -> Iterator[Settings]:
+    """The settings; for a workspace that does not exist, likely a slip, with an index that does not stay."""
+    search = settings.search
+    if settings.workspace.exists() or search.extra_paths or search.store.path.exists():
+        yield settings
+        return
+    with TemporaryDirectory(prefix="memory-gateway-") as directory:
+        store = replace(search.store, path=Path(directory, search.store.path.name))
+        yield replace(settings, search=replace(search, store=store))
 
 
 async def reload_owner(settings: Settings) -> ReloadResult:
@@ -94,9 +110,10 @@ async def reload_owner(settings: Settings) -> ReloadResult:
 
 
 class _Opened:
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: Memory, *, is_kept: bool) -> None:
         self._memory = memory
-        self.sync, self.status, self.health = memory.sync, memory.status, memory.health
+        self._is_kept = is_kept
+        self.sync, self.health = memory.sync, memory.health
         self.metrics, self.deep_health = memory.metrics, memory.deep_health
 
     async def search(self, params: SearchParams) -> SearchResult:
@@ -109,6 +126,12 @@ class _Opened:
 
     async def get(self, params: GetParams) -> GetResult:
         return await self._memory.get(params, operator=True)
+
+    async def status(self) -> StatusResult:
+        found = await self._memory.status()
+        if self._is_kept:
+            return found
+        return msgspec.structs.replace(found, database_path=None, database_bytes=0)
 
 
 class _Listener:

@@ -107,7 +107,8 @@ def _check_workspace(settings: Settings) -> Iterator[Finding]:
             severity="error" if there else "warning",
             cause=f"The workspace {'cannot be read' if there else 'does not exist'}.",
             place=place,
-            fix="Correct agents.defaults.workspace or --workspace, or see its owner and mode.",
+            fix=f"{'See its owner and mode' if there else 'Make it'}, or correct "
+            "agents.defaults.workspace or --workspace.",
         )
         return
     roots = MemoryRoots(workspace, settings.search.extra_paths)

@@ -187,7 +187,10 @@ def _typed(error: Exception, spec: RemoteSpec) -> ProviderError:
             return ProviderRedirectError(f"{spec.place} redirects in a circle.")
         if isinstance(cause, httpx2.TransportError | OSError):
             name = type(cause).__name__
-            return ProviderTransientError(f"{spec.place} cannot be reached or hung up ({name}).")
+            return ProviderTransientError(
+                f"{spec.place} cannot be reached or hung up ({name}).",
+                remedy="Check the network, the proxy (HTTPS_PROXY) and the address.",
+            )
     where = traceback.extract_tb(error.__traceback__)[-1]
     _log.debug("embedding.not_understood", file=where.filename, line=where.lineno)
     return ProviderBadResponseError(

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
-from backends.interface import SourceCount, SyncReport
+from backends.interface import SourceCount, SyncReport, Trial
 from config.describe import Row
 from gateway.agent.reloading import ReloadResult
 from gateway.cli.rendering.aligned import aligned
@@ -61,8 +61,14 @@ def health_lines(health: Health) -> Iterator[Text]:
     for reason in health.reasons:
         yield Text(f"  {reason}")
     trials = health.trials or ()
-    rows = [(one.part, one.outcome, f"{duration(one.ms)}: {one.detail}") for one in trials]
+    rows = [row for one in trials for row in _trial(one)]
     yield from aligned(rows, ("cyan", "", ""), indent=2)
+
+
+def _trial(trial: Trial) -> Iterator[tuple[str, str, str]]:
+    yield trial.part, trial.outcome, f"{duration(trial.ms)}: {trial.detail}"
+    if trial.remedy:
+        yield "", "", f"Fix: {trial.remedy}"
 
 
 def config_lines(rows: Sequence[Row]) -> Sequence[Text]:

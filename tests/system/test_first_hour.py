@@ -1,0 +1,74 @@
+"""What somebody meets who starts with nothing: no notes, no key, no network, a slip of the pen."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+from fakes.vendors import FakeVendor
+
+
+@pytest.fixture
+def nothing(home):
+    """Not even a workspace."""
+    shutil.rmtree(home.workspace)
+    return home
+
+
+def search_settings(**search):
+    return {"agents": {"defaults": {"memorySearch": search}}}
+
+
+@pytest.mark.parametrize(
+    "command", [["status"], ["health"], ["search", "tea"], ["get", "MEMORY.md"]]
+)
+def test_looking_at_a_workspace_that_does_not_exist_leaves_nothing_behind(nothing, command):
+    nothing.run(*command)
+    assert list(nothing.state.iterdir()) == []
+    assert not nothing.workspace.exists()
+
+
+def test_a_workspace_that_does_not_exist_is_named(nothing):
+    told = nothing.run("status").stdout
+    assert f"{nothing.workspace} does not exist (yet)." in told.replace("~", str(nothing.root))
+    assert "Store" not in told
+    assert "is " in nothing.run("search", "tea").stderr + nothing.run("search", "tea").stdout
+
+
+def test_a_search_is_the_first_thing_that_one_may_do(home):
+    found = json.loads(home.run("search", "boiler", "--json").stdout)
+    assert found["results"][0]["path"] == "MEMORY.md"
+    assert (home.state / "memory/main.sqlite").exists()
+
+
+def test_a_slip_in_the_configuration_names_line_key_and_remedy(home):
+    home.config.write_text(
+        '{\n  agents: { defaults: { memorySearch: { query: {\n  minScore: "high" } } } } }',
+        encoding="utf-8",
+    )
+    done = home.run("search", "tea")
+    assert done.returncode == 78
+    assert "line 3" in done.stderr
+    assert 'minScore: found "high", allowed is a number' in done.stderr
+    assert "Correct or remove" in done.stderr
+
+
+def test_a_wrong_key_is_told_with_its_place_and_remedy_and_words_still_answer(home):
+    with FakeVendor("openai") as host:
+        access = {"baseUrl": host.base_url, "apiKey": "wrong-key-0000000000"}
+        home.configure(search_settings(provider="openai", remote=access))
+        told = home.run("health", "--deep")
+        assert told.returncode == 1
+        assert "refused the credential (HTTP 401)" in told.stdout
+        assert "Fix: The key came from memorySearch.remote.apiKey" in told.stdout
+        assert "wrong-key" not in told.stdout + told.stderr
+        assert json.loads(home.run("search", "boiler", "--json").stdout)["results"]
+
+
+def test_no_network_is_told_with_a_remedy_and_words_still_answer(home):
+    access = {"baseUrl": "http://127.0.0.1:9/v1", "apiKey": "a-key-0123456789"}
+    home.configure(search_settings(provider="openai", remote=access))
+    assert "Fix: Check the network" in home.run("health", "--deep").stdout
+    assert json.loads(home.run("search", "boiler", "--json").stdout)["results"]
