@@ -1,0 +1,122 @@
+"""A disk that hangs while it is listed holds nobody up for long."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+
+import anyio
+import pytest
+
+from backends.builtin.notes.preparing import Preparer
+from backends.builtin.storage.connections import PATIENCE_S
+from backends.builtin.storage.database import Database
+from backends.builtin.syncing.freshness import SURVEY_PATIENCE_S, Freshness
+from backends.builtin.syncing.indexing import Indexer
+from backends.chunking import ChunkLimits
+from backends.errors import IndexUnavailableError
+from backends.files.roots import MemoryRoots
+from backends.interface import SyncRequest
+from fakes.freshness import stale_of
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_search_finds_what_was_changed_appended_or_replaced(home, paths_of):
+    note = home.write("memory/a.md", "first\n")
+    async with home.open() as backend:
+        assert await paths_of(backend, "first") == ["memory/a.md"]
+        note.write_text("secnd\n", encoding="utf-8")  # as many bytes
+        assert await paths_of(backend, "secnd") == ["memory/a.md"]
+        assert await paths_of(backend, "first") == []
+        with note.open("a", encoding="utf-8") as file:
+            file.write("third\n")
+        assert await paths_of(backend, "third") == ["memory/a.md"]
+        other = home.write("memory/b.tmp", "fourth\n")
+        other.rename(note)
+        assert await paths_of(backend, "fourth") == ["memory/a.md"]
+        stamps = note.stat()
+        note.write_text("fifth!\n", encoding="utf-8")
+        os.utime(note, ns=(stamps.st_atime_ns, stamps.st_mtime_ns))
+        assert await paths_of(backend, "fifth") == ["memory/a.md"]
+
+
+async def test_rapid_changes_with_one_stamp_end_in_the_last_content(home, paths_of):
+    note = home.workspace / "memory/a.md"
+    home.write("memory/a.md", "word-000\n")
+    async with home.open() as backend:
+        for number in range(200):
+            note.write_text(f"word-{number:03}\n", encoding="utf-8")
+            if number % 20 == 19:
+                assert await paths_of(backend, f"word-{number:03}", max_results=1) == [
+                    "memory/a.md"
+                ]
+
+
+class HangingDisk(Indexer):
+    """A disk that does not answer before it is let go, as with a network mount."""
+
+    released = threading.Event()
+
+    def scan(self):
+        self.released.wait(PATIENCE_S * 20)
+        return super().scan()
+
+
+@pytest.fixture
+def hanging(home):
+    HangingDisk.released.clear()
+    database = Database(home.index)
+    yield Freshness(HangingDisk(database, MemoryRoots(home.workspace), Preparer(ChunkLimits())))
+    HangingDisk.released.set()
+    database.close()
+
+
+async def test_a_search_waits_for_a_hanging_disk_only_so_long_and_says_so(hanging):
+    started = time.monotonic()
+    stale = await hanging.sweep(0.1)
+    assert stale is not None and "did not answer" in stale.reason
+    assert time.monotonic() - started < SURVEY_PATIENCE_S[0] + 1
+
+
+async def test_further_searches_leave_a_disk_that_hangs_alone_until_it_answers(hanging):
+    await hanging.sweep(0.1)
+    threads = threading.active_count()
+    for _ in range(5):
+        assert await hanging.sweep(0.01) is not None
+    assert threading.active_count() <= threads
+    HangingDisk.released.set()
+    with anyio.fail_after(PATIENCE_S):
+        while await hanging.sweep(0.1) is not None:
+            await anyio.sleep(0.01)
+
+
+async def test_a_sync_of_a_hanging_disk_can_be_given_up(hanging):
+    with anyio.fail_after(PATIENCE_S), anyio.CancelScope() as scope:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(hanging.sync, SyncRequest(), None)
+            await anyio.wait_all_tasks_blocked()
+            scope.cancel()
+    assert scope.cancelled_caught
+
+
+async def test_a_sync_of_a_hanging_disk_ends_with_an_error(hanging, monkeypatch):
+    monkeypatch.setattr("backends.builtin.syncing.freshness.LISTING_PATIENCE_S", 0.05)
+    with pytest.raises(IndexUnavailableError, match="could not be listed"):
+        await hanging.sync(SyncRequest(), None)
+
+
+async def test_a_change_is_indexed_even_when_listing_the_disk_took_the_whole_budget(
+    home, budget, paths_of
+):
+    home.configure(**budget(5))
+    for number in range(3000):
+        home.write(f"memory/{number}.md", "x\n")
+    async with home.open() as backend:
+        await backend.sync(SyncRequest())
+        with anyio.fail_after(PATIENCE_S * 10):
+            while await stale_of(backend) is not None:  # until no file is doubtful any more
+                await anyio.sleep(0.05)
+        home.write("memory/new.md", "boiler\n")
+        assert await paths_of(backend, "boiler") == ["memory/new.md"]

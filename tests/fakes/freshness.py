@@ -1,0 +1,13 @@
+"""What tests of freshness write and ask, wherever they stand."""
+
+from __future__ import annotations
+
+from backends.interface import SearchRequest
+
+
+async def stale_of(backend, query="boiler"):
+    return (await backend.search(SearchRequest(query=query))).stale
+
+
+def large_note(words: str, kilobytes: int) -> str:
+    return f"{words} {'filling words without meaning ' * 34}\n" * kilobytes
