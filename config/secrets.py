@@ -1,7 +1,7 @@
 """Keeping credentials out of everything that is logged or answered.
 
-Owns which values of the settings are secret and how they and well-known shapes of keys are masked in
-any text. The mask never shows a part of the secret.
+Owns how known secrets and well-known shapes of keys are masked in any text. The mask never shows a part
+of the secret.
 """
 
 from __future__ import annotations
@@ -12,14 +12,13 @@ from functools import cache
 
 import msgspec
 
-from config.settings import ModelProviderSettings, RemoteSettings, Secret, Settings
+from config.settings import Secret
 
 MASK = "***"
 
 _MIN_KNOWN_LENGTH = 6
 """A shorter "secret" is a placeholder such as `x`; masking it everywhere would only garble text."""
 
-_HARMLESS_HEADERS = ("accept", "content-type", "user-agent")
 _PLAIN_SECRET = re.compile(r"[A-Za-z0-9_.~-]+")
 
 _ASSIGNMENT = (
@@ -58,23 +57,6 @@ def redact(text: str, secrets: Iterable[Secret | str] = ()) -> str:
     for pattern in _patterns():
         text = pattern.sub(_keep_lead, text)
     return text
-
-
-def known_secrets(settings: Settings) -> tuple[str, ...]:
-    """Every secret value in the settings: keys, header values, passwords inside addresses."""
-    return tuple(dict.fromkeys(_secrets(settings)))
-
-
-def _secrets(settings: Settings) -> Iterator[str]:
-    remote: RemoteSettings | ModelProviderSettings = settings.search.remote
-    for endpoint in (remote, *settings.model_providers.values()):
-        if endpoint.api_key is not None:
-            yield endpoint.api_key.reveal()
-        yield from (v for n, v in endpoint.headers.items() if n.lower() not in _HARMLESS_HEADERS)
-        password = re.search(r"://[^/\s:@]*:([^/\s@]+)@", endpoint.base_url or "")
-        if password:
-            yield password.group(1)
-    yield from (key.reveal() for key in settings.environment_keys.values())
 
 
 def _forms(value: str) -> Iterator[str]:

@@ -51,8 +51,3 @@ class RequestContext:
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     stages: dict[str, float] = field(default_factory=dict)
     """How long parts of the work took, in milliseconds: the method adds its own, for the log."""
-
-    @property
-    def cancelled(self) -> bool:
-        """Whether the answer is no longer wanted; for work in threads, which cannot be interrupted."""
-        return self.scope.cancel_called

@@ -246,13 +246,12 @@ async def test_a_request_past_its_deadline_is_answered_so(connect):
         assert client.workshop.cancelled == 1
 
 
-async def test_a_handler_learns_request_id_session_and_whether_it_is_cancelled(connect):
+async def test_a_handler_learns_request_id_and_session(connect):
     async with connect() as client:
         await client.call("abc", "echo")
         (context,) = client.workshop.contexts
         assert context.request_id == '"abc"'
         assert context.session is client.session
-        assert context.cancelled is False
 
 
 async def test_progress_comes_before_the_result_and_never_after(connect):
