@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-import anyio
-
 
 @dataclass(slots=True)
 class Session:
@@ -48,6 +46,5 @@ class RequestContext:
     only the newest of each method is kept. Does nothing once the request is answered. Call it
     from the event loop.
     """
-    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     stages: dict[str, float] = field(default_factory=dict)
     """How long parts of the work took, in milliseconds: the method adds its own, for the log."""

@@ -75,7 +75,6 @@ class Execution:
             session=self._session,
             request_id=str(request_id) if request_id else None,
             notify=partial(self._notify, request),
-            scope=request.scope,
             stages=request.stages,
         )
 
