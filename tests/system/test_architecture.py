@@ -11,6 +11,7 @@ from drawing.picture import mermaid, replaced
 from drawing.units import FLOORS, imports_between_units
 
 ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*.md"))]
 MODULES = sorted(path for floor in FLOORS for path in (ROOT / floor).rglob("*.py"))
 
 
@@ -39,13 +40,13 @@ def test_every_module_can_be_held_in_one_s_head():
     assert {path: length for path, length in lengths.items() if length > 300} == {}
 
 
-@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "docs/architecture.md"])
-def test_the_modules_that_documents_name_exist(name):
-    text = (ROOT / name).read_text(encoding="utf-8")
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_the_modules_that_documents_name_exist(document):
+    text = document.read_text(encoding="utf-8")
     named = {
         word for word in text.split("`")[1::2] if word.startswith(tuple(f"{f}/" for f in FLOORS))
     }
-    there = [
+    lost = [
         word for word in named if not (ROOT / word).exists() and not (ROOT / f"{word}.py").exists()
     ]
-    assert there == []
+    assert lost == []
