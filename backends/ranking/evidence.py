@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cache, reduce
+from itertools import islice
 from operator import or_
 from typing import Final, Literal, NamedTuple
 
@@ -56,25 +56,39 @@ def weigh_units(
 ) -> list[Evidence]:
     """The evidence of each unit of one file, in order; blank ones have none and lie between none."""
     found = [NO_EVIDENCE] * len(units)
-    lines = [at for at, unit in enumerate(units) if not unit.text.isspace() and unit.text]
+    lines = [at for at, unit in enumerate(units) if unit.text and not unit.text.isspace()]
     held = [units[at].concepts for at in lines]
-    coverage = cache(weights.coverage)
-    place = cache(background.place) if background else None
-    for number, at in enumerate(lines):
+    coverage = weights.coverage
+    place = _places(units, background)
+    for at, own, around in zip(lines, held, _around(held), strict=True):
         unit = units[at]
-        nearby = held[max(0, number - NEIGHBOURS) : number + NEIGHBOURS + 1]
-        around = reduce(or_, nearby)
+        covered = coverage(around)
         text = 0.0
         if around or unit.is_named:
             text = (
-                LINE_WEIGHT * coverage(held[number])
-                + NEIGHBOUR_WEIGHT * coverage(around)
+                LINE_WEIGHT * coverage(own)
+                + NEIGHBOUR_WEIGHT * covered
                 + CHUNK_WEIGHT * unit.chunk_score
-            )
-        vector = place(unit.cosine) if place else 0.0
-        is_full = around > 0 and coverage(around) >= FULL_COVERAGE
-        found[at] = Evidence(text / TEXT_WEIGHT, vector, is_full)
+            ) / TEXT_WEIGHT
+        is_full = around > 0 and covered >= FULL_COVERAGE
+        found[at] = Evidence(text, place[unit.cosine], is_full)
     return found
+
+
+def _around(held: Sequence[int]) -> list[int]:
+    """What each line holds together with the `NEIGHBOURS` before and after it."""
+    padding = [0] * NEIGHBOURS
+    padded = [*padding, *held, *padding]
+    around = list(held)
+    for shift in range(2 * NEIGHBOURS + 1):
+        around = list(map(or_, around, islice(padded, shift, None)))
+    return around
+
+
+def _places(units: Sequence[Unit], background: Background | None) -> dict[float | None, float]:
+    """By cosine, of which many lines have the same, where it lies in the background."""
+    cosines = {unit.cosine for unit in units}
+    return {cosine: background.place(cosine) if background else 0.0 for cosine in cosines}
 
 
 def weighted_odds(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from operator import itemgetter
+from heapq import heapify, heapreplace
 from typing import NamedTuple
 
 from backends.ranking.evidence import (
@@ -62,27 +62,28 @@ class _Remaining:
     """The lines that no passage holds so far."""
 
     def __init__(self, files: Iterable[File], lanes: Lanes) -> None:
-        """Each line's score is the `_Strength.highest` of a passage that holds nothing else."""
-        lines = [
-            (
-                max(calibrate(one.text) if lanes.text else 0.0, min(1.0, unit.cosine or 0.0)),
-                file,
-                at,
-            )
-            for file in files
-            for at, (unit, one) in enumerate(zip(file.units, file.evidence, strict=True))
-            if file.speaks(at)
+        self._by_words = lanes.text > 0
+        self._strongest = [
+            (-self._highest_of(file), number, file) for number, file in enumerate(files)
         ]
-        self._weakest_first = sorted(lines, key=itemgetter(0))
+        heapify(self._strongest)
 
     def highest(self) -> float:
         """The score of the strongest of them by itself; 0 when there is none."""
-        while self._weakest_first:
-            score, file, at = self._weakest_first[-1]
-            if not file.is_taken(at, at + 1):
-                return score
-            self._weakest_first.pop()
+        while self._strongest:
+            known, number, file = self._strongest[0]
+            present = -self._highest_of(file)
+            if present == known:
+                return -known
+            heapreplace(self._strongest, (present, number, file))
         return 0.0
+
+    def _highest_of(self, file: File) -> float:
+        """Of one file: the highest `_Strength.highest` of passages that hold a single line."""
+        free = file.free()
+        text = max([file.evidence[at].text for at in free], default=0.0)
+        cosine = max([file.units[at].cosine or 0.0 for at in free], default=0.0)
+        return max(calibrate(text) if self._by_words else 0.0, min(1.0, cosine))
 
 
 class PassageRanker:

@@ -7,11 +7,11 @@ text of a result. What a unit is worth is decided in `evidence`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import reduce
+from functools import cached_property, reduce
 from heapq import heapify, heappop, heappush
 from itertools import accumulate, pairwise
 from operator import or_
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from backends.ranking.evidence import NO_EVIDENCE, Evidence
 from backends.ranking.query import Concept
@@ -31,6 +31,10 @@ class Passage(NamedTuple):
     matched: tuple[Concept, ...]
     coverage: float
     """The share of the query's information content that the passage holds: 0..1."""
+
+
+_BEFORE_ANY: Final = -1.0
+"""In the place of `Window.off_centre`: a file comes before windows that have the mass of its best one."""
 
 
 class Window(NamedTuple):
@@ -77,13 +81,27 @@ class File:
         self._odds = odds
         self._ends = _ends(units, max_chars)
         self._mass = [0.0, *accumulate(odds)]
-        moments = (value * (at + 0.5) for at, value in enumerate(odds))
-        self._moment = [0.0, *accumulate(moments)]
         self._taken = [False] * len(units)
 
-    def speaks(self, at: int) -> bool:
-        """Whether anything speaks for this unit."""
-        return self._odds[at] > 0
+    @cached_property
+    def _moment(self) -> list[float]:
+        moments = (value * (at + 0.5) for at, value in enumerate(self._odds))
+        return [0.0, *accumulate(moments)]
+
+    def highest_mass(self) -> float:
+        """No window of the file has more."""
+        begin = self._mass
+        return max(
+            (begin[last] - begin[first] for first, last in enumerate(self._ends)), default=0.0
+        )
+
+    def windows(self) -> Iterator[Window]:
+        """One for each unit that can begin one."""
+        return filter(None, map(self.window, range(len(self.units))))
+
+    def free(self) -> list[int]:
+        """The units that something speaks for and that were not shown."""
+        return [at for at, odds in enumerate(self._odds) if odds > 0 and not self._taken[at]]
 
     def is_taken(self, first: int, last: int) -> bool:
         """Whether any of these units was."""
@@ -99,7 +117,7 @@ class File:
 
     def window(self, first: int) -> Window | None:
         """The longest free window that starts with this unit; None where nothing speaks for it."""
-        if self._taken[first] or not self.speaks(first):
+        if self._taken[first] or self._odds[first] <= 0:
             return None
         last = self._ends[first]
         if True in (rest := self._taken[first:last]):
@@ -116,20 +134,21 @@ def best_windows(files: Iterable[File]) -> Iterator[Window]:
     One that lost units to a better window comes back as what is left of it, so that a line between two
     taken windows gets its turn.
     """
-    heap = [
-        (window.order(), window)
+    heap: list[tuple[float, float, str, int, int, File | Window]] = [
+        (-round(file.highest_mass(), 9), _BEFORE_ANY, file.path, file.file_id, 0, file)
         for file in files
-        for first in range(len(file.units))
-        if (window := file.window(first))
     ]
     heapify(heap)
     while heap:
-        _, window = heappop(heap)
-        if not window.file.is_taken(window.first, window.last):
-            window.file.take(*window.characters())
-            yield window
-        elif rest := window.file.window(window.first):
-            heappush(heap, (rest.order(), rest))
+        *_, best = heappop(heap)
+        if isinstance(best, File):
+            for window in best.windows():
+                heappush(heap, (*window.order(), window))
+        elif not best.file.is_taken(best.first, best.last):
+            best.file.take(*best.characters())
+            yield best
+        elif rest := best.file.window(best.first):
+            heappush(heap, (*rest.order(), rest))
 
 
 def passage_near(
@@ -167,24 +186,25 @@ def to_passage(window: Window, weights: Weights) -> Passage:
 
 
 def _ends(units: Sequence[Unit], max_chars: int) -> list[int]:
-    """For each unit the end of the longest run from there that fits; at least itself."""
+    """For each unit the end of the longest run from there that fits; at least itself.
+
+    In a run nothing but a newline lies between; pieces of overlapping chunks do not adjoin.
+    """
     ends: list[int] = []
-    size, last = 0, 0
+    size, last, behind = 0, 0, 0
     for first, unit in enumerate(units):
-        while last < len(units) and (
-            last == first
-            or (_adjoins(units[last - 1], units[last]) and size + units[last].length <= max_chars)
-        ):
-            size += units[last].length + 1
+        if last == first:
+            size, last, behind = unit.length + 1, first + 1, unit.end
+        while last < len(units):
+            after = units[last]
+            if not 0 <= after.start - behind <= 1 or size + after.length > max_chars:
+                break
+            size += after.length + 1
             last += 1
+            behind = after.end
         ends.append(last)
         size -= unit.length + 1
     return ends
-
-
-def _adjoins(before: Unit, unit: Unit) -> bool:
-    """Nothing but a newline lies between; pieces of overlapping chunks do not adjoin."""
-    return 0 <= unit.start - before.end <= 1
 
 
 def _trim(units: Sequence[Unit]) -> Sequence[Unit]:

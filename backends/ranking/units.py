@@ -7,7 +7,8 @@ Owns the joining of overlapping chunks into one run of lines a file. What a line
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Final, NamedTuple
 
 from backends.ranking.weights import Weights
@@ -72,14 +73,23 @@ def units_by_file(
     candidates: Iterable[Candidate], weights: Weights
 ) -> Mapping[tuple[int, str], Sequence[Unit]]:
     """By (file id, path) the units in file order; where chunks overlap the better chunk's unit."""
-    files: dict[tuple[int, str], dict[int, Unit]] = {}
+    files: dict[tuple[int, str], list[list[Unit]]] = {}
     highest = weights.total * (BM25_K1 + 1)
     for candidate in candidates:
-        units = files.setdefault((candidate.file_id, candidate.path), {})
-        for unit in _units(candidate, weights, min(1.0, candidate.bm25 / highest)):
-            known = units.get(unit.start)
-            units[unit.start] = unit if known is None else _better(known, unit)
-    return {file: [units[start] for start in sorted(units)] for file, units in files.items()}
+        units = _units(candidate, weights, min(1.0, candidate.bm25 / highest))
+        files.setdefault((candidate.file_id, candidate.path), []).append(units)
+    return {file: _joined(chunks) for file, chunks in files.items()}
+
+
+def _joined(chunks: Sequence[list[Unit]]) -> Sequence[Unit]:
+    """The units of one file, whose chunks may overlap."""
+    if len(chunks) == 1:
+        return chunks[0]
+    units: dict[int, Unit] = {}
+    for unit in chain.from_iterable(chunks):
+        known = units.get(unit.start)
+        units[unit.start] = unit if known is None else _better(known, unit)
+    return [units[start] for start in sorted(units)]
 
 
 def _better(one: Unit, other: Unit) -> Unit:
@@ -87,29 +97,33 @@ def _better(one: Unit, other: Unit) -> Unit:
     return best._replace(cosine=one.cosine if other.cosine is None else other.cosine)
 
 
-def _units(candidate: Candidate, weights: Weights, chunk_score: float) -> Iterator[Unit]:
-    text = candidate.text
+def _units(candidate: Candidate, weights: Weights, chunk_score: float) -> list[Unit]:
+    text, excerpts = candidate.text, candidate.excerpts
     ascii_only = text.isascii()
-    lines = candidate.terms.split("\n")
-    found = [weights.concepts_in(terms.split()) for terms in lines]
+    found = weights.concepts_by_line(candidate.terms)
     is_named = chunk_score > 0 and not any(found)
-    starts = [excerpt.start for excerpt in candidate.excerpts]
+    starts = [excerpt.start for excerpt in excerpts]
     chunk_id, _, offset, first_line, *_ = candidate
+    freshness = candidate.freshness
+    units = []
     for (start, end, line), concepts in zip(split_units(text), found, strict=True):
         unit = text[start:end]
-        yield Unit(  # by position: by name takes twice as long, some hundred times a query
-            offset + start,
-            offset + end,
-            first_line + line,
-            unit,
-            end - start if ascii_only else utf16_length(unit),
-            concepts,
-            chunk_id,
-            chunk_score,
-            is_named,
-            _cosine(candidate.excerpts, bisect_right(starts, start) - 1, start) if starts else None,
-            candidate.freshness,
+        units.append(
+            Unit(  # by position: by name takes twice as long, some hundred times a query
+                offset + start,
+                offset + end,
+                first_line + line,
+                unit,
+                end - start if ascii_only else utf16_length(unit),
+                concepts,
+                chunk_id,
+                chunk_score,
+                is_named,
+                _cosine(excerpts, bisect_right(starts, start) - 1, start) if starts else None,
+                freshness,
+            )
         )
+    return units
 
 
 def _cosine(excerpts: Sequence[Excerpt], number: int, start: int) -> float | None:

@@ -5,8 +5,12 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 from backends.ranking.query import Concept
+
+_FEW_WORDS: Final = 24
+"""Up to so many are looked for as substrings, which is faster than splitting a line into its terms."""
 
 
 class Weights:
@@ -35,6 +39,23 @@ class Weights:
             known = self._by_character if concept.is_prefix else self._by_term
             for term in concept.alternatives:
                 known[term] |= 1 << number
+        self._coverages: dict[int, float] = {}
+        self._words = [(f" {term} ", found) for term, found in self._by_term.items()]
+        self._words += [(f" {start}", found) for start, found in self._by_character.items()]
+
+    def concepts_by_line(self, terms: str) -> list[int]:
+        """The set of the concepts that each line of a chunk's terms holds."""
+        if len(self._words) > _FEW_WORDS:
+            return [self.concepts_in(line.split()) for line in terms.split("\n")]
+        text = f" {terms} ".replace("\n", " \n ")
+        lines = text.split("\n")
+        found = [0] * len(lines)
+        for word, concepts in self._words:
+            if word in text:
+                for number, line in enumerate(lines):
+                    if word in line:
+                        found[number] |= concepts
+        return found
 
     def concepts_in(self, terms: Sequence[str]) -> int:
         """The set of the concepts that the terms stand for."""
@@ -50,7 +71,11 @@ class Weights:
 
     def coverage(self, concepts: int) -> float:
         """The share of the query's information content that a set of concepts holds: 0..1."""
-        return math.fsum(self.by_concept[number] for number in _numbers(concepts)) / self.total
+        known = self._coverages.get(concepts)
+        if known is None:
+            found = math.fsum(self.by_concept[number] for number in _numbers(concepts))
+            known = self._coverages[concepts] = found / self.total
+        return known
 
     def members(self, concepts: int) -> tuple[Concept, ...]:
         """A set of concepts, in the query's order."""
