@@ -31,9 +31,10 @@ class BoundedWork:
         Waits at most `queue_s` for work that an earlier caller left behind and then at most
         `patience_s` for its own. Raises TimeoutError.
         """
-        with anyio.fail_after(queue_s):
-            while self._running is not None:
-                await self._running.wait()
+        if self._running is not None:
+            with anyio.fail_after(queue_s):
+                while self._running is not None:
+                    await self._running.wait()
         piece = _Piece(work)
         self._running = piece.done
         token = current_token()

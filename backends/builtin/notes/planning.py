@@ -25,14 +25,13 @@ VERIFIED_BYTES: Final = 8_000_000
 """How much one verifying sync reads again, in files and in all; one file however large it is."""
 
 
-class IndexedFile(NamedTuple):
+class IndexedFile(msgspec.Struct, frozen=True, gc=False):
     """What the index remembers of one file."""
 
     size: int
     mtime_ns: int
     ctime_ns: int
     inode: int
-    content_hash: bytes
     pipeline: str
     read_at_ns: int
 
@@ -101,16 +100,19 @@ def _due_for_verification(level: Iterable[tuple[int, FoundFile]]) -> Iterable[Fo
 
 
 def _is_same(found: FoundFile, known: IndexedFile, pipeline: str) -> bool:
-    return (found.size, found.mtime_ns, found.ctime_ns, found.inode, pipeline) == (
-        known.size,
-        known.mtime_ns,
-        known.ctime_ns,
-        known.inode,
-        known.pipeline,
+    return (
+        found.mtime_ns == known.mtime_ns
+        and found.size == known.size
+        and found.ctime_ns == known.ctime_ns
+        and found.inode == known.inode
+        and pipeline == known.pipeline
     )
 
 
 def _is_racy(known: IndexedFile) -> bool:
+    newest = max(known.mtime_ns, known.ctime_ns)
+    if known.read_at_ns - newest > COARSE_RACY_NS:
+        return False
     return any(
         abs(known.read_at_ns - stamp) <= (RACY_NS if stamp % _SECOND_NS else COARSE_RACY_NS)
         for stamp in (known.mtime_ns, known.ctime_ns)

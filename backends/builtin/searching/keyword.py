@@ -113,8 +113,12 @@ class KeywordLane:
         most = min(MAX_SCORED, max(MIN_SCORED, documents // SCORED_SHARE))
         scores: dict[int, float] = {}
         for concepts in tiers(self._query, self._counts, most * documents // self._permitted()):
-            for chunk_id, score in self._scored(concepts, most):
-                scores[chunk_id] = scores.get(chunk_id, 0.0) + score
+            found = self._scored(concepts, most)
+            if not scores:
+                scores = dict(found)
+            else:
+                for chunk_id, score in found:
+                    scores[chunk_id] = scores.get(chunk_id, 0.0) + score
             if len(scores) >= ENOUGH:
                 break
         return dict(sorted(scores.items(), key=itemgetter(1), reverse=True))

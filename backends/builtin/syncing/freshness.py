@@ -173,7 +173,10 @@ class Freshness:
 
     async def _index_within(self, tally: Tally, budget_s: float) -> None:
         deadline = time.perf_counter() + budget_s
-        queue = iter([task for task in tally.tasks if _fits(task, budget_s)])
+        fitting = [task for task in tally.tasks if _fits(task, budget_s)]
+        if not fitting:
+            return  # most searches: no thread for nothing
+        queue = iter(fitting)
 
         async def run(work: Callable[[], bool]) -> bool:
             left_s = max(0.0, deadline - time.perf_counter())

@@ -94,9 +94,9 @@ class Indexer:
     ) -> SyncPlan:
         """What is to do, as of this transaction."""
         indexed = {
-            path: IndexedFile(*columns)
-            for path, *columns in connection.execute(
-                "SELECT path, size, mtime_ns, ctime_ns, inode, content_hash, pipeline, read_at_ns"
+            row[0]: IndexedFile(*row[1:])
+            for row in connection.execute(
+                "SELECT path, size, mtime_ns, ctime_ns, inode, pipeline, read_at_ns"
                 " FROM files WHERE source = 'memory'"
             )
         }

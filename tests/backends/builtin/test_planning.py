@@ -43,7 +43,7 @@ def on_disk(path="memory/a.md", *, size=10, mtime_ns=STAMP, ctime_ns=STAMP, inod
 def indexed(
     *, size=10, mtime_ns=STAMP, ctime_ns=STAMP, inode=7, pipeline=PIPELINE, read_at_ns=LONG_AFTER
 ) -> IndexedFile:
-    return IndexedFile(size, mtime_ns, ctime_ns, inode, b"hash", pipeline, read_at_ns)
+    return IndexedFile(size, mtime_ns, ctime_ns, inode, pipeline, read_at_ns)
 
 
 def test_an_unchanged_file_is_not_read(scanned):
