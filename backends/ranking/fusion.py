@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from heapq import heapify, heapreplace
 from typing import NamedTuple
 
@@ -22,8 +23,9 @@ from backends.ranking.evidence import (
 )
 from backends.ranking.lanes import KEYWORDS_ONLY, Background, Lanes
 from backends.ranking.passages import File, Passage, best_windows, to_passage
+from backends.ranking.prospects import UNBOUNDED, Bounds, Prospect, bounds_of
 from backends.ranking.repeats import Repeats
-from backends.ranking.units import Candidate, Unit, units_by_file
+from backends.ranking.units import Candidate, Chunk, FileKey, Unit, chunks_by_file, units_of
 from backends.ranking.weights import Weights
 
 
@@ -61,28 +63,32 @@ class _Strength(NamedTuple):
 class _Remaining:
     """The lines that no passage holds so far."""
 
-    def __init__(self, files: Iterable[File], lanes: Lanes) -> None:
+    def __init__(self, prospects: Iterable[Prospect], lanes: Lanes) -> None:
         self._by_words = lanes.text > 0
         self._strongest = [
-            (-self._highest_of(file), number, file) for number, file in enumerate(files)
+            (-self._score(one.bounds.text, one.bounds.cosine), number, one)
+            for number, one in enumerate(prospects)
         ]
         heapify(self._strongest)
 
-    def highest(self) -> float:
-        """The score of the strongest of them by itself; 0 when there is none."""
-        while self._strongest:
-            known, number, file = self._strongest[0]
-            present = -self._highest_of(file)
+    def highest(self, least: float) -> float:
+        """The score of the strongest of them by itself, or `least` if that is more."""
+        while self._strongest and -self._strongest[0][0] > least:
+            known, number, prospect = self._strongest[0]
+            present = -self._highest_of(prospect.file)
             if present == known:
                 return -known
-            heapreplace(self._strongest, (present, number, file))
-        return 0.0
+            heapreplace(self._strongest, (present, number, prospect))
+        return least
 
     def _highest_of(self, file: File) -> float:
         """Of one file: the highest `_Strength.highest` of passages that hold a single line."""
         free = file.free()
         text = max([file.evidence[at].text for at in free], default=0.0)
         cosine = max([file.units[at].cosine or 0.0 for at in free], default=0.0)
+        return self._score(text, cosine)
+
+    def _score(self, text: float, cosine: float) -> float:
         return max(calibrate(text) if self._by_words else 0.0, min(1.0, cosine))
 
 
@@ -119,16 +125,16 @@ class PassageRanker:
         The score of a passage is the highest that it or any line after it has by itself, so that it
         never contradicts the order, which knows more than one line's words and cosine tell.
         """
-        files = self._files(candidates)
-        remaining = _Remaining(files, self._lanes)
-        for window in best_windows(files):
+        prospects = self._prospects(candidates)
+        remaining = _Remaining(prospects, self._lanes)
+        for window in best_windows(prospects):
             strength = self._strength(window.file, window.first, window.last)
             if strength.highest < self._min_score:
                 continue
             passage = to_passage(window, self._weights)
             self._taken[passage.file_id].append(window.characters())
             if self._repeats.is_new(passage.text):
-                self._ceiling = min(self._ceiling, max(strength.highest, remaining.highest()))
+                self._ceiling = min(self._ceiling, remaining.highest(strength.highest))
                 yield self._ranked(passage, strength, window.mass)
 
     def _ranked(self, passage: Passage, strength: _Strength, mass: float) -> RankedPassage:
@@ -145,31 +151,48 @@ class PassageRanker:
             ),
         )
 
-    def _files(self, candidates: Iterable[Candidate]) -> list[File]:
-        found = units_by_file(candidates, self._weights)
-        evidence = [weigh_units(units, self._weights, self._background) for units in found.values()]
-        files = [
-            File(*place, units, known, odds, max_chars=self._max_chars)
-            for (place, units), known, odds in zip(
-                found.items(), evidence, self._odds(list(found.values()), evidence), strict=True
-            )
-        ]
-        for file in files:
-            for start, end in self._taken[file.file_id]:
-                file.take(start, end)
-        return files
-
-    def _odds(
-        self, files: Sequence[Sequence[Unit]], evidence: Sequence[Sequence[Evidence]]
-    ) -> list[list[float]]:
+    def _prospects(self, candidates: Iterable[Candidate]) -> list[Prospect]:
+        files = chunks_by_file(candidates, self._weights)
         if self._strategy == "rrf":
-            odds = ranked_odds(evidence, self._lanes)
-        else:
-            odds = [
-                weighted_odds(units, known, self._lanes, max_chars=self._max_chars)
-                for units, known in zip(files, evidence, strict=True)
-            ]
-        return [aged_odds(*one) for one in zip(files, evidence, odds, strict=True)]
+            return self._by_ranks(files)
+        return [
+            Prospect(self._bounds(chunks), partial(self._weighed, key, chunks))
+            for key, chunks in files.items()
+        ]
+
+    def _bounds(self, chunks: Sequence[Chunk]) -> Bounds:
+        return bounds_of(
+            chunks, self._weights, self._lanes, self._background, max_chars=self._max_chars
+        )
+
+    def _weighed(self, key: FileKey, chunks: Sequence[Chunk]) -> File:
+        units = units_of(chunks)
+        evidence = weigh_units(units, self._weights, self._background)
+        odds = weighted_odds(units, evidence, self._lanes, max_chars=self._max_chars)
+        return self._file(key, units, evidence, odds)
+
+    def _by_ranks(self, files: Mapping[FileKey, Sequence[Chunk]]) -> list[Prospect]:
+        """A line's rank is known when all lines are."""
+        units = [units_of(chunks) for chunks in files.values()]
+        evidence = [weigh_units(one, self._weights, self._background) for one in units]
+        odds = ranked_odds(evidence, self._lanes)
+        return [
+            Prospect(UNBOUNDED, partial(self._file, *one))
+            for one in zip(files, units, evidence, odds, strict=True)
+        ]
+
+    def _file(
+        self,
+        key: FileKey,
+        units: Sequence[Unit],
+        evidence: Sequence[Evidence],
+        odds: Sequence[float],
+    ) -> File:
+        odds = aged_odds(units, evidence, odds)
+        file = File(*key, units, evidence, odds, max_chars=self._max_chars)
+        for start, end in self._taken[file.file_id]:
+            file.take(start, end)
+        return file
 
     def _strength(self, file: File, first: int, last: int) -> _Strength:
         text = max(one.text for one in file.evidence[first:last]) if self._lanes.text else 0.0

@@ -11,7 +11,7 @@ from functools import cached_property, reduce
 from heapq import heapify, heappop, heappush
 from itertools import accumulate, pairwise
 from operator import or_
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from backends.ranking.evidence import NO_EVIDENCE, Evidence
 from backends.ranking.query import Concept
@@ -33,8 +33,9 @@ class Passage(NamedTuple):
     """The share of the query's information content that the passage holds: 0..1."""
 
 
-_BEFORE_ANY: Final = -1.0
+_BEFORE_WINDOWS: Final = -1.0
 """In the place of `Window.off_centre`: a file comes before windows that have the mass of its best one."""
+_BEFORE_ANY: Final = -2.0
 
 
 class Window(NamedTuple):
@@ -128,27 +129,45 @@ class File:
         return Window(self, first, last, mass, off_centre)
 
 
-def best_windows(files: Iterable[File]) -> Iterator[Window]:
+class Offer(Protocol):
+    """A file that need not be known yet."""
+
+    @property
+    def most_mass(self) -> float:
+        """No window of the file has more."""
+        ...
+
+    @property
+    def file(self) -> File: ...
+
+
+def best_windows(offers: Iterable[Offer]) -> Iterator[Window]:
     """Windows that share no unit, best first.
 
-    One that lost units to a better window comes back as what is left of it, so that a line between two
+    Each file is looked at, and each of its windows put in order, when nothing else can be better. A
+    window that lost units to a better one comes back as what is left of it, so that a line between two
     taken windows gets its turn.
     """
-    heap: list[tuple[float, float, str, int, int, File | Window]] = [
-        (-round(file.highest_mass(), 9), _BEFORE_ANY, file.path, file.file_id, 0, file)
-        for file in files
+    heap: list[tuple[float, float, str, int, int, Offer | File | Window]] = [
+        (-offer.most_mass, _BEFORE_ANY, "", number, 0, offer) for number, offer in enumerate(offers)
     ]
     heapify(heap)
     while heap:
         *_, best = heappop(heap)
-        if isinstance(best, File):
-            for window in best.windows():
-                heappush(heap, (*window.order(), window))
-        elif not best.file.is_taken(best.first, best.last):
-            best.file.take(*best.characters())
-            yield best
-        elif rest := best.file.window(best.first):
-            heappush(heap, (*rest.order(), rest))
+        match best:
+            case Window(file=file, first=first, last=last):
+                if not file.is_taken(first, last):
+                    file.take(*best.characters())
+                    yield best
+                elif rest := file.window(first):
+                    heappush(heap, (*rest.order(), rest))
+            case File():
+                for window in best.windows():
+                    heappush(heap, (*window.order(), window))
+            case offer:
+                file = offer.file
+                place = (file.path, file.file_id, 0)
+                heappush(heap, (-round(file.highest_mass(), 9), _BEFORE_WINDOWS, *place, file))
 
 
 def passage_near(

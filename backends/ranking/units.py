@@ -69,27 +69,48 @@ class Unit(NamedTuple):
     freshness: float
 
 
-def units_by_file(
+class Chunk(NamedTuple):
+    """A candidate with what it holds of the query: all that is known of it before it is cut up."""
+
+    candidate: Candidate
+    score: float
+    """Its BM25 as a share of what the query could reach: 0..1."""
+    held: list[int]
+    """Of each unit the concepts, as `Weights` writes a set."""
+
+
+FileKey = tuple[int, str]
+"""(file id, path)"""
+
+
+def chunks_by_file(
     candidates: Iterable[Candidate], weights: Weights
-) -> Mapping[tuple[int, str], Sequence[Unit]]:
-    """By (file id, path) the units in file order; where chunks overlap the better chunk's unit."""
-    files: dict[tuple[int, str], list[list[Unit]]] = {}
+) -> Mapping[FileKey, list[Chunk]]:
+    files: dict[FileKey, list[Chunk]] = {}
     highest = weights.total * (BM25_K1 + 1)
     for candidate in candidates:
-        units = _units(candidate, weights, min(1.0, candidate.bm25 / highest))
-        files.setdefault((candidate.file_id, candidate.path), []).append(units)
-    return {file: _joined(chunks) for file, chunks in files.items()}
+        score = min(1.0, candidate.bm25 / highest)
+        chunk = Chunk(candidate, score, weights.concepts_by_line(candidate.terms))
+        files.setdefault((candidate.file_id, candidate.path), []).append(chunk)
+    return files
 
 
-def _joined(chunks: Sequence[list[Unit]]) -> Sequence[Unit]:
-    """The units of one file, whose chunks may overlap."""
+def units_of(chunks: Sequence[Chunk]) -> Sequence[Unit]:
+    """The units of one file in its order; where chunks overlap the better chunk's unit."""
     if len(chunks) == 1:
-        return chunks[0]
+        return _units(chunks[0])
     units: dict[int, Unit] = {}
-    for unit in chain.from_iterable(chunks):
+    for unit in chain.from_iterable(map(_units, chunks)):
         known = units.get(unit.start)
         units[unit.start] = unit if known is None else _better(known, unit)
     return [units[start] for start in sorted(units)]
+
+
+def units_by_file(
+    candidates: Iterable[Candidate], weights: Weights
+) -> Mapping[FileKey, Sequence[Unit]]:
+    files = chunks_by_file(candidates, weights)
+    return {file: units_of(chunks) for file, chunks in files.items()}
 
 
 def _better(one: Unit, other: Unit) -> Unit:
@@ -97,16 +118,16 @@ def _better(one: Unit, other: Unit) -> Unit:
     return best._replace(cosine=one.cosine if other.cosine is None else other.cosine)
 
 
-def _units(candidate: Candidate, weights: Weights, chunk_score: float) -> list[Unit]:
+def _units(chunk: Chunk) -> list[Unit]:
+    candidate, chunk_score, held = chunk
     text, excerpts = candidate.text, candidate.excerpts
     ascii_only = text.isascii()
-    found = weights.concepts_by_line(candidate.terms)
-    is_named = chunk_score > 0 and not any(found)
+    is_named = chunk_score > 0 and not any(held)
     starts = [excerpt.start for excerpt in excerpts]
     chunk_id, _, offset, first_line, *_ = candidate
     freshness = candidate.freshness
     units = []
-    for (start, end, line), concepts in zip(split_units(text), found, strict=True):
+    for (start, end, line), concepts in zip(split_units(text), held, strict=True):
         unit = text[start:end]
         units.append(
             Unit(  # by position: by name takes twice as long, some hundred times a query
