@@ -138,6 +138,7 @@ class BuiltinBackend:
         async def understand() -> None:
             nonlocal meaning
             meaning = await self._semantics.meaning(query)
+            await self._scan_ahead(meaning)
 
         with ungrouped():
             async with create_task_group() as tasks:
@@ -145,6 +146,12 @@ class BuiltinBackend:
                 stale = await self._freshen()
                 swept_s = time.perf_counter() - started
         return stale, meaning, swept_s
+
+    async def _scan_ahead(self, meaning: Meaning) -> None:
+        """What a search by vector can do before the index is level with the disk, where it is long."""
+        engines = self._semantics.engines
+        if meaning.vector is not None and engines is not None and engines.is_long:
+            await run_sync(engines.scan_ahead, meaning.vector.vector, abandon_on_cancel=True)
 
     async def read(self, request: ReadRequest) -> ReadAnswer:
         return await run_sync(read_lines, self._roots, request)

@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 import apsw
 import structlog
 
+from backends.builtin.vectors.ahead import ScansAhead
 from backends.builtin.vectors.engine import EngineName, Unavailable, VectorAnswer, misfit
 from backends.builtin.vectors.exact import nearest_excerpts
 from backends.builtin.vectors.following import bytes_needed, first_snapshot, next_snapshot
@@ -44,6 +45,7 @@ class ResidentEngine:
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._snapshot: Snapshot | None = None
+        self._ahead = ScansAhead()
         self._refusal: str | None = None
         """Why the vectors of the last refresh are not held."""
         self._generation = 0
@@ -93,8 +95,9 @@ class ResidentEngine:
         if len(newer) > _MOST_NEWER:
             return Unavailable(_BEHIND)
         count = candidate_count(limit)
+        scores = self._ahead.take(query, snapshot)
         while True:
-            known = snapshot.candidates(query, count, file_ids)
+            known = snapshot.candidates(scores, count, file_ids)
             hits = nearest_excerpts(
                 connection,
                 fingerprint_id,
@@ -106,6 +109,12 @@ class ResidentEngine:
             if len(hits) >= limit or len(known) < count:
                 return VectorAnswer(hits, self.name)
             count *= _WIDER  # candidates were deleted since the last refresh
+
+    def scan_ahead(self, query: Vector) -> None:
+        """Does the long part of the search for this query now; without a snapshot nothing."""
+        snapshot = self._snapshot
+        if snapshot is not None and snapshot.space.dimensions == len(query):
+            self._ahead.put(query, snapshot)
 
     def refresh(self, connection: apsw.Connection, fingerprint_id: int) -> bool:
         """Makes the vectors level with the database; whether they are held now.
@@ -125,6 +134,7 @@ class ResidentEngine:
         with self._changing:
             self._generation += 1
             self._snapshot = None
+        self._ahead.clear()
 
     def _usable(self, connection: apsw.Connection, fingerprint_id: int) -> Snapshot | None:
         snapshot = self._snapshot

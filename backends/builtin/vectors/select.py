@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from providers.interface import Vector
 
 _MIB: Final = 1024 * 1024
+_LONG_BYTES: Final = 16 * _MIB
+"""Two milliseconds."""
 _BY_PREFERENCE: Final[tuple[EngineName, ...]] = ("resident", "sqlite-vec", "numpy")
 
 
@@ -85,6 +87,15 @@ class VectorSearch:
                 return answer
             reasons.append(f"{engine.name}: {answer.reason}")
         return Unavailable("; ".join(reasons))
+
+    @property
+    def is_long(self) -> bool:
+        """Whether a search reads so many resident bytes that it is worth a thread of its own."""
+        return self._resident.resident_bytes >= _LONG_BYTES
+
+    def scan_ahead(self, query: Vector) -> None:
+        """Reads the resident vectors for a search that will come with this very array."""
+        self._resident.scan_ahead(query)
 
     def refresh(self, connection: apsw.Connection, fingerprint_id: int) -> bool:
         """Keeps the resident engine, if it is configured, level with the database, in the background.

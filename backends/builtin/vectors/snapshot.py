@@ -79,19 +79,20 @@ class Snapshot:
         return sum(len(segment) for segment in self.segments)
 
     def candidates(
-        self, query: Vector, count: int, file_ids: Sequence[int] | None = None
+        self, scores: NDArray[np.float32], count: int, file_ids: Sequence[int] | None = None
     ) -> list[int]:
         """The ids of about the `count` nearest excerpts of the permitted files, in no order."""
         import numpy as np  # noqa: PLC0415 - only the resident engine needs it
 
-        scores, excerpts = self._scores(query)[self.rows], self.members.excerpts
+        scores, excerpts = scores[self.rows], self.members.excerpts
         if file_ids is not None:
             permitted = np.flatnonzero(_among(self.members.files, file_ids))
             scores, excerpts = scores[permitted], excerpts[permitted]
         chosen: list[int] = excerpts[_best(scores, count)].tolist()
         return chosen
 
-    def _scores(self, query: Vector) -> NDArray[np.float32]:
+    def scores(self, query: Vector) -> NDArray[np.float32]:
+        """Of every vector, what `candidates` compares; the long part of a search."""
         import numpy as np  # noqa: PLC0415 - only the resident engine needs it
 
         scores = np.empty(self.vectors, np.float32)

@@ -48,6 +48,29 @@ def test_int8_with_rescoring_finds_what_float32_finds(library, resident, outlier
     assert found / 400 >= 0.98
 
 
+def test_a_scan_ahead_serves_its_own_query_and_only_while_its_snapshot_is_in_use(
+    filled, resident, vector
+):
+    filled.refresh(resident)
+    query, same = vector("text 1"), vector("text 1")
+    resident.scan_ahead(query)
+    assert filled.search(resident, query) == filled.search(resident, same)
+    resident.scan_ahead(query)
+    filled.write("memory/late.md", "late")
+    filled.embed()
+    filled.refresh(resident)
+    resident.scan_ahead(vector("late"))
+    assert filled.nearest(resident, "late", limit=1) == ["late"]
+    assert filled.search(resident, query) == filled.search(resident, same)
+
+
+def test_scanning_ahead_without_vectors_or_with_others_does_nothing(filled, resident, vector):
+    resident.scan_ahead(vector("text 1"))
+    filled.refresh(resident)
+    resident.scan_ahead(vector("text 1", 7))
+    assert filled.nearest(resident, "text 1", limit=1) == ["text 1"]
+
+
 def test_more_than_the_permitted_memory_is_refused_with_numbers_and_said_once(filled):
     engine = ResidentEngine(10_000)
     with capture_logs() as records:
