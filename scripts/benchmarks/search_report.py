@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -51,11 +51,11 @@ def read_bandwidth() -> float:
     return block.nbytes / min(seconds)
 
 
-def show(rows: Iterable[Row]) -> Table:
+def show(rows: Sequence[Row]) -> Table:
     table = Table(title="Searches through the pipe, without the time for the query's vector")
     for column in (
-        "chunks", "size", "mode", "engine", "p50", "p95", "of it sweep", "health p95", "resident",
-        "database", "publish", "growth",
+        "chunks", "size", "mode", "engine", "p50", "p95", "for more", "of it sweep", "health p95",
+        "resident", "database", "publish", "growth",
     ):  # fmt: skip
         table.add_column(column, justify="left" if column in {"mode", "engine"} else "right")
     for row in rows:
@@ -66,6 +66,7 @@ def show(rows: Iterable[Row]) -> Table:
             "" if row.mode == "keyword" else row.engine,
             f"{row.p50:.1f} ms",
             f"{row.p95:.1f} ms",
+            _growth(row, rows),
             f"{row.sweep:.1f} ms",
             f"{row.health:.1f} ms",
             f"{row.resident / 1e6:,.0f} MB",
@@ -74,6 +75,19 @@ def show(rows: Iterable[Row]) -> Table:
             f"{row.growth / 1e3:.1f} kB" if row.publish else "",
         )
     return table
+
+
+def _growth(row: Row, rows: Iterable[Row]) -> str:
+    """How many times the p50 of the next smaller index, for how many times its chunks."""
+    smaller = [
+        one
+        for one in rows
+        if (one.line, one.dimensions) == (row.line, row.dimensions) and one.chunks < row.chunks
+    ]
+    if not smaller:
+        return ""
+    before = max(smaller, key=lambda one: one.chunks)
+    return f"{row.p50 / before.p50:.1f}x for {row.chunks / before.chunks:g}x"
 
 
 def plot(rows: Iterable[Row], dimensions: int) -> None:
