@@ -20,6 +20,7 @@ from config.settings import Settings
 from gateway.notify.notifier import Notifier
 from gateway.ownership.conversation import Pipe
 from gateway.ownership.host import Host
+from gateway.process.garbage import settle_collector
 from gateway.process.logs import configure_logs
 from gateway.process.parent import end_with_parent
 from gateway.rpc.descriptors import claim_stdio
@@ -47,6 +48,7 @@ def serve(
     parent, notifier = os.getppid(), notifier or Notifier()
     claimed = claim_stdio()
     configure_logs(log_level)
+    settle_collector()
     for warning in settings.warnings:
         _log.warning("configuration", path=warning.path, line=warning.line, message=warning.message)
 
