@@ -1,0 +1,153 @@
+"""One run of a cell: a fault meets an activity, and what must hold is checked afterwards.
+
+Owns the order of a run and the checks that all cells share: every answer right or honest, nothing
+damaged or lost, a right answer again within a bound, an orderly end, nobody and nothing left behind, and
+an index that equals a fresh one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+import anyio
+import msgspec
+
+from config.errors import MemoryGatewayError
+from fakes.wire import embedding
+from torturing.activities import Activity, keep_at_work
+from torturing.faults.base import Fault
+from torturing.integrity import damage, published
+from torturing.oracle import Truth
+from torturing.scene import ANSWER_S, Launch, Scene
+
+END_S: Final = 10.0
+"""An orderly end is promised within 2 s; what it gets on a busy machine."""
+_SIDE_FILES: Final = ("-wal", "-shm", "-journal")
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What one run came to."""
+
+    fault: str
+    activity: str
+    number: int
+    failures: list[str]
+    recovery_s: float | None
+    kills: int
+    answers: int
+    honest: int
+
+
+async def play(fault: Fault, activity: Activity, scene: Scene) -> Outcome:
+    """One run on a subject that was level and sound before."""
+    subject = scene.subject
+    embeds = subject.host is not None and (
+        activity.embeds or fault.needs_host or scene.number % 3 == 0
+    )
+    subject.configure(embeds=embeds, sessions=activity.sessions)
+    activity.prepare(subject)
+    subject.removed.clear()
+    before = published(subject.index)
+    recovery_s = None
+    try:
+        await fault.before(scene)
+        recovery_s = await _struck_and_recovered(fault, activity, scene, set(before))
+        await _end_level(fault, scene, sessions=activity.sessions)
+    except (MemoryGatewayError, TimeoutError) as error:
+        scene.fail(f"{type(error).__name__}: {error}"[:800])
+    finally:
+        with anyio.CancelScope(shield=True):
+            await fault.after(scene)
+    return Outcome(
+        fault=fault.name,
+        activity=activity.name,
+        number=scene.number,
+        failures=scene.failures,
+        recovery_s=recovery_s,
+        kills=scene.kills,
+        answers=scene.answers,
+        honest=scene.honest,
+    )
+
+
+async def _struck_and_recovered(
+    fault: Fault, activity: Activity, scene: Scene, before: set[str]
+) -> float | None:
+    try:
+        async with _at_work(activity, scene):
+            await anyio.sleep(scene.rng.uniform(0.0, activity.span_s))
+            await fault.strike(scene)
+            await anyio.sleep(fault.hold_s)
+            await fault.lift(scene)
+            since = time.perf_counter()
+            if not fault.kills_gateway and scene.is_alive and activity.name != "shutdown":
+                return await scene.until_right(since)
+            await _ended(scene, may_fail=fault.may_prevent_start or fault.kills_gateway)
+    except MemoryGatewayError as error:
+        if not (fault.may_prevent_start or fault.kills_gateway):
+            scene.fail(str(error)[-600:])
+        await fault.lift(scene)
+        since = time.perf_counter()
+    _check_what_is_left(fault, scene, before, activity)
+    scene.launch = Launch()
+    since = time.perf_counter()
+    async with scene.started():
+        return await scene.until_right(since)
+
+
+@asynccontextmanager
+async def _at_work(activity: Activity, scene: Scene) -> AsyncIterator[None]:
+    async with scene.started(), anyio.create_task_group() as tasks:
+        tasks.start_soon(keep_at_work, activity, scene)
+        if activity.name != "shutdown":
+            tasks.start_soon(scene.keep_asking)
+        try:
+            yield
+        finally:
+            tasks.cancel_scope.cancel()
+
+
+async def _ended(scene: Scene, *, may_fail: bool) -> None:
+    """Waits for the end that is due; asked for in order, it comes with exit code 0."""
+    process = scene.gateway.process
+    with anyio.move_on_after(END_S) as patience:
+        code = await process.wait()
+    if patience.cancelled_caught:
+        scene.fail(f"did not end within {END_S:g} s")
+        process.kill()
+    elif code != 0 and not may_fail:
+        scene.fail(f"exit code {code}: {' '.join(scene.gateway.last_words)[-600:]}")
+
+
+def _check_what_is_left(fault: Fault, scene: Scene, before: set[str], activity: Activity) -> None:
+    """The index as it lies there: sound, and with every file that was published and still exists."""
+    if fault.tolerates_damaged:
+        return
+    index = scene.subject.index
+    scene.failures += [f"damaged: {found}" for found in damage(index)]
+    if lost := before - scene.subject.removed - set(published(index)):
+        scene.fail(f"{len(lost)} published files lost by {activity.name}, such as {min(lost)}")
+
+
+async def _end_level(fault: Fault, scene: Scene, *, sessions: bool) -> None:
+    """Brings the index level, ends in order, and has it judged."""
+    subject = scene.subject
+    async with scene.started() as client:
+        await client.call("sync", {"force": sessions}, timeout_s=2 * ANSWER_S)
+        process = client.process
+        assert process.stdin is not None
+        await process.stdin.aclose()
+        await _ended(scene, may_fail=False)
+    if left := scene.left_behind():
+        scene.fail(f"left behind: processes {left}")
+    kept = tuple(fault.leftovers())
+    usual = {subject.index.name, f"{subject.index.name}.lock"}
+    for file in subject.index.parent.iterdir():
+        if file.name not in usual and not file.name.startswith(kept or "\0"):
+            scene.fail(f"left behind: {file.name}")
+    dimensions = subject.host.dimensions if subject.host else 0
+    expected = (lambda text: embedding(text, dimensions)) if dimensions else None
+    scene.failures += await Truth(subject.settings).faults(subject.index, expected=expected)
