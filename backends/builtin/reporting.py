@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from backends.builtin.keyword import known_languages
 from backends.builtin.sessions.reporting import report_sessions
 from backends.builtin.syncing.tally import skipped_by
 from backends.interface import BackendStatus, SourceCount
@@ -36,7 +37,7 @@ def report_status(
             "SELECT count(*), ifnull(sum(chunk_count), 0) FROM files WHERE source = 'memory'"
         ).get
         vector = semantics.report(connection)
-        languages = sorted(name for (name,) in connection.execute("SELECT * FROM languages"))
+        languages = known_languages(connection)
         journal = connection.pragma("journal_mode")
     differing = {found.path for found in plan.to_read} - plan.doubtful
     unreadable = tuple(one for one in freshness.unreadable if one.path in differing)

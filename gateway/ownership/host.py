@@ -23,6 +23,7 @@ from config.errors import MemoryGatewayError
 from config.settings import Settings
 from config.switched_off import is_disabled
 from gateway.notify.notifier import STANDING_BY, Notifier
+from gateway.ownership.announcing import announced
 from gateway.ownership.bridge import Bridge
 from gateway.ownership.conversation import Conversation, Pipe, Serve, serve_pipe, serve_socket
 from gateway.ownership.listening import ServeClient, serving
@@ -123,8 +124,10 @@ class Host:
             socket=str(own.path) if own else None,
         )
         try:
-            async with self._answering((*handed_in, *([own.socket] if own else []))) as serve:
-                lock.announce(record)
+            async with (
+                self._answering((*handed_in, *([own.socket] if own else []))) as serve,
+                announced(lock, record),
+            ):
                 yield serve
         finally:
             if own is not None:

@@ -53,17 +53,14 @@ class OwnerLock:
 
     def announce(self, record: OwnerRecord) -> None:
         """Tells others how to reach the owner. Raises OSError."""
-        self._write(msgspec.json.encode(record))
+        os.ftruncate(self._descriptor, 0)
+        os.pwrite(self._descriptor, msgspec.json.encode(record), 0)
 
     def release(self) -> None:
         try:
-            self._write(b"")
+            os.ftruncate(self._descriptor, 0)
         finally:
             os.close(self._descriptor)
-
-    def _write(self, content: bytes) -> None:
-        os.ftruncate(self._descriptor, 0)
-        os.pwrite(self._descriptor, content, 0)
 
 
 def read_owner(path: Path) -> OwnerRecord | None:

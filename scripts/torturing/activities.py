@@ -57,7 +57,7 @@ async def _one_search(scene: Scene, query: str) -> None:
     if query == QUERY:
         await quietly(scene, scene.ask())
     else:
-        params = {"query": query}
+        params = {"query": query, **scene.params}
         await quietly(scene, scene.gateway.call("memory_search", params, timeout_s=ANSWER_S))
 
 

@@ -53,12 +53,18 @@ def cells(plan: Plan) -> list[Cell]:
     ]
 
 
-async def run_matrix(plan: Plan, say: Callable[[str], None]) -> list[Outcome]:
-    """All runs of a plan, one after the other."""
+async def run_matrix(
+    plan: Plan, say: Callable[[str], None], keep: Callable[[list[Outcome]], None]
+) -> list[Outcome]:
+    """All runs of a plan, one after the other; `keep` gets those of each cell."""
     outcomes: list[Outcome] = []
     for cell in cells(plan):
-        if cell.impossible is None:
-            outcomes += await run_cell(cell, plan, say)
+        if reason := cell.impossible:
+            say(f"{cell.fault.name:14} {cell.activity.name:12} not possible: {reason}")
+            continue
+        done = await run_cell(cell, plan, say)
+        keep(done)
+        outcomes += done
     return outcomes
 
 
@@ -87,9 +93,12 @@ async def _until_failure(cell: Cell, plan: Plan, first: int, runs: int) -> list[
         if cell.activity.embeds:
             host.with_batches()
         subject = Subject(Path(root), host, plan.seed + first)
-        for number in range(first, runs):
-            rng = Random(f"{cell.fault.name} {cell.activity.name} {number} {plan.seed}")
-            outcomes.append(await play(cell.fault, cell.activity, Scene(subject, rng, number)))
-            if outcomes[-1].failures:
-                break
+        try:
+            for number in range(first, runs):
+                rng = Random(f"{cell.fault.name} {cell.activity.name} {number} {plan.seed}")
+                outcomes.append(await play(cell.fault, cell.activity, Scene(subject, rng, number)))
+                if outcomes[-1].failures:
+                    break
+        finally:
+            cell.fault.clean(Path(root))
     return outcomes

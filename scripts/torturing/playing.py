@@ -7,6 +7,7 @@ an index that equals a fresh one.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,6 +18,7 @@ import msgspec
 
 from config.errors import MemoryGatewayError
 from fakes.wire import embedding
+from gateway.client import GatewayGoneError
 from torturing.activities import Activity, keep_at_work
 from torturing.faults.base import Fault
 from torturing.integrity import damage, published
@@ -44,9 +46,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 async def play(fault: Fault, activity: Activity, scene: Scene) -> Outcome:
     """One run on a subject that was level and sound before."""
     subject = scene.subject
-    embeds = subject.host is not None and (
-        activity.embeds or fault.needs_host or scene.number % 3 == 0
-    )
+    sometimes = scene.number % 3 == 0 and not fault.without_host
+    embeds = activity.embeds or fault.needs_host or sometimes
     subject.configure(embeds=embeds, sessions=activity.sessions)
     activity.prepare(subject)
     subject.removed.clear()
@@ -76,6 +77,7 @@ async def play(fault: Fault, activity: Activity, scene: Scene) -> Outcome:
 async def _struck_and_recovered(
     fault: Fault, activity: Activity, scene: Scene, before: set[str]
 ) -> float | None:
+    """Seconds to the first right answer: of the same gateway where it lives on, else of a new one."""
     try:
         async with _at_work(activity, scene):
             await anyio.sleep(scene.rng.uniform(0.0, activity.span_s))
@@ -84,13 +86,12 @@ async def _struck_and_recovered(
             await fault.lift(scene)
             since = time.perf_counter()
             if not fault.kills_gateway and scene.is_alive and activity.name != "shutdown":
-                return await scene.until_right(since)
-            await _ended(scene, may_fail=fault.may_prevent_start or fault.kills_gateway)
-    except MemoryGatewayError as error:
-        if not (fault.may_prevent_start or fault.kills_gateway):
-            scene.fail(str(error)[-600:])
+                found = await scene.until_right(since, may_end=fault.may_prevent_start)
+                if scene.is_alive:
+                    return found
+            await _ended(fault, scene)
+    except GatewayGoneError:
         await fault.lift(scene)
-        since = time.perf_counter()
     _check_what_is_left(fault, scene, before, activity)
     scene.launch = Launch()
     since = time.perf_counter()
@@ -110,15 +111,18 @@ async def _at_work(activity: Activity, scene: Scene) -> AsyncIterator[None]:
             tasks.cancel_scope.cancel()
 
 
-async def _ended(scene: Scene, *, may_fail: bool) -> None:
-    """Waits for the end that is due; asked for in order, it comes with exit code 0."""
+async def _ended(fault: Fault | None, scene: Scene) -> None:
+    """Waits for the end that is due; its exit code must tell of an end in order, or of the fault."""
     process = scene.gateway.process
-    with anyio.move_on_after(END_S) as patience:
+    code = None
+    with anyio.move_on_after(END_S):
         code = await process.wait()
-    if patience.cancelled_caught:
+    if code is None:
         scene.fail(f"did not end within {END_S:g} s")
         process.kill()
-    elif code != 0 and not may_fail:
+    elif fault is not None and fault.kills_gateway:
+        return
+    elif code != 0 and not (code == os.EX_UNAVAILABLE and fault and fault.may_prevent_start):
         scene.fail(f"exit code {code}: {' '.join(scene.gateway.last_words)[-600:]}")
 
 
@@ -140,7 +144,7 @@ async def _end_level(fault: Fault, scene: Scene, *, sessions: bool) -> None:
         process = client.process
         assert process.stdin is not None
         await process.stdin.aclose()
-        await _ended(scene, may_fail=False)
+        await _ended(None, scene)
     if left := scene.left_behind():
         scene.fail(f"left behind: processes {left}")
     kept = tuple(fault.leftovers())

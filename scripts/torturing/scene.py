@@ -44,6 +44,10 @@ class Scene:
     launch: Launch = field(default_factory=Launch)
     client: SpawnedGateway | None = None
     failures: list[str] = field(default_factory=list)
+    usual_limits: tuple[int, int] | None = None
+    """Of descriptors, while they are taken away."""
+    params: dict[str, str] = field(default_factory=dict)
+    """What every search says besides."""
     kills: int = 0
     answers: int = 0
     honest: int = 0
@@ -88,7 +92,7 @@ class Scene:
 
     async def ask(self, client: Client | None = None) -> bool:
         """Asks for the note that never changes; whether it was found. A wrong answer is a failure."""
-        params = {"query": QUERY}
+        params = {"query": QUERY, **self.params}
         answer = await (client or self.gateway).call("memory_search", params, timeout_s=ANSWER_S)
         self.answers += 1
         if any(hit["path"] == STABLE and SENTENCE in hit["snippet"] for hit in answer["results"]):
@@ -112,7 +116,7 @@ class Scene:
                 self.honest += 1
             await anyio.sleep(_PAUSE_S)
 
-    async def until_right(self, since: float) -> float | None:
+    async def until_right(self, since: float, *, may_end: bool = False) -> float | None:
         """Seconds since then to the first right answer of a living gateway; None: none came."""
         last = "no answer"
         while time.perf_counter() < since + ANSWER_S:
@@ -121,6 +125,8 @@ class Scene:
                     return time.perf_counter() - since
             except MemoryGatewayError as error:
                 last = str(error)
+                if not self.is_alive and may_end:
+                    return None
                 if not self.is_alive:
                     break
             await anyio.sleep(_PAUSE_S)

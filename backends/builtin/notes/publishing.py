@@ -60,7 +60,8 @@ def publish_file(
             len(prepared.chunks),
         ),
     ).get
-    remember_languages(connection, prepared)
+    connection.execute("DELETE FROM file_languages WHERE file_id = ?", (file_id,))
+    remember_languages(connection, file_id, prepared)
     return replace_chunks(connection, file_id, prepared.chunks).written
 
 
@@ -93,10 +94,11 @@ def remove_file(
     return True
 
 
-def remember_languages(connection: apsw.Connection, prepared: PreparedFile) -> None:
+def remember_languages(connection: apsw.Connection, file_id: int, prepared: PreparedFile) -> None:
     """Queries are stemmed in every language that any stored text was stemmed in."""
     connection.executemany(
-        "INSERT OR IGNORE INTO languages VALUES (?)", [(name,) for name in prepared.languages]
+        "INSERT OR IGNORE INTO file_languages VALUES (?, ?)",
+        [(name, file_id) for name in prepared.languages],
     )
 
 

@@ -60,14 +60,24 @@ _SELECT_IN_ORDER: Final = """
     SELECT c.id FROM chunks AS c JOIN files AS f ON f.id = c.file_id
     WHERE c.id IN (SELECT value FROM carray(?)) ORDER BY f.path, c.start
 """
+# From one language to the next: DISTINCT would read a row of each file.
+_SELECT_LANGUAGES: Final = """
+    WITH RECURSIVE found (language) AS (
+        SELECT min(language) FROM file_languages
+        UNION ALL
+        SELECT (SELECT min(language) FROM file_languages AS f WHERE f.language > found.language)
+        FROM found WHERE found.language IS NOT NULL
+    )
+    SELECT language FROM found WHERE language IS NOT NULL
+"""
 _COUNT_PERMITTED: Final = (
     "SELECT coalesce(sum(chunk_count), 0) FROM files WHERE id IN (SELECT value FROM carray(?))"
 )
 
 
 def known_languages(connection: apsw.Connection) -> tuple[str, ...]:
-    """The Latin-script languages in which stored texts were stemmed."""
-    return tuple(name for (name,) in connection.execute("SELECT language FROM languages"))
+    """The Latin-script languages in which stored texts were stemmed, in the order of their names."""
+    return tuple(name for (name,) in connection.execute(_SELECT_LANGUAGES))
 
 
 class KeywordLane:

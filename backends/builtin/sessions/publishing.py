@@ -49,7 +49,9 @@ def publish_part(connection: apsw.Connection, part: Part) -> int:
         connection, file_id, _moved(part), first=begin, before=None if beyond else end
     )
     _count(connection, file_id, replaced)
-    remember_languages(connection, part.prepared)
+    if part.begin == START and part.is_last:
+        connection.execute("DELETE FROM file_languages WHERE file_id = ?", (file_id,))
+    remember_languages(connection, file_id, part.prepared)
     return replaced.written
 
 

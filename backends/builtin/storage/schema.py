@@ -13,7 +13,7 @@ import apsw
 
 APPLICATION_ID: Final = 0x4D47_4958
 """`MGIX`, in the database header at offset 68: the file is ours."""
-SCHEMA_VERSION: Final = 4
+SCHEMA_VERSION: Final = 5
 """`user_version`, in the header at offset 60."""
 
 _DDL: Final = """
@@ -79,7 +79,12 @@ CREATE VIRTUAL TABLE chunk_terms USING fts5 (
     tokenize = "ascii tokenchars '_'"
 );
 
-CREATE TABLE languages (language TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
+CREATE TABLE file_languages (        -- in which the texts of a file were stemmed
+    language TEXT NOT NULL,
+    file_id INTEGER NOT NULL REFERENCES files (id) ON DELETE CASCADE,
+    PRIMARY KEY (language, file_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX file_languages_by_file ON file_languages (file_id);
 
 CREATE TABLE fingerprints (
     id INTEGER PRIMARY KEY,

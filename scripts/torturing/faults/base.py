@@ -7,6 +7,7 @@ goes on, `lift`, and from there the time to the first right answer counts.
 from __future__ import annotations
 
 from collections.abc import Collection
+from pathlib import Path
 from typing import ClassVar
 
 from torturing.scene import Scene
@@ -24,6 +25,7 @@ class Fault:
     hold_s: ClassVar[float] = 0.0
     """How long it lasts while the gateway is at work."""
     needs_host: ClassVar[bool] = False
+    without_host: ClassVar[bool] = False
     tolerates_damaged: ClassVar[bool] = False
     """Whether an index may be found damaged and set aside: the fault is the damage."""
     may_prevent_start: ClassVar[bool] = False
@@ -49,6 +51,9 @@ class Fault:
 
     async def after(self, scene: Scene) -> None:
         """Cleans up; called in any case, also when `before` failed."""
+
+    def clean(self, root: Path) -> None:
+        """Before the subject below `root` is deleted."""
 
     def leftovers(self) -> Collection[str]:
         """Beginnings of names that may stay beside the index."""

@@ -1,0 +1,139 @@
+"""Faults of the disk: full, failing at one write, read only."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import anyio
+
+from torturing.faults.base import Fault, Impossible
+from torturing.scene import Scene
+
+WRITES: Final = 200
+"""Each of the first so many writes fails once."""
+_SIZE: Final = "24m"
+_BLOCK: Final = b"\0" * 65536
+_DETACH_S: Final = 5.0
+
+
+class FullDisk(Fault):
+    """State and index lie on a file system of their own, which is filled while the gateway works."""
+
+    name = "disk-full"
+    about = f"a tmpfs of {_SIZE} is filled to the last byte, later freed"
+    hold_s = 0.6
+
+    def require(self) -> None:
+        if os.geteuid() != 0:
+            raise Impossible("only root may mount a tmpfs")
+
+    async def before(self, scene: Scene) -> None:
+        """Puts what is there already on the small disk."""
+        state = scene.subject.state
+        if os.path.ismount(state):
+            return
+        aside = state.with_name("aside")
+        state.rename(aside)
+        state.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={_SIZE}", "tmpfs", state], check=True)
+        shutil.copytree(aside, state, dirs_exist_ok=True)
+        shutil.rmtree(aside)
+
+    async def strike(self, scene: Scene) -> None:
+        with suppress(OSError), _ballast(scene).open("ab", buffering=0) as file:
+            while file.write(_BLOCK):
+                pass
+        with suppress(OSError), _ballast(scene).open("ab", buffering=0) as file:
+            while file.write(b"\0"):
+                pass
+
+    async def lift(self, scene: Scene) -> None:
+        _ballast(scene).unlink(missing_ok=True)
+
+    async def after(self, scene: Scene) -> None:
+        await self.lift(scene)
+
+    def clean(self, root: Path) -> None:
+        if os.path.ismount(root / "state"):
+            subprocess.run(["umount", "--lazy", root / "state"], check=True)
+
+
+class FailingWrite(Fault):
+    """strace lets the n-th write of the process fail, in odd runs all that follow as well."""
+
+    name = "write-error"
+    about = f"ENOSPC at the n-th write, n from 1 to {WRITES}; in every other run at all that follow"
+    hold_s = 0.4
+    runs = 20
+    may_prevent_start = True
+
+    def require(self) -> None:
+        if shutil.which("strace") is None:
+            raise Impossible("strace is not installed")
+
+    async def before(self, scene: Scene) -> None:
+        step = max(1, WRITES // self.runs)
+        nth = 1 + (scene.number * step + scene.number * step // WRITES) % WRITES
+        when = f"{nth}+" if scene.number % 2 else str(nth)
+        scene.launch.prefix = (
+            "strace", "-D", "-f", "-I", "1", "-o", "/dev/null", "-e", "trace=pwrite64",
+            "-e", f"inject=pwrite64:error=ENOSPC:when={when}", "--",
+        )  # fmt: skip
+
+    async def lift(self, scene: Scene) -> None:
+        """Ends the tracer, which lets go of the gateway."""
+        ends = time.monotonic() + _DETACH_S
+        while scene.is_alive and (tracer := _tracer(scene.pid)):
+            with suppress(ProcessLookupError):
+                os.kill(tracer, signal.SIGTERM)
+            if time.monotonic() > ends:
+                scene.fail("strace does not let go")
+                return
+            await anyio.sleep(0.02)
+
+
+class ReadOnly(Fault):
+    """Nothing can be made or written in the directory of the index, from before the start."""
+
+    name = "read-only"
+    about = "the directory of the index cannot be written; later it can"
+    may_prevent_start = True
+    runs = 3
+
+    async def before(self, scene: Scene) -> None:
+        place = scene.subject.index.parent
+        place.mkdir(parents=True, exist_ok=True)
+        if os.geteuid() == 0:
+            subprocess.run(["mount", "--bind", place, place], check=True)
+            subprocess.run(["mount", "-o", "remount,bind,ro", place], check=True)
+        else:
+            place.chmod(0o500)
+
+    async def lift(self, scene: Scene) -> None:
+        place = scene.subject.index.parent
+        if os.geteuid() != 0:
+            place.chmod(0o700)
+        else:  # a second time there is nothing left to do
+            subprocess.run(["umount", "--lazy", place], capture_output=True, check=False)
+
+    async def after(self, scene: Scene) -> None:
+        await self.lift(scene)
+
+
+def _ballast(scene: Scene) -> Path:
+    return scene.subject.state / "ballast"
+
+
+def _tracer(pid: int) -> int:
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines():
+            if line.startswith("TracerPid:"):
+                return int(line.split()[1])
+    return 0
