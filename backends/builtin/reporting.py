@@ -37,7 +37,7 @@ def report_status(
             "SELECT count(*), ifnull(sum(chunk_count), 0) FROM files WHERE source = 'memory'"
         ).get
         vector = semantics.report(connection)
-        languages = known_languages(connection)
+        languages = list(known_languages(connection))
         journal = connection.pragma("journal_mode")
     differing = {found.path for found in plan.to_read} - plan.doubtful
     unreadable = tuple(one for one in freshness.unreadable if one.path in differing)

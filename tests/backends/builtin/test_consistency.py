@@ -102,3 +102,20 @@ async def test_equal_hits_come_in_the_same_order_whatever_was_indexed_first(home
             orders.append(await answers(backend))
     assert orders[0] == orders[1]
     assert [hit[0] for hit in orders[0][0]] == sorted(names)
+
+
+async def test_a_language_that_no_note_is_written_in_any_more_is_forgotten(home):
+    home.write("memory/a.md", "Yesterday we spoke with the supplier and he was not there.\n")
+    german = "Gestern haben wir mit dem Lieferanten gesprochen und er war nicht da.\n"
+    note = home.write("memory/b.md", german)
+
+    async def languages(backend):
+        await backend.sync(SyncRequest())
+        return (await backend.status()).details["keyword"]["languages"]
+
+    async with home.open() as backend:
+        assert await languages(backend) == ["english", "german"]
+        note.unlink()
+        assert await languages(backend) == ["english"]
+        home.write("memory/a.md", german)
+        assert await languages(backend) == ["german"]

@@ -1,0 +1,36 @@
+"""An owner makes itself known, at once or as soon as the disk lets it."""
+
+from __future__ import annotations
+
+import os
+
+import anyio
+import pytest
+
+from gateway.ownership.announcing import announced
+from gateway.ownership.lock import OwnerLock, OwnerRecord, read_owner
+
+pytestmark = pytest.mark.anyio
+
+RECORD = OwnerRecord(pid=1, workspace="/w", socket=None)
+
+
+async def test_a_record_that_cannot_be_written_at_first_is_written_later(tmp_path):
+    path = tmp_path / "main.sqlite.lock"
+    descriptor = os.open("/dev/full", os.O_RDWR)
+    lock = OwnerLock(descriptor)
+    async with announced(lock, RECORD):
+        assert read_owner(path) is None
+        with path.open("wb") as file:
+            os.dup2(file.fileno(), descriptor)
+        with anyio.fail_after(20):
+            while read_owner(path) != RECORD:
+                await anyio.sleep(0.02)
+    lock.release()
+    assert read_owner(path) is None
+
+
+async def test_an_owner_that_never_could_be_announced_ends_in_order():
+    lock = OwnerLock(os.open("/dev/full", os.O_RDWR))
+    async with announced(lock, RECORD):
+        pass
