@@ -96,7 +96,8 @@ async def _until_failure(cell: Cell, plan: Plan, first: int, runs: int) -> list[
         try:
             for number in range(first, runs):
                 rng = Random(f"{cell.fault.name} {cell.activity.name} {number} {plan.seed}")
-                outcomes.append(await play(cell.fault, cell.activity, Scene(subject, rng, number)))
+                scene = Scene(subject, rng, number, ACTIVITIES.index(cell.activity))
+                outcomes.append(await play(cell.fault, cell.activity, scene))
                 if outcomes[-1].failures:
                     break
         finally:

@@ -41,6 +41,8 @@ class Scene:
     rng: Random
     number: int
     """Of the run, from 0; faults with variants take turns by it."""
+    column: int = 0
+    """Of the activity in the matrix: a row as a whole then meets every variant."""
     launch: Launch = field(default_factory=Launch)
     client: SpawnedGateway | None = None
     failures: list[str] = field(default_factory=list)

@@ -32,7 +32,7 @@ class Fault:
     """Whether a gateway may refuse to start, with a reason, as long as it lasts."""
     kills_gateway: ClassVar[bool] = False
     """Whether the gateway ends by it, and a new one has to be started."""
-    runs: ClassVar[int] = 10
+    runs: ClassVar[int] = 6
     """What is usual for one of its cells."""
     impossible: ClassVar[dict[str, str]] = {}
     """Activities that it cannot meet, with the reason."""

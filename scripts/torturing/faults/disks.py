@@ -19,6 +19,8 @@ from torturing.scene import Scene
 WRITES: Final = 200
 """Each of the first so many writes fails once."""
 _SIZE: Final = "24m"
+_COLUMNS: Final = 7
+"""Activities: a row as a whole has each write fail once."""
 _BLOCK: Final = b"\0" * 65536
 _DETACH_S: Final = 5.0
 
@@ -71,7 +73,7 @@ class FailingWrite(Fault):
     name = "write-error"
     about = f"ENOSPC at the n-th write, n from 1 to {WRITES}; in every other run at all that follow"
     hold_s = 0.4
-    runs = 20
+    runs = 1 + WRITES // _COLUMNS
     may_prevent_start = True
 
     def require(self) -> None:
@@ -79,8 +81,7 @@ class FailingWrite(Fault):
             raise Impossible("strace is not installed")
 
     async def before(self, scene: Scene) -> None:
-        step = max(1, WRITES // self.runs)
-        nth = 1 + (scene.number * step + scene.number * step // WRITES) % WRITES
+        nth = 1 + (scene.number * _COLUMNS + scene.column) % WRITES
         when = f"{nth}+" if scene.number % 2 else str(nth)
         scene.launch.prefix = (
             "strace", "-D", "-f", "-I", "1", "-o", "/dev/null", "-e", "trace=pwrite64",

@@ -54,7 +54,7 @@ class ParentDies(Fault):
     name = "parent"
     about = "the parent is killed, its pipes stay open"
     kills_gateway = True
-    runs = 20
+    runs = 12
 
     async def before(self, scene: Scene) -> None:
         scene.launch.prefix = ("/bin/sh", "-c", _PARENT, "sh")
@@ -79,7 +79,7 @@ class TwoOwners(Fault):
     name = "two-owners"
     about = "a second gateway on the same index; the first is killed under it"
     kills_gateway = True
-    runs = 10
+    runs = 6
 
     async def strike(self, scene: Scene) -> None:
         subject = scene.subject
