@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -26,6 +26,8 @@ from backends.builtin.sessions.indexing import SessionIndexer
 from backends.builtin.storage.database import READERS, Database
 from backends.builtin.storage.failures import IndexDamagedError
 from backends.builtin.storage.housekeeping import give_back_unused
+from backends.builtin.storage.scrubbing import LIMIT_S as SCRUB_LIMIT_S
+from backends.builtin.storage.scrubbing import scrub
 from backends.builtin.syncing.courtesy import Courtesy
 from backends.builtin.syncing.freshness import Freshness
 from backends.builtin.syncing.indexing import Indexer
@@ -85,6 +87,7 @@ class BuiltinBackend:
             self._indexer, courtesy=self._courtesy, on_written=semantics.wake
         )
         self._reporting = BoundedWork("status")
+        self._scrubbing = BoundedWork("scrub of the index")
         self._searcher = Searcher(search)
         self._readers = CapacityLimiter(READERS)
 
@@ -159,10 +162,16 @@ class BuiltinBackend:
     async def sync(
         self, request: SyncRequest, *, progress: ProgressCallback | None = None
     ) -> SyncReport:
-        report = await self._mended(lambda: self._freshness.sync(request, progress))
+        report = await self._mended(lambda: self._sync(request, progress))
         if report.changed or report.removed:
             await run_sync(self._give_back_space)
         return report
+
+    async def _sync(self, request: SyncRequest, progress: ProgressCallback | None) -> SyncReport:
+        if request.force or request.verify:
+            with suppress(TimeoutError):  # an earlier look at everything still goes on
+                await self._scrubbing.run(partial(scrub, self._database), 2 * SCRUB_LIMIT_S)
+        return await self._freshness.sync(request, progress)
 
     async def transcript_grew(self, reference: str) -> bool:
         return await self._mended(lambda: run_sync(self._sessions.is_due, reference))

@@ -140,7 +140,8 @@ async def _end_level(fault: Fault, scene: Scene, *, sessions: bool) -> None:
     """Brings the index level, ends in order, and has it judged."""
     subject = scene.subject
     async with scene.started() as client:
-        await client.call("sync", {"force": sessions}, timeout_s=2 * ANSWER_S)
+        thorough = sessions or fault.tolerates_damaged
+        await client.call("sync", {"force": thorough}, timeout_s=2 * ANSWER_S)
         process = client.process
         assert process.stdin is not None
         await process.stdin.aclose()

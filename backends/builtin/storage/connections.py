@@ -11,6 +11,7 @@ from typing import Final
 import apsw
 
 from backends.builtin.storage import schema
+from backends.builtin.storage.checksums import open_checked
 from backends.files.mounts import shared_type
 
 PATIENCE_S: Final = 1.5
@@ -20,7 +21,7 @@ _PAGE_CACHE_KIB: Final = 8 * 1024
 
 def connect_writer(path: Path) -> apsw.Connection:
     """Raises apsw.CorruptError when tables are missing, and every other apsw.Error."""
-    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+    connection = open_checked(path)
     try:
         connection.set_busy_timeout(milliseconds(PATIENCE_S))
         if not schema.is_complete(connection):
@@ -36,7 +37,7 @@ def connect_writer(path: Path) -> apsw.Connection:
 
 def connect_reader(path: Path) -> apsw.Connection:
     """It knows `temp.term_statistics`: how many chunks hold each term. Raises apsw.Error."""
-    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+    connection = open_checked(path)
     try:
         connection.set_busy_timeout(milliseconds(PATIENCE_S))
         connection.execute(f"PRAGMA cache_size = -{_PAGE_CACHE_KIB}")

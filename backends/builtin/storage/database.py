@@ -22,7 +22,7 @@ from backends.builtin.storage.connections import (
     connect_writer,
     milliseconds,
 )
-from backends.builtin.storage.failures import DAMAGE, index_unavailable
+from backends.builtin.storage.failures import index_unavailable, is_damage
 from backends.builtin.storage.places import ensure_index, set_aside, size_on_disk
 
 READERS: Final = 4
@@ -55,7 +55,9 @@ class Database:
             self._find_or_make()
             try:
                 self._connect()
-            except DAMAGE as error:
+            except apsw.Error as error:
+                if not is_damage(error):
+                    raise
                 self._set_aside(str(error))
                 self._find_or_make()
                 self._connect()
@@ -152,7 +154,7 @@ class Database:
 
     def _remember_damage(self, error: BaseException, generation: int) -> None:
         """What an earlier file suffered from says nothing about the present one."""
-        if isinstance(error, DAMAGE) and generation == self.generation:
+        if is_damage(error) and generation == self.generation:
             self._damage = str(error)
 
     def _is_sound(self) -> bool:

@@ -14,6 +14,7 @@ from typing import Final, Literal
 import apsw
 import msgspec
 
+from backends.builtin.storage.checksums import open_checked
 from backends.builtin.storage.connections import PATIENCE_S, milliseconds
 from backends.builtin.storage.failures import index_unavailable
 from backends.builtin.storage.identity import Verdict, judge
@@ -47,7 +48,7 @@ def inspect_index(path: Path, *, timeout_s: float) -> IndexState:
         kind = _NAMES[judge(path)]
         if kind != "ours":
             return IndexState(kind=kind)
-        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+        connection = open_checked(path)
         with closing(connection):
             return _look(connection, time.monotonic() + timeout_s)
     except apsw.BusyError:

@@ -12,9 +12,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 
-import apsw
-
 from backends.builtin.storage import schema
+from backends.builtin.storage.checksums import open_checked, reserve_checksums
 from backends.builtin.storage.connections import PATIENCE_S, set_journal
 from backends.builtin.storage.identity import Verdict, choose_path
 from config.disk.locking import lock_within
@@ -78,7 +77,8 @@ def _create(path: Path) -> None:
     draft = path.with_name(f".{path.name}.new")
     _delete(draft, *_SIDE_FILES, _MAIN)  # a process may have been killed over it
     os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-    with closing(apsw.Connection(str(draft), flags=apsw.SQLITE_OPEN_READWRITE)) as connection:
+    with closing(open_checked(draft)) as connection:
+        reserve_checksums(connection)
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         schema.create(connection)
         set_journal(connection, path.parent)  # who opens it later would be in others' way

@@ -31,6 +31,7 @@ class FullDisk(Fault):
     name = "disk-full"
     about = f"a tmpfs of {_SIZE} is filled to the last byte, later freed"
     hold_s = 0.6
+    may_prevent_start = True
 
     def require(self) -> None:
         if os.geteuid() != 0:

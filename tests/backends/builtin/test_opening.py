@@ -118,7 +118,7 @@ def test_an_index_of_an_earlier_release_is_emptied_and_said_so(opened, place):
     database.close()
     with closing(apsw.Connection(str(place))) as connection:
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION - 1}")
-        connection.execute("DROP TABLE languages")
+        connection.execute("DROP TABLE file_languages")
     again = opened()
     assert again.path == place
     assert remembered(again) is None
