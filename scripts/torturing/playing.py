@@ -25,8 +25,8 @@ from torturing.integrity import damage, published
 from torturing.oracle import Truth
 from torturing.scene import ANSWER_S, Launch, Scene
 
-END_S: Final = 10.0
-"""An orderly end is promised within 2 s; what it gets on a busy machine."""
+END_S: Final = 30.0
+"""An orderly end is promised within 2 s; what it gets on a machine with much other work."""
 _SIDE_FILES: Final = ("-wal", "-shm", "-journal")
 
 
@@ -138,7 +138,7 @@ def _check_what_is_left(fault: Fault, scene: Scene, before: set[str], activity: 
 
 async def _end_level(fault: Fault, scene: Scene, *, sessions: bool) -> None:
     """Brings the index level, ends in order, and has it judged."""
-    subject = scene.subject
+    subject, scene.launch = scene.subject, Launch()
     async with scene.started() as client:
         thorough = sessions or fault.tolerates_damaged
         await client.call("sync", {"force": thorough}, timeout_s=2 * ANSWER_S)

@@ -22,7 +22,7 @@ from config.errors import MemoryGatewayError
 from gateway.client import Client, SpawnedGateway, spawn_gateway
 from torturing.subject import QUERY, SENTENCE, STABLE, Subject
 
-ANSWER_S: Final = 20.0
+ANSWER_S: Final = 60.0
 """How long anything may take before it counts as hanging."""
 _PAUSE_S: Final = 0.02
 
@@ -74,6 +74,7 @@ class Scene:
         subject = self.subject
         async with spawn_gateway(
             subject.arguments,
+            patience_s=ANSWER_S,
             environment={**subject.environment, **self.launch.environment},
             command=(*self.launch.prefix, *subject.command),
         ) as client:
