@@ -1,37 +1,53 @@
 """What commands write: data to standard output, everything else to standard error.
 
 Owns the two streams, so that JSON is always whole, valid and UTF-8, whatever the locale, and nothing
-else ever stands on standard output. Colours and tables are made elsewhere.
+else ever stands on standard output; and that no control character from a note or a file name reaches a
+terminal. Colours and tables are made elsewhere.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from gateway.rpc.surrogates import replace_lone_surrogates
+from gateway.tools.escaping import escape_controls
+
+_RAW_IN_JSON: Final = {code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)}
+"""JSON permits them raw inside of its strings; terminals obey some of them."""
 
 
 def write_text(text: str) -> None:
-    """Text exactly as it is, in UTF-8."""
+    """Text exactly as it is, in UTF-8, whoever reads it."""
     if sys.stdout is not None:
         sys.stdout.flush()
         sys.stdout.buffer.write(text.encode("utf-8", "replace"))
 
 
+def write_content(text: str) -> None:
+    """What stands in a file: exactly as it is for a program, without control characters for a person."""
+    is_read_by_a_person = sys.stdout is not None and sys.stdout.isatty()
+    write_text(escape_controls(text) if is_read_by_a_person else text)
+
+
+def say(message: str) -> None:
+    """A line for people on standard output."""
+    print(escape_controls(message))
+
+
 def write_json(value: Any) -> None:
     """Anything msgspec can encode, indented by two spaces, as one document."""
     data = replace_lone_surrogates(msgspec.to_builtins(value))
-    write_text(msgspec.json.format(msgspec.json.encode(data), indent=2).decode() + "\n")
+    write_text(_harmless(msgspec.json.format(msgspec.json.encode(data), indent=2)) + "\n")
 
 
 def write_json_line(value: Any) -> None:
     """The same on one line, for programs that read along."""
     data = replace_lone_surrogates(msgspec.to_builtins(value))
-    write_line(msgspec.json.encode(data).decode())
+    write_line(_harmless(msgspec.json.encode(data)))
 
 
 def write_line(text: str) -> None:
@@ -42,7 +58,7 @@ def write_line(text: str) -> None:
 
 def note(message: str) -> None:
     """A line for people, beside the data."""
-    print(message, file=sys.stderr)
+    print(escape_controls(message), file=sys.stderr)
 
 
 def flush() -> None:
@@ -56,3 +72,8 @@ def discard() -> None:
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, sys.stdout.fileno())
     os.close(null)
+
+
+def _harmless(encoded: bytes) -> str:
+    """The same document; outside of its strings there is none of these characters."""
+    return encoded.decode().translate(_RAW_IN_JSON)

@@ -1,21 +1,32 @@
 """Rich consoles for both streams. Imported only where people read.
 
 Owns when there is colour: NO_COLOR means no escape sequence at all, bold and dim included. Data is
-never read as markup and never cut; only tables are folded, and only for a terminal.
+never read as markup and never cut; only tables are folded, and only for a terminal; control
+characters in data are shown, not obeyed.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.text import Text
 
 from gateway.cli.rendering.aligned import folded
+from gateway.tools.escaping import escape_controls
 
 
 class _Console(Console):
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterator[Segment]:
+        """Everything that is shown comes this way; what moves the cursor is no text."""
+        for segment in super().render(renderable, options):
+            text, style, control = segment
+            yield segment if control else Segment(escape_controls(text), style)
+
     def on_broken_pipe(self) -> None:
         """Leave it to the guard, where rich would end the process at once."""
         raise BrokenPipeError

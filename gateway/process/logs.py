@@ -14,6 +14,8 @@ from typing import Final
 
 import structlog
 
+from gateway.tools.escaping import escape_controls
+
 LONGEST_TRACEBACK_CHARS: Final = 8000
 """A record of a fault stays a line that a log can hold; the end of a traceback tells most."""
 _HEAD_CHARS: Final = 2000
@@ -29,6 +31,7 @@ def configure_logs(level: str = "info") -> None:
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.ExceptionRenderer(_traceback_text),
+        *([_show_controls] if terminal else []),
     ]
     renderer: structlog.types.Processor = (
         structlog.dev.ConsoleRenderer(
@@ -47,6 +50,16 @@ def configure_logs(level: str = "info") -> None:
     _adopt_library_logs(
         [*shared, structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer]
     )
+
+
+def _show_controls(
+    _logger: object, _method: str, record: structlog.typing.EventDict
+) -> structlog.typing.EventDict:
+    """A file's name may hold an escape sequence, which a terminal must not obey; JSON escapes it."""
+    return {
+        name: escape_controls(value) if isinstance(value, str) else value
+        for name, value in record.items()
+    }
 
 
 def _traceback_text(exc_info: structlog.typing.ExcInfo) -> str:

@@ -105,7 +105,7 @@ def _show_result(
     if result.error:
         output.note(result.error)
     elif not result.results:
-        print(no_match(params, files, short_path(str(settings.workspace))))
+        output.say(no_match(params, files, short_path(str(settings.workspace))))
     print_lines(result_lines(result, params.query))
     for remark in remarks(result):
         output.note(remark)
@@ -149,7 +149,7 @@ async def _get(settings: Settings, params: GetParams) -> GetResult:
 
 
 def _show_text(result: GetResult) -> None:
-    output.write_text(result.text)
+    output.write_content(result.text)
     if result.status == "not_found":
         output.note(f"There is no file {result.path}.")
     elif result.error:

@@ -41,7 +41,7 @@ def cancel_batch(
     if options.json:
         output.write_json({"cancelling": found})
     elif found:
-        print(f"Job {job} is cancelled as soon as the gateway looks after it again.")
+        output.say(f"Job {job} is cancelled as soon as the gateway looks after it again.")
     else:
         output.note(f"No job {job} is under way; see `{PROGRAM} batch list`.")
     return os.EX_OK if found else NOT_FOUND

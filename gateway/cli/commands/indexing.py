@@ -37,7 +37,7 @@ def index(
     if options.json:
         output.write_json(report)
     else:
-        print(sync_summary(report))
+        output.say(sync_summary(report))
         for remark in sync_remarks(report):
             output.note(remark)
     return os.EX_OK if report.complete and not report.error else os.EX_TEMPFAIL

@@ -53,7 +53,7 @@ def pull(
     if options.json:
         output.write_json({"path": str(path), "bytes": path.stat().st_size})
     else:
-        print(path)
+        output.say(str(path))
     return os.EX_OK
 
 
@@ -83,7 +83,7 @@ def remove(
     if options.json:
         output.write_json({"removed": freed > 0, "bytes": freed})
     elif freed:
-        print(f"Removed {size(freed)}.")
+        output.say(f"Removed {size(freed)}.")
     else:
         output.note(f"There is no downloaded model {model}; see `{PROGRAM} models list`.")
     return os.EX_OK if freed else NOT_FOUND

@@ -72,7 +72,7 @@ def _show_change(options: Options, action: str, change: Change) -> int:
         output.write_json(change)
     else:
         for path in change.paths:
-            print(f"{'wrote' if action == 'install' else 'removed'} {path}")
+            output.say(f"{'wrote' if action == 'install' else 'removed'} {path}")
         if change.problem:
             output.note(f"The service manager did not follow: {change.problem}")
             output.note("Run, in a session of yours: " + "; ".join(change.by_hand))
@@ -95,7 +95,7 @@ def _show_state(options: Options, agent_id: str) -> int:
         output.write_json(state)
     else:
         enabled = "enabled" if state.enabled else "not enabled"
-        print(f"{state.unit}: {state.state}, {enabled if state.installed else 'not installed'}")
+        output.say(f"{state.unit}: {state.state}, {enabled if state.installed else 'not installed'}")
         if state.status:
-            print(f"  {state.status}")
+            output.say(f"  {state.status}")
     return os.EX_OK if state.active else NOT_RUNNING

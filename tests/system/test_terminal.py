@@ -1,0 +1,96 @@
+"""Escape sequences in notes, names of files and settings: shown by every command, obeyed by no terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+from contextlib import suppress
+
+import pytest
+
+WAIT_S = 60
+ESCAPES = {
+    "colour": "\x1b[31m",
+    "title": "\x1b]0;owned\x07",
+    "clipboard": "\x1b]52;c;b3duZWQ=\x1b\\",
+    "C1": "\x9b2J\x9d",
+    "backspaces": "\b\b\b\x7f",
+    "carriage return": "\rowned",
+}
+EVIL = "".join(ESCAPES.values())
+NAME = "memory/kettle\x1b]0;owned\x07\x9b2J.md"
+CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+@pytest.fixture
+def evil(home):
+    """A home with escape sequences in all that is not the operator's own."""
+    home.write(NAME, f"# Kettle {EVIL}\n\n- The kettle {EVIL} is descaled.\n")
+    (home.workspace / "memory/link\x1b[31m.md").symlink_to("nowhere")
+    (home.workspace / "memory/large\x9b2J.md").touch()
+    os.truncate(home.workspace / "memory/large\x9b2J.md", 65 << 20)
+    home.configure({"agents": {"defaults": {"memorySearch": {"unknown\x1b[31m": 1}}}})
+    return home
+
+
+def on_terminal(home, *arguments):
+    """What a command writes where both of its streams are a terminal that knows no colours."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "gateway", arguments[0], *home.arguments, *arguments[1:]]
+    with subprocess.Popen(
+        command, env=home.environment | {"NO_COLOR": "1", "TERM": "dumb"},
+        stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs,
+    ) as process:  # fmt: skip
+        os.close(theirs)
+        shown = b""
+        with os.fdopen(ours, "rb", buffering=0) as terminal, suppress(OSError):  # EIO is its end
+            while piece := terminal.read(65_536):
+                shown += piece
+        process.wait(WAIT_S)
+    return shown.decode().replace("\r\n", "\n")  # the terminal's own
+
+
+COMMANDS = {
+    "index": ("index", "--log-level", "debug"),
+    "search": ("search", "kettle descaled"),
+    "search that explains": ("search", "kettle descaled", "--explain"),
+    "search for it": ("search", f"zzz{EVIL}", "--min-score", "1"),
+    "search as JSON": ("search", "kettle descaled", "--json"),
+    "get": ("get", NAME),
+    "get as JSON": ("get", NAME, "--json"),
+    "get of nothing": ("get", NAME + "x.md"),
+    "get of what is forbidden": ("get", f"../{EVIL}"),
+    "status": ("status",),
+    "status as JSON": ("status", "--json"),
+    "health": ("health",),
+    "doctor": ("doctor",),
+    "config": ("config",),
+    "an unknown option": ("search", f"--{EVIL}"),
+    "an unknown workspace": ("status", "--config", f"/nowhere/{EVIL}"),
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_no_control_character_reaches_a_terminal(evil, name):
+    shown = on_terminal(evil, *COMMANDS[name])
+    assert shown.strip()
+    assert CONTROLS.findall(shown) == []
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if "JSON" in name])
+def test_json_with_escape_sequences_is_valid_and_says_the_name_as_it_is(evil, name):
+    evil.run("index")
+    said = json.dumps(json.loads(evil.run(*COMMANDS[name]).stdout), ensure_ascii=False)
+    assert json.dumps(NAME, ensure_ascii=False)[1:-1] in said or "status" in name
+
+
+def test_a_file_that_is_read_by_a_program_stays_as_it_is(evil):
+    done = subprocess.run(
+        [sys.executable, "-m", "gateway", "get", *evil.arguments, NAME],
+        env=evil.environment, capture_output=True, check=True, timeout=WAIT_S,
+    )  # fmt: skip
+    assert done.stdout.replace(b"\r", b"") == (evil.workspace / NAME).read_bytes().replace(b"\r", b"")
