@@ -35,12 +35,22 @@ class Origin(msgspec.Struct, frozen=True):
     @property
     def private(self) -> bool:
         """Whether the host is this machine or an address that the public network cannot reach."""
-        if self.host == "localhost" or self.host.endswith(".localhost"):
-            return True
+        address = self._address()
+        return self.local if address is None else address.is_private
+
+    @property
+    def local(self) -> bool:
+        """Whether the host is this machine."""
+        address = self._address()
+        if address is None:
+            return self.host == "localhost" or self.host.endswith(".localhost")
+        return address.is_loopback
+
+    def _address(self) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
         try:
-            return ipaddress.ip_address(self.host).is_private
+            return ipaddress.ip_address(self.host)
         except ValueError:
-            return False
+            return None
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host

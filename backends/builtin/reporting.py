@@ -5,7 +5,7 @@ Owns the counting: disk and index are compared in one read transaction, so that 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from backends.builtin.keyword import known_languages
 from backends.builtin.sessions.reporting import report_sessions
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from backends.builtin.syncing.freshness import Freshness
     from backends.builtin.syncing.indexing import Indexer
     from config.settings import Settings
+
+MEASURED_CHUNKS: Final = 1_000_000
+"""The largest index that was timed; resident vectors then take 0.8 GB, the file 8 GB."""
 
 
 def report_status(
@@ -66,7 +69,7 @@ def report_status(
         dirty=bool(pending or plan.to_remove or sessions.is_dirty),
         syncing=freshness.running,
         recent_syncs=tuple(freshness.recent),
-        issues=(*database.notes, *(f"{path} does not exist (yet)." for path in scan.missing)),
+        issues=(*database.notes, *scan.issues, *many_chunks(chunks + sessions.chunks)),
         weaknesses=(*lost, *semantics.weaknesses()),
         details={
             "keyword": {"engine": "fts5", "available": True, "languages": languages},
@@ -85,6 +88,17 @@ def probe_weaknesses(
         connection.execute("SELECT id FROM chunks LIMIT 1").fetchall()
     lost = _lost(len(freshness.unreadable) + freshness.unlisted)
     return (*lost, *semantics.weaknesses())
+
+
+def many_chunks(count: int) -> tuple[str, ...]:
+    """A word about an index that is larger than any that was measured; nothing is left out of it."""
+    if count <= MEASURED_CHUNKS:
+        return ()
+    remark = (
+        f"The index holds {count:,} chunks, more than the {MEASURED_CHUNKS:,} that searches are measured "
+        "with: they may be slow and take gigabytes. Narrow memorySearch.extraPaths."
+    )
+    return (remark,)
 
 
 def _lost(count: int) -> tuple[str, ...]:

@@ -27,6 +27,9 @@ _APPEND: Final = (
     | os.O_NOCTTY
     | os.O_CLOEXEC
 )
+_FILE_MODE: Final = 0o644
+_DIRECTORY_MODE: Final = 0o755
+"""As an editor makes them under the usual umask; never writable for others."""
 _BLOCK_BYTES: Final = 256 * 1024
 _LOCK_TIMEOUT_S: Final = 5.0
 
@@ -64,7 +67,7 @@ def _opened(location: Location) -> Iterator[int]:
     _make_directories(location.anchor, directories)
     with walked(location.anchor, directories) as parent:
         is_new = not _exists(name, parent)
-        descriptor = os.open(name, _APPEND, 0o644, dir_fd=parent)
+        descriptor = os.open(name, _APPEND, _FILE_MODE, dir_fd=parent)
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise PathNotAllowedError(location.path)
@@ -113,7 +116,7 @@ def _make_directories(anchor: str, names: list[str]) -> None:
     for depth, name in enumerate(names):
         with walked(anchor, names[:depth]) as parent:
             try:
-                os.mkdir(name, dir_fd=parent)
+                os.mkdir(name, _DIRECTORY_MODE, dir_fd=parent)
             except FileExistsError:
                 continue
         _sync_directory(anchor, names[:depth])

@@ -29,6 +29,8 @@ from backends.files.safe_open import (
 from backends.interface import SkippedFile
 from config.settings import Source
 
+MAX_FILES = 100_000
+"""Of one agent, in scan order. Every search looks at the stamps of all of them, about 7 microseconds each."""
 MAX_DEPTH = 64
 """Directories below a root; what lies deeper is skipped with a reason."""
 MAX_SKIPPED_PER_ROOT = 50
@@ -74,6 +76,14 @@ class ScanResult(msgspec.Struct, frozen=True, kw_only=True):
     failed_dirs: tuple[FailedDirectory, ...]
     missing: tuple[Path, ...]
     """The workspace and extra paths that do not exist (yet)."""
+    left_out: int = 0
+    """Markdown files beyond the number that is indexed; they are among the skipped ones."""
+
+    @property
+    def issues(self) -> tuple[str, ...]:
+        """What a person should know about the places of the memory."""
+        missing = (f"{path} does not exist (yet)." for path in self.missing)
+        return (*missing, *([_too_many(self)] if self.left_out else []))
 
     def keeps(self, path: str) -> bool:
         """Whether an indexed file that was not found must stay: its directory was unreadable."""
@@ -83,16 +93,18 @@ class ScanResult(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def scan(roots: MemoryRoots) -> ScanResult:
+def scan(roots: MemoryRoots, *, max_files: int = MAX_FILES) -> ScanResult:
     """List all memory files. Never raises for the state of the disk: that is in the result."""
-    return _Scan(roots).run()
+    return _Scan(roots, max_files).run()
 
 
 class _Scan:
     """The state of one scan. A separate object a scan, so that scans may run at the same time."""
 
-    def __init__(self, roots: MemoryRoots) -> None:
+    def __init__(self, roots: MemoryRoots, max_files: int) -> None:
         self._roots = roots
+        self._max_files = max_files
+        self._left_out = 0
         self._number = 0
         self._root: Root = roots.all[0]
         self._files: list[FoundFile] = []
@@ -116,6 +128,7 @@ class _Scan:
             skipped_count=self._skipped_count,
             failed_dirs=tuple(FailedDirectory(*failed) for failed in self._failed.items()),
             missing=tuple(self._missing),
+            left_out=self._left_out,
         )
 
     def _visit(self, root: Root) -> None:
@@ -188,6 +201,10 @@ class _Scan:
         if not path.isascii() and not is_addressable(path):
             self._skip(path, UNDECODABLE)
             return
+        if len(self._files) >= self._max_files:
+            self._left_out += 1
+            self._skip(path, f"more than {self._max_files:,} files")
+            return
         first = self._first_names.setdefault((status.st_dev, status.st_ino), path)
         if first is path:
             self._files.append(
@@ -218,6 +235,13 @@ class _Scan:
         self._skipped_in_root += 1
         if self._skipped_in_root <= MAX_SKIPPED_PER_ROOT:
             self._skipped.append(SkippedFile(path=_printable(path), reason=reason))
+
+
+def _too_many(result: ScanResult) -> str:
+    return (
+        f"Only the first {len(result.files):,} Markdown files are indexed; {result.left_out:,} more are "
+        "left out. Narrow memorySearch.extraPaths, for example by a pattern."
+    )
 
 
 def _is_there(directory: str) -> bool:

@@ -34,6 +34,7 @@ from backends.transcripts.listing import (
 )
 from backends.transcripts.stretches import read_stretch
 from backends.transcripts.turns import RENDERING_VERSION, render_turn
+from config.disk.making import make_directories
 from config.settings import QmdSessionsSettings
 
 _DAY_NS: Final = 24 * 3600 * 1_000_000_000
@@ -150,7 +151,7 @@ class _Writing:
     def finish(self, transcripts: Path, ledger: Path) -> Record | None:
         """The record of what stands there now; None for a conversation without turns."""
         for directory in (ledger, self._target.parent):
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_directories(directory)
         owned = self._known or self._record
         if not owned.may_replace:
             raise _changed_by_hand(self._target)

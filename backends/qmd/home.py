@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from config.disk.making import make_directories
+
 
 @dataclass(frozen=True, slots=True)
 class QmdHome:
@@ -69,7 +71,7 @@ class QmdHome:
     def prepare(self, environment: Mapping[str, str]) -> None:
         """Makes the directories (mode 0700) and links the user's models. Raises OSError."""
         for directory in (self.config_dir, self.index.parent):
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_directories(directory)
         self.root.chmod(0o700)
         shared = user_models(environment)
         if shared.is_dir() and not os.path.lexists(self.models):

@@ -55,7 +55,6 @@ def report_status(
     held: dict[Source, int] = {"memory": result.skipped_count + len(result.files) - len(now)}
     held |= {one.source: 0 for one in places.roots.collections if one.source not in held}
     issues = [str(failure)] if engine is None else _issues(engine)
-    missing = (f"{path} does not exist (yet)." for path in result.missing)
     return BackendStatus(
         backend="qmd",
         provider="qmd",
@@ -71,7 +70,7 @@ def report_status(
         dirty=bool(unknown or gone),
         syncing=None,
         recent_syncs=recent,
-        issues=(*issues, *([trouble] if trouble else []), *places.exports.issues, *missing),
+        issues=(*issues, *([trouble] if trouble else []), *places.exports.issues, *result.issues),
         details={"qmd": _section(settings, engine)},
     )
 

@@ -14,7 +14,7 @@ from backends.text.folding import normalise
 from backends.text.languages import stop_bigrams, stop_words_of
 
 MAX_QUERY_CHARS: Final = 20_000
-"""What follows is ignored: a pasted log file must not cost seconds."""
+"""What follows is ignored: a pasted log file must not cost seconds. Whoever asks cuts, and says so."""
 MAX_CONCEPTS: Final = 1_000
 """Read from one query; the index then looks for the most telling of them."""
 PARTS_SHARE: Final = 1.0

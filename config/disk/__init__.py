@@ -1,1 +1,3 @@
-"""What every floor does to files in the same way: locks of the kernel, and replacing a file whole."""
+"""What every floor does to files in the same way: locks of the kernel, making
+private directories, and replacing a file whole.
+"""

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from config.errors import ConfigInvalidError, ConfigProblem
 from config.settings import Origin, Secret
 from config.source.located import Located, descend
 
@@ -25,7 +26,8 @@ KEY_VARIABLES = (
 )
 """Variables in which a provider's API key, or a token for downloads, may be."""
 
-_MAX_BYTES = 1024 * 1024
+MAX_DOTENV_BYTES = 1024 * 1024
+"""A cut one would lack keys without a word, so a longer one is an error."""
 
 
 class Variables(msgspec.Struct, frozen=True):
@@ -45,7 +47,10 @@ class Variables(msgspec.Struct, frozen=True):
 
 
 def gather_variables(process: Mapping[str, str], state: Path, root: Located | None) -> Variables:
-    """The process's variables, completed. A variable that is set but blank counts as missing."""
+    """The process's variables, completed. A variable that is set but blank counts as missing.
+
+    Raises ConfigInvalidError for a `.env` that is too large.
+    """
     values, added = dict(process), dict[str, Origin]()
     places = (_from_credentials(process), _from_file(state / ".env"), _from_block(root))
     for name, value, origin in chain.from_iterable(places):
@@ -82,7 +87,7 @@ def _from_credentials(process: Mapping[str, str]) -> Iterator[tuple[str, str, Or
     for name in KEY_VARIABLES if directory.startswith("/") else ():
         try:
             with (Path(directory) / name).open("rb") as opened:
-                value = opened.read(_MAX_BYTES).decode("utf-8", errors="replace")
+                value = opened.read(MAX_DOTENV_BYTES).decode("utf-8", errors="replace")
         except OSError:
             continue
         yield name, value, Origin(kind="environment", detail=f"the credential {name}")
@@ -91,9 +96,15 @@ def _from_credentials(process: Mapping[str, str]) -> Iterator[tuple[str, str, Or
 def _from_file(file: Path) -> Iterator[tuple[str, str, Origin]]:
     try:
         with file.open("rb") as opened:
-            text = opened.read(_MAX_BYTES).decode("utf-8-sig", errors="replace")
+            data = opened.read(MAX_DOTENV_BYTES + 1)
     except OSError:
         return
+    if len(data) > MAX_DOTENV_BYTES:
+        problem = ConfigProblem(
+            message=f"it is larger than {MAX_DOTENV_BYTES:,} bytes", file=str(file)
+        )
+        raise ConfigInvalidError([problem], remedy="Keep only NAME=value lines in it.")
+    text = data.decode("utf-8-sig", errors="replace")
     for name, value in parse_dotenv(text).items():
         yield name, value, Origin(kind="environment", detail=f"{name} in {file}")
 

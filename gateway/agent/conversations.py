@@ -18,6 +18,7 @@ from gateway.agent.memory import Memory
 from gateway.flush.deciding import Decision, Situation, decide
 from gateway.flush.prompts import flush_prompts
 from gateway.flush.store import SessionStore
+from gateway.rpc.errors import InvalidParamsError
 from gateway.sessions.days import agent_now, daily_log
 from gateway.sessions.instructions import recall_instructions
 from gateway.sessions.keys import is_heartbeat, is_main_session
@@ -55,8 +56,11 @@ class Conversations:
         )
 
     async def flush(self, params: FlushParams) -> FlushResult:
-        """Raises FileUnreadableError when `sessions.json` is there and cannot be used."""
+        """Raises InvalidParamsError for a session of another agent, and FileUnreadableError when
+        `sessions.json` is there and cannot be used.
+        """
         settings = self._memory.settings
+        _refuse_foreign(settings, params.session_key)
         situation = Situation(
             total_tokens=params.total_tokens,
             context_window=params.context_window,
@@ -68,7 +72,10 @@ class Conversations:
         return _flush_result(settings, decide(settings.compaction, situation, state))
 
     async def flush_done(self, params: FlushDoneParams) -> FlushDoneResult:
-        """Raises FileUnreadableError, FileUnwritableError: then the flush stays due."""
+        """Raises InvalidParamsError as `flush`, FileUnreadableError, FileUnwritableError: then the
+        flush stays due.
+        """
+        _refuse_foreign(self._memory.settings, params.session_key)
         if not params.ok:
             return FlushDoneResult(recorded=False)
         record = _store(self._memory.settings).record_flush
@@ -98,6 +105,16 @@ class Conversations:
         )
 
 
+def _refuse_foreign(settings: Settings, session_key: str) -> None:
+    """Sessions of another agent have no entry in this agent's store."""
+    verdict = judge_session(settings, None, session_key)
+    if not verdict.allowed:
+        raise InvalidParamsError(
+            f"{verdict.reason[0].upper()}{verdict.reason[1:]}.",
+            remedy="Ask the gateway of that agent.",
+        )
+
+
 def _store(settings: Settings) -> SessionStore:
     return SessionStore(settings.sessions_dir)
 
@@ -112,13 +129,15 @@ def _flush_result(settings: Settings, decision: Decision) -> FlushResult:
 
 
 def _why_not_append(settings: Settings, target: Target, key: str | None) -> str | None:
-    """What others say in a group must not end up in the long-term memory of the person."""
-    if key is not None:
-        verdict = judge_session(settings, settings.scope, key)
-        if not verdict.allowed:
-            return verdict.reason
-        if target == "longterm" and not is_main_session(key):
-            return "only the main session may append to the long-term memory"
+    """What others say in a group must not end up in the long-term memory of the person.
+
+    A request that names no session is in no way better: it may come from any of them.
+    """
+    verdict = judge_session(settings, settings.scope, key)
+    if not verdict.allowed:
+        return verdict.reason
+    if target == "longterm" and (key is None or not is_main_session(key)):
+        return "only the main session may append to the long-term memory"
     return None
 
 

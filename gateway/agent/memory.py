@@ -101,7 +101,7 @@ class Memory:
         if answer.stale is not None and settings.search.sync.on_search:
             engine.sync_later("search")
         citations: CitationsMode = "off" if operator else settings.citations
-        return search.write_result(answer, citations, key)
+        return search.write_result(answer, citations, key, search.limits_met(params))
 
     async def get(
         self, params: get.GetParams, session_key: str | None = None, *, operator: bool = False

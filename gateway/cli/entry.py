@@ -16,6 +16,7 @@ import msgspec
 
 from gateway.cli.guard import guarded
 from gateway.cli.options import LOG_LEVELS, SERVE_OPTIONS, Options
+from gateway.process.dumps import forbid_core_dumps
 from gateway.process.orphans import is_orphan
 
 _FIELDS = {option.flag: option.field for option in SERVE_OPTIONS}
@@ -26,6 +27,7 @@ def run(arguments: Sequence[str]) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # None when the descriptor was closed
             stream.reconfigure(errors="backslashreplace")
+    forbid_core_dumps()
     options = read_plain_serve(arguments)
     if options is not None:
         if is_orphan(os.getppid()):

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from backends.errors import FileUnreadableError, FileUnwritableError
+from config.disk.making import make_directories
 from config.disk.replacing import replace_file
 from gateway.flush.deciding import SessionState
 from gateway.flush.lockfile import LockTimeoutError, lock_file
@@ -43,7 +44,7 @@ class SessionStore:
 
         Returns the cycle. Raises FileUnreadableError, FileUnwritableError; nothing is changed then.
         """
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_directories(self._path.parent)
         path = self._path.resolve()
         lock = path.with_name(f"{path.name}.lock")
         try:

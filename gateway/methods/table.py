@@ -20,7 +20,7 @@ from gateway.methods.sessions import session_methods
 from gateway.rpc.context import RequestContext, Session
 from gateway.rpc.methods import Handler, Method, MethodRegistry, NoParams
 from gateway.sessions.instructions import recall_instructions
-from gateway.tools.bounds import Key
+from gateway.tools.bounds import MAX_NAME_CHARS, Key, Name
 from gateway.tools.get import GetParams, GetResult
 from gateway.tools.health import Health, HealthParams
 from gateway.tools.metrics import MetricsResult
@@ -32,9 +32,9 @@ from gateway.version import PROTOCOL, VERSION
 class InitializeParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """Ours, then those of MCP, which shares the method."""
 
-    client: str | dict[str, Any] | None = None
+    client: Name | dict[str, Any] | None = None
     session_key: Key | None = None
-    protocol_version: str | None = None
+    protocol_version: Name | None = None
     operator: bool = False
     """Somebody who sits at the machine, and whom `scope` does not mean."""
     client_info: dict[str, Any] | None = None
@@ -45,7 +45,7 @@ class InitializeParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
 class SyncParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     force: bool = False
     verify: bool = False
-    reason: str = "manual"
+    reason: Name = "manual"
     wait: bool = True
 
 
@@ -153,4 +153,4 @@ def _introduce(session: Session, params: InitializeParams) -> None:
 
 
 def _client_name(client: str | dict[str, Any] | None) -> str | None:
-    return str(client.get("name", "")) if isinstance(client, dict) else client
+    return str(client.get("name", ""))[:MAX_NAME_CHARS] if isinstance(client, dict) else client

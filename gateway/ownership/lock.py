@@ -15,6 +15,7 @@ import msgspec
 
 from backends.errors import IndexUnavailableError
 from config.disk.locking import try_lock_file
+from config.disk.making import make_directories
 
 _MAX_RECORD_BYTES: Final = 65_536
 
@@ -42,7 +43,7 @@ class OwnerLock:
         IndexUnavailableError when there cannot be a lock file.
         """
         try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_directories(path.parent)
             descriptor = try_lock_file(path, lenient=True)
         except OSError as error:
             raise IndexUnavailableError(

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 
+from config.disk.making import make_directories
 from config.paths import runtime_dir
 from config.settings import Settings
 
@@ -43,7 +44,7 @@ def make_private(directory: Path) -> None:
 
     Raises OSError, also for a directory of somebody else's: what is in it could not be trusted.
     """
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_directories(directory)
     status = directory.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
         raise PermissionError(f"{directory} is not a directory of this user")

@@ -6,9 +6,13 @@ there when it began. So nothing that arrives meanwhile is lost, and a failure lo
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from backends.interface import SyncRequest
+
+MAX_REASONS: Final = 32
+"""Reasons are words of clients: beyond so many at a time they count as one."""
+OTHER_REASONS: Final = "others"
 
 
 class Asked(NamedTuple):
@@ -42,6 +46,8 @@ class Generations:
     def ask(self, reason: str, *, force: bool = False, verify: bool = False) -> int:
         """The generation of this request."""
         self._requested += 1
+        if reason not in self._asked and len(self._asked) >= MAX_REASONS:
+            reason = OTHER_REASONS
         last = self._asked.get(reason, Asked(0, 0, 0))
         self._asked[reason] = Asked(
             self._requested,

@@ -16,6 +16,10 @@ MAX_PATH_CHARS: Final = 4096
 MAX_GLOB_CHARS: Final = 1024
 MAX_GLOBS: Final = 64
 
+MAX_NAME_CHARS: Final = 128
+"""Of what is repeated in reports and logs: the reason of a sync, a client's name, a protocol version."""
+
+Name = Annotated[str, msgspec.Meta(max_length=MAX_NAME_CHARS)]
 Key = Annotated[str, msgspec.Meta(max_length=MAX_KEY_CHARS)]
 PathText = Annotated[str, msgspec.Meta(max_length=MAX_PATH_CHARS)]
 Globs = Annotated[

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from backends.interface import Fallback, Hit, Mode, Outcome, SearchAnswer, SearchRequest, Stale
+from backends.ranking.query import MAX_QUERY_CHARS
 from config.settings import CitationsMode, Source
 from gateway.rpc.errors import InvalidParamsError
 from gateway.tools.bounds import Globs, Key
@@ -69,8 +70,11 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel", om
 
 
 def read_request(params: SearchParams) -> SearchRequest:
-    """The backend's request. Raises InvalidParamsError for what the types cannot express."""
-    if not params.query.strip():
+    """The backend's request, within the limits. Raises InvalidParamsError for what the types cannot
+    express.
+    """
+    query = params.query.strip()
+    if not query:
         raise InvalidParamsError(
             "query is blank.", remedy="Say in a few words what to look for in memory."
         )
@@ -80,7 +84,7 @@ def read_request(params: SearchParams) -> SearchRequest:
             remedy="after is the first day, before the first day that is too late.",
         )
     return SearchRequest(
-        query=params.query,
+        query=query[:MAX_QUERY_CHARS],
         max_results=min(params.max_results, MAX_RESULTS) if params.max_results else None,
         min_score=params.min_score,
         sources=params.sources,
@@ -92,10 +96,24 @@ def read_request(params: SearchParams) -> SearchRequest:
     )
 
 
+def limits_met(params: SearchParams) -> tuple[str, ...]:
+    """What of the parameters is not heeded, being beyond a limit."""
+    length, wanted = len(params.query.strip()), params.max_results or 0
+    met = []
+    if length > MAX_QUERY_CHARS:
+        met.append(f"Only the first {MAX_QUERY_CHARS:,} of {length:,} characters were looked for.")
+    if wanted > MAX_RESULTS:
+        met.append(f"At most {MAX_RESULTS} results are given, not {wanted:,}.")
+    return tuple(met)
+
+
 def write_result(
-    answer: SearchAnswer, citations: CitationsMode, session_key: str | None
+    answer: SearchAnswer,
+    citations: CitationsMode,
+    session_key: str | None,
+    limits: tuple[str, ...] = (),
 ) -> SearchResult:
-    """The answer in its wire shape, with citations where they are due."""
+    """The answer in its wire shape, with citations where they are due and the `limits` it met."""
     cited = shows_citations(citations, session_key)
     return SearchResult(
         results=tuple(_result_hit(hit, cited=cited) for hit in answer.hits),
@@ -107,7 +125,7 @@ def write_result(
         backend=answer.backend,
         mode=answer.mode,
         stale=answer.stale,
-        warning=answer.warning,
+        warning=" ".join([*([answer.warning] if answer.warning else []), *limits]) or None,
         timings=answer.timings_ms or None,
     )
 

@@ -15,6 +15,8 @@ SERVICE: Final = "memory-gateway@.service"
 SOCKET: Final = "memory-gateway@.socket"
 PLACEHOLDER: Final = "%h/.local/bin/memory-gateway"
 """Stands for the program in the template, and is right for a program that pipx or uv installed."""
+_CONTROLS: Final = {code: f"\\x{code:02x}" for code in (*range(1, 0x20), 0x7F)}
+"""A newline in the name of a directory would begin another setting."""
 
 
 def templates() -> Path:
@@ -59,4 +61,5 @@ def _quote_argument(text: str) -> str:
 
 def _quote(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
-    return f'"{escaped}"' if any(one in text for one in " \t\"'\\;") else escaped
+    escaped = escaped.translate(_CONTROLS)
+    return f'"{escaped}"' if any(one in escaped for one in " \"'\\;") else escaped

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from config.disk.making import make_directories
 from gateway.units import files
 from gateway.units.manager import systemctl
 
@@ -38,7 +39,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 def install(plan: Plan) -> Change:
     """Writes the units, enables and starts the service. Raises OSError."""
     for path in plan.writable:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_directories(path)
     folder = files.templates()
     units = {
         plan.directory / name: files.render(
@@ -49,7 +50,7 @@ def install(plan: Plan) -> Change:
     drop_in = files.drop_in_path(plan.directory, plan.agent_id)
     units[drop_in] = files.render_drop_in(plan.program, plan.arguments, plan.writable)
     for path, text in units.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_directories(path.parent, mode=0o755)
         path.write_text(text, encoding="utf-8")
     unit = files.instance(plan.agent_id)
     return _follow(tuple(units), (("daemon-reload",), ("enable", unit), ("restart", unit)))

@@ -60,6 +60,9 @@ def open_client(spec: RemoteSpec, *, max_body_bytes: int = _MAX_BODY_BYTES) -> h
         max_redirects=_MAX_REDIRECTS,
         timeout=time_limits(spec),
         verify=_certificates(),
+        # The user's proxies are for the network. What is meant for this machine, text and key, is
+        # none of their business, whether or not NO_PROXY says so.
+        trust_env=not spec.endpoint.origin.local,
         event_hooks={"request": [guard.on_request], "response": [guard.on_response]},
     )
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from config.errors import ConfigInvalidError
 from config.settings import Origin, Secret
-from config.source.environment import gather_variables, parse_dotenv
+from config.source.environment import MAX_DOTENV_BYTES, gather_variables, parse_dotenv
 
 
 @pytest.mark.parametrize(
@@ -136,3 +137,13 @@ def test_values_of_the_file_may_refer_to_them(machine):
     machine.write("MY_KEY=sk-from-dotenv", machine.state / ".env")
     settings = machine.load('{agents: {defaults: {memorySearch: {remote: {apiKey: "${MY_KEY}"}}}}}')
     assert settings.search.remote.api_key == Secret("sk-from-dotenv")
+
+
+def test_a_dotenv_file_is_read_up_to_a_size_and_never_in_part(tmp_path):
+    file, line = tmp_path / ".env", "KEY=value\n"
+    file.write_text("#" * (MAX_DOTENV_BYTES - len(line) - 1) + "\n" + line, encoding="utf-8")
+    assert gather_variables({}, tmp_path, None).values == {"KEY": "value"}
+    with file.open("a", encoding="utf-8") as opened:
+        opened.write("\n")
+    with pytest.raises(ConfigInvalidError, match=r"\.env: it is larger than 1,048,576 bytes"):
+        gather_variables({}, tmp_path, None)

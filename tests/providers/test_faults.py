@@ -269,6 +269,19 @@ async def test_a_redirect_that_would_turn_the_request_into_another_is_refused(
     assert len(openai_host.requests) == 1
 
 
+async def test_what_is_meant_for_this_machine_passes_no_proxy(
+    host, service_for, collected, monkeypatch
+):
+    with FakeVendor("openai") as proxy:
+        for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+            monkeypatch.setenv(name, proxy.origin)
+        for name in ("NO_PROXY", "no_proxy"):
+            monkeypatch.delenv(name, raising=False)
+        await service_for(host).embed_documents(TEXTS, on_batch=collected)
+        assert proxy.requests == []
+    assert sorted(collected.vectors) == [0, 1, 2]
+
+
 async def test_a_redirect_on_the_same_host_is_followed(host, service_for, collected):
     service = service_for(host)
     path = "/v1/embeddings"

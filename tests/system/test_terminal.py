@@ -93,4 +93,6 @@ def test_a_file_that_is_read_by_a_program_stays_as_it_is(evil):
         [sys.executable, "-m", "gateway", "get", *evil.arguments, NAME],
         env=evil.environment, capture_output=True, check=True, timeout=WAIT_S,
     )  # fmt: skip
-    assert done.stdout.replace(b"\r", b"") == (evil.workspace / NAME).read_bytes().replace(b"\r", b"")
+    assert done.stdout.replace(b"\r", b"") == (evil.workspace / NAME).read_bytes().replace(
+        b"\r", b""
+    )

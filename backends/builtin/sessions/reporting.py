@@ -22,6 +22,7 @@ class SessionReport(NamedTuple):
     skipped: tuple[SkippedFile, ...] = ()
     unreadable: int = 0
     is_dirty: bool = False
+    chunks: int = 0
 
 
 def report_sessions(
@@ -56,6 +57,7 @@ def report_sessions(
         skipped=skipped,
         unreadable=len(lost) + (listing.failure is not None),
         is_dirty=bool(pending or plan.to_remove),
+        chunks=chunks,
     )
 
 

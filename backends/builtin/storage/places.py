@@ -17,6 +17,7 @@ from backends.builtin.storage.checksums import open_checked, reserve_checksums
 from backends.builtin.storage.connections import PATIENCE_S, set_journal
 from backends.builtin.storage.identity import Verdict, choose_path
 from config.disk.locking import lock_within
+from config.disk.making import make_directories
 
 MAX_SET_ASIDE_BYTES: Final = 256_000_000
 """A damaged index is kept for whoever wants to know why; a larger one is not worth its space."""
@@ -31,7 +32,7 @@ def ensure_index(wanted: Path) -> tuple[Path, tuple[str, ...]]:
     process has the file open: closing any descriptor of a file drops all locks that the process
     holds on it (POSIX). Raises OSError and apsw.Error.
     """
-    wanted.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_directories(wanted.parent)
     with _alone_in(wanted.parent):
         path, verdict, notes = choose_path(wanted)
         if verdict is Verdict.OURS_OLDER:

@@ -95,7 +95,9 @@ def _show_state(options: Options, agent_id: str) -> int:
         output.write_json(state)
     else:
         enabled = "enabled" if state.enabled else "not enabled"
-        output.say(f"{state.unit}: {state.state}, {enabled if state.installed else 'not installed'}")
+        output.say(
+            f"{state.unit}: {state.state}, {enabled if state.installed else 'not installed'}"
+        )
         if state.status:
             output.say(f"  {state.status}")
     return os.EX_OK if state.active else NOT_RUNNING

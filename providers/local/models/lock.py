@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from anyio import to_thread
 
 from config.disk.locking import try_lock_file
+from config.disk.making import make_directories
 from providers.local.models.errors import ModelBusyError
 from providers.local.models.places import Place, storage_errors
 from providers.resilience.clock import Clock
@@ -63,5 +64,5 @@ def release(place: Place, descriptor: int) -> None:
 
 def try_lock(place: Place) -> int | None:
     """A descriptor that holds the lock of a place; None while another process does."""
-    place.model.parent.mkdir(parents=True, exist_ok=True)
+    make_directories(place.model.parent, mode=0o755)
     return try_lock_file(place.lock)

@@ -7,6 +7,7 @@ import os
 import anyio
 import pytest
 
+from backends.builtin.reporting import MEASURED_CHUNKS, many_chunks
 from backends.interface import SearchRequest, SyncRequest
 from config.settings import ExtraPath
 
@@ -187,3 +188,9 @@ async def test_details_name_engine_languages_and_journal(home):
         details = (await backend.status()).details
     assert details["keyword"]["languages"] == ["german"]
     assert details["journal"] == "wal"
+
+
+def test_an_index_beyond_all_measurements_says_so():
+    assert many_chunks(MEASURED_CHUNKS) == ()
+    (remark,) = many_chunks(MEASURED_CHUNKS + 1)
+    assert remark.startswith("The index holds 1,000,001 chunks, more than the 1,000,000")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import signal
 import subprocess
@@ -121,3 +122,12 @@ def test_an_entry_that_does_not_fit_leaves_the_file_as_it_was(append, log):
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, handler)
     assert log.read_bytes() == before
+
+
+def test_what_is_made_is_not_writable_for_others_whatever_the_umask(append, log):
+    before = os.umask(0)
+    try:
+        append("- one")
+    finally:
+        os.umask(before)
+    assert not (log.stat().st_mode | log.parent.stat().st_mode) & 0o022

@@ -255,3 +255,26 @@ def test_directories_are_walked_to_a_depth_and_no_deeper(workspace, write, roots
     result = scan(roots_of(workspace))
     assert [file.path[-6:] for file in result.files] == ["d/a.md"]
     assert [entry.reason for entry in result.skipped] == [f"more than {MAX_DEPTH} directories deep"]
+
+
+def test_so_many_files_are_memory_and_the_rest_is_counted_and_said(
+    tmp_path, workspace, write, roots_of
+):
+    for number in range(5):
+        write(workspace / f"memory/{number}.md")
+    for number in range(3):
+        write(tmp_path / f"vault/{number}.md")
+    roots = roots_of(workspace, tmp_path / "vault")
+    whole = scan(roots, max_files=8)
+    assert (len(whole.files), whole.skipped_count, whole.issues) == (8, 0, ())
+    result = scan(roots, max_files=6)
+    assert [file.path for file in result.files] == [
+        *(f"memory/{number}.md" for number in range(5)),
+        "../vault/0.md",
+    ]
+    assert {entry.path: entry.reason for entry in result.skipped} == {
+        "../vault/1.md": "more than 6 files",
+        "../vault/2.md": "more than 6 files",
+    }
+    (issue,) = result.issues
+    assert issue.startswith("Only the first 6 Markdown files are indexed; 2 more are left out.")

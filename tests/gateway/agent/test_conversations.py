@@ -173,6 +173,27 @@ async def test_what_others_say_never_enters_the_long_term_memory(talking):
         assert (await conversations.append(AppendParams(text="- hi"), GROUP)).path is not None
 
 
+async def test_who_names_no_session_may_not_do_more_than_one_that_does(talking, workspace):
+    deny = ScopePolicy(default="deny", rules=())
+    async with talking(append_enabled=True, scope=deny) as (conversations, _):
+        assert (await conversations.append(AppendParams(text="- x"), None)).denied
+    async with talking(append_enabled=True) as (conversations, _):
+        params = AppendParams(text="- x", target="longterm")
+        assert "main session" in (await conversations.append(params, None)).error
+        assert (await conversations.append(AppendParams(text="- x"), None)).path is not None
+    assert "- x" not in (workspace / "MEMORY.md").read_text(encoding="utf-8")
+
+
+async def test_a_flush_is_not_answered_for_a_session_of_another_agent(talking):
+    async with talking() as (conversations, _):
+        for ask, params in (
+            (conversations.flush, FlushParams(session_key="agent:other:main")),
+            (conversations.flush_done, FlushDoneParams(session_key="agent:other:main")),
+        ):
+            with pytest.raises(InvalidParamsError, match="belongs to agent other"):
+                await ask(params)
+
+
 async def test_appending_is_off_unless_it_is_switched_on(talking, workspace):
     async with talking() as (conversations, _):
         result = await conversations.append(AppendParams(text="- x"), MAIN)

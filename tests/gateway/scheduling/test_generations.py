@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.scheduling.generations import Generations
+from gateway.scheduling.generations import MAX_REASONS, OTHER_REASONS, Generations
 
 
 def test_nothing_asked_is_nothing_to_do():
@@ -96,3 +96,15 @@ def test_whatever_happens_every_request_is_done_by_a_sync_that_began_after_it(st
                 asked.settle(running.generation)
                 del owed[:covered]
             running = None
+
+
+def test_reasons_that_clients_make_up_do_not_pile_up():
+    asked = Generations()
+    for number in range(1000):
+        asked.ask(f"reason {number}")
+    last = asked.ask("reason 0", force=True)
+    assert len(asked.pending) == MAX_REASONS + 1
+    assert asked.pending[-1] == OTHER_REASONS
+    assert asked.work().request.force
+    asked.settle(last)
+    assert asked.pending == ()

@@ -5,8 +5,15 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from gateway.methods.table import InitializeParams, SyncParams
 from gateway.tools.append import AppendParams
-from gateway.tools.bounds import MAX_GLOB_CHARS, MAX_GLOBS, MAX_KEY_CHARS, MAX_PATH_CHARS
+from gateway.tools.bounds import (
+    MAX_GLOB_CHARS,
+    MAX_GLOBS,
+    MAX_KEY_CHARS,
+    MAX_NAME_CHARS,
+    MAX_PATH_CHARS,
+)
 from gateway.tools.flush import FlushParams
 from gateway.tools.get import GetParams
 from gateway.tools.search import SearchParams
@@ -40,3 +47,13 @@ def test_globs_are_bounded_in_length_and_number(name):
     for bad in ([*good, "x"], ["x" * (MAX_GLOB_CHARS + 1)]):
         with pytest.raises(msgspec.ValidationError, match=rf"length <= .*{name}"):
             msgspec.convert({"query": "q", name: bad}, SearchParams)
+
+
+@pytest.mark.parametrize(
+    ("params", "name"),
+    [(SyncParams, "reason"), (InitializeParams, "client"), (InitializeParams, "protocolVersion")],
+)
+def test_what_is_repeated_in_reports_is_short(params, name):
+    assert msgspec.convert({name: "x" * MAX_NAME_CHARS}, params)
+    with pytest.raises(msgspec.ValidationError, match=rf"length <= {MAX_NAME_CHARS}.*{name}"):
+        msgspec.convert({name: "x" * (MAX_NAME_CHARS + 1)}, params)

@@ -5,12 +5,14 @@ from datetime import date
 import pytest
 
 from backends.interface import Fallback, SearchRequest, Stale
+from backends.ranking.query import MAX_QUERY_CHARS
 from gateway.rpc.errors import InvalidParamsError
 from gateway.tools.escaping import escape_controls
 from gateway.tools.search import (
     MAX_RESULTS,
     SearchParams,
     disabled_result,
+    limits_met,
     read_request,
     write_result,
 )
@@ -62,9 +64,22 @@ def test_days_that_exclude_each_other_are_refused(params_of):
         assert after in caught.value.message
 
 
-def test_more_results_than_anybody_reads_are_cut_to_a_limit(params_of):
-    request = read_request(params_of(SearchParams, query="x", maxResults=10**9))
-    assert request.max_results == MAX_RESULTS
+def test_more_results_than_anybody_reads_are_cut_to_a_limit_and_that_is_said(
+    params_of, answer, hit
+):
+    at, beyond = (params_of(SearchParams, query="x", maxResults=MAX_RESULTS + n) for n in (0, 1))
+    assert [read_request(params).max_results for params in (at, beyond)] == [MAX_RESULTS] * 2
+    assert limits_met(at) == ()
+    result = write_result(answer(hit(), warning="Slow."), "off", None, limits_met(beyond))
+    assert result.warning == "Slow. At most 200 results are given, not 201."
+
+
+def test_a_long_query_is_cut_to_a_limit_and_that_is_said(params_of):
+    at = params_of(SearchParams, query=" " * 100 + "x" * MAX_QUERY_CHARS)
+    beyond = params_of(SearchParams, query="x" * (MAX_QUERY_CHARS + 1))
+    assert read_request(at).query == read_request(beyond).query == "x" * MAX_QUERY_CHARS
+    assert limits_met(at) == ()
+    assert limits_met(beyond) == ("Only the first 20,000 of 20,001 characters were looked for.",)
 
 
 def test_the_result_has_the_documented_members_and_no_absent_ones(on_the_wire, hit, answer):

@@ -75,3 +75,13 @@ def test_a_program_elsewhere_is_written_into_the_unit():
 def test_units_go_where_the_manager_looks(configured, expected):
     found = files.unit_directory({"XDG_CONFIG_HOME": configured}, Path("/h"))
     assert found == Path(expected)
+
+
+def test_a_newline_in_the_name_of_a_directory_begins_no_setting():
+    text = files.render_drop_in(
+        PROGRAM, ("--state-dir", "/srv/a\nUMask=0"), [Path("/b\nUser=root")]
+    )
+    assert [line.partition("=")[0] for line in text.splitlines()] == [
+        "[Service]", "ExecStart", "ExecStart", "ReadWritePaths",
+    ]  # fmt: skip
+    assert '"/srv/a\\x0aUMask=0"' in text
