@@ -1,0 +1,42 @@
+"""Secrets that must never be seen again, and the search for them in whatever came out."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+_SHOWN = 14
+"""So many characters of a canary tell that it got out, even when it was cut."""
+
+
+def canary(place: str, form: str = "sk-{}") -> str:
+    """A secret of its own for every place, in the form in which vendors make them."""
+    return form.format("canary" + hashlib.sha256(place.encode()).hexdigest()[:34])
+
+
+def leaks(planted: Mapping[str, str], outputs: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Where a secret was planted, and in which output it was found: whole, in part or in base64."""
+    return [
+        (place, output)
+        for place, secret in planted.items()
+        for output, text in outputs.items()
+        if any(form in text for form in _forms(secret))
+    ]
+
+
+def files_below(root: Path, *, without: Iterable[Path] = ()) -> dict[str, str]:
+    """Every file, by name, as text in which each byte is a character."""
+    own = set(without)
+    return {
+        str(path): path.read_bytes().decode("latin-1")
+        for path in sorted(root.rglob("*"))
+        if path.is_file() and not path.is_symlink() and path not in own
+    }
+
+
+def _forms(secret: str) -> tuple[str, ...]:
+    start = secret.find("canary")
+    encoded = base64.b64encode(secret.encode()).decode().rstrip("=")
+    return secret[start : start + _SHOWN], encoded[:-2]

@@ -1,0 +1,412 @@
+"""A secret of its own in every place where one may stand, and a search for all in all that comes out.
+
+The tables are complete on purpose: a method or a command that they do not know fails a test.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+import typer
+
+from fakes.canaries import canary, files_below, leaks
+from fakes.embedding import embedded, vector_status
+from fakes.faults import status
+from fakes.gguf import write_embedder
+from fakes.vendors import FakeVendor
+
+WAIT_S = 60
+VENDORS = ("openai", "gemini", "voyage")
+
+PLACES = {
+    "remote.apiKey": "sk-{}",
+    "remote.headers": "{}",
+    "models.providers": "sk-{}",
+    "env": "AIza{}",
+    ".env": "pa-{}",
+    "auth profile": "sk-{}",
+    "credential": "AIza{}",
+    "OPENAI_API_KEY": "sk-{}",
+    "HF_TOKEN": "hf_{}",
+    "another variable": "{}",
+    "password of a proxy": "{}",
+    "spoken key": "sk-proj-{}",
+    "spoken password": "password={}",
+    "spoken header": "Authorization: Bearer {}",
+    "spoken address": "postgres://anna:{}@db.example/x",
+}
+PLANTED = {place: canary(place, form) for place, form in PLACES.items()}
+
+CALLS = {
+    "initialize": {"client": "test", "sessionKey": "agent:main:main"},
+    "sync": {},
+    "memory_search": {"query": "greenhouse key", "explain": True},
+    "memory_get": {"path": "../outside.md"},
+    "status": {"deep": True},
+    "health": {"deep": True},
+    "metrics": {},
+    "reload": {},
+    "session_start": {"sessionKey": "agent:main:main"},
+    "memory_flush": {"sessionKey": "agent:main:main"},
+    "memory_flush_done": {"sessionKey": "agent:main:main"},
+    "memory_append": {"text": "- The kettle is descaled."},
+    "session_updated": {"sessionId": "one"},
+    "server/discover": {},
+    "ping": {},
+    "tools/list": {},
+    "tools/call": {"name": "memory_search", "arguments": {"query": "greenhouse key"}},
+    "no such method": {"apiKey": 1},
+    "shutdown": {},
+}
+
+COMMANDS = {
+    "serve": ("--help",),
+    "index": (),
+    "search": ("greenhouse key", "--explain"),
+    "get": ("memory/2026-02-01.md",),
+    "status": (),
+    "health": ("--deep",),
+    "doctor": (),
+    "reload": (),
+    "metrics": (),
+    "service": ("status",),
+    "config": (),
+    "qmd": ("env",),
+    "demo": ("--help",),  # of a home and a configuration of its own
+    "models list": (),
+    "models pull": ("--help",),  # of the network
+    "models remove": ("nothing/at-all/x.gguf",),
+    "batch list": (),
+    "batch cancel": ("none",),
+}
+
+QMD = """#!/bin/sh
+mkdir -p "$HOME/children"
+{ tr '\\0' '\\n' < /proc/self/environ; echo "$@"; } > "$HOME/children/$$"
+[ "$1" = --version ] && echo "qmd 2.8.3" || echo "Documents: 0"
+"""
+
+
+class Wired:
+    """A home with a secret in every place, and the host that knows the one that is for it."""
+
+    def __init__(self, home, host):
+        self.home = home
+        self.host = host
+        self.own = {home.config}
+        """Files that a person or the chat gateway wrote."""
+
+    @property
+    def environment(self):
+        return self.home.environment | {
+            "OPENAI_API_KEY": PLANTED["OPENAI_API_KEY"],
+            "HF_TOKEN": PLANTED["HF_TOKEN"],
+            "UNRELATED_TOKEN": PLANTED["another variable"],
+            "HTTPS_PROXY": f"http://anna:{PLANTED['password of a proxy']}@127.0.0.1:9",
+            "CREDENTIALS_DIRECTORY": str(self.home.root / "credentials"),
+            "PATH": os.defpath,
+        }
+
+    def write(self, path, text):
+        file = self.home.root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+        self.own.add(file)
+        return file
+
+    def plant(self, **search):
+        block = {
+            "provider": self.host.vendor,
+            "remote": {
+                "baseUrl": self.host.base_url,
+                "apiKey": PLANTED["remote.apiKey"],
+                "headers": {"X-Private": PLANTED["remote.headers"]},
+            },
+            "experimental": {"sessionMemory": True},
+            "sources": ["memory", "sessions"],
+            **search,
+        }
+        program = self.write("qmd", QMD)
+        program.chmod(0o755)
+        self.home.configure(
+            {
+                "agents": {"defaults": {"memorySearch": block}},
+                "models": {"providers": {"openai": {"apiKey": PLANTED["models.providers"]}}},
+                "env": {"GEMINI_API_KEY": PLANTED["env"]},
+                "memory": {
+                    "append": {"enabled": True},
+                    "backend": "qmd",
+                    "qmd": {
+                        "command": str(program),
+                        "sessions": {"enabled": True},
+                        "limits": {"timeoutMs": 1000 * WAIT_S},
+                    },
+                },
+            }
+        )
+        self.write("state/.env", f"VOYAGE_API_KEY={PLANTED['.env']}\n")
+        self.write("credentials/GOOGLE_API_KEY", PLANTED["credential"])
+        profile = {"type": "api_key", "provider": "openai", "key": PLANTED["auth profile"]}
+        self.write(
+            "state/agents/main/agent/auth-profiles.json",
+            json.dumps({"version": 1, "profiles": {"openai:default": profile}}),
+        )
+        said = [PLANTED[place] for place in PLACES if place.startswith("spoken")]
+        lines = [{"type": "session", "id": "one"}] + [
+            {"type": "message", "message": {"role": "user", "content": f"The greenhouse key {one}"}}
+            for one in said
+        ]
+        text = "".join(f"{json.dumps(line)}\n" for line in lines)
+        self.write("state/agents/main/sessions/one.jsonl", text)
+
+    @contextmanager
+    def serving(self, **environment):
+        command = [sys.executable, "-m", "gateway", "serve", *self.home.arguments]
+        with (self.home.root / "log").open("wb") as log:
+            process = subprocess.Popen(
+                [*command, "--log-level", "debug"], env=self.environment | environment,
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, encoding="utf-8",
+            )  # fmt: skip
+            with process:
+                yield process
+                process.stdin.close()
+                process.wait(WAIT_S)
+
+    def run(self, name, *arguments):
+        done = subprocess.run(
+            [sys.executable, "-m", "gateway", *name.split(), *self.home.arguments, *arguments],
+            env=self.environment, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8",
+            timeout=WAIT_S, check=False,
+        )  # fmt: skip
+        return done.stdout + done.stderr
+
+    def leaks(self, said):
+        """Secrets in what was said and in all files that were made.
+
+        QMD fetches its models through the user's proxies, so it is given their addresses.
+        """
+        found = leaks(PLANTED, {**said, **self.made()})
+        return [
+            (place, output)
+            for place, output in found
+            if not (place == "password of a proxy" and "/children/" in output)
+        ]
+
+    def made(self):
+        """Every file that we or our children made: index, sidecars, locks, logs, dumps of children."""
+        return files_below(self.home.root, without=self.own)
+
+
+def ask(process, method, params):
+    """The answer to one request, and what was told before it."""
+    request = {"jsonrpc": "2.0", "id": method, "method": method, "params": params}
+    process.stdin.write(f"{json.dumps(request)}\n")
+    process.stdin.flush()
+    told = process.stdout.readline()
+    while '"id":' not in told.rsplit("\n", 2)[-2]:
+        told += process.stdout.readline()
+    return told
+
+
+@pytest.fixture(params=VENDORS)
+def wired(request, home):
+    with FakeVendor(request.param, key=PLANTED["remote.apiKey"]) as host:
+        made = Wired(home, host)
+        made.plant()
+        yield made
+
+
+def everything_said(wired):
+    """What comes out of every method and, with one of the vendors, of every command."""
+    said = {}
+    with wired.serving() as process:
+        for method, params in CALLS.items():
+            if method == "shutdown":
+                said["reload of another process"] = wired.run("reload", "--json")
+                made = wired.made().items()  # with the log of the index, which the end folds in
+                said |= {f"{name}, early": text for name, text in made}
+                arguments = Path(f"/proc/{process.pid}/cmdline")
+                said["arguments"] = arguments.read_text(encoding="utf-8")
+            said[method] = ask(process, method, params)
+        said["rest"] = process.stdout.read()
+    for name, arguments in COMMANDS.items() if wired.host.vendor == "openai" else ():
+        said[f"{name}, plain"] = wired.run(name, *arguments, "--log-level", "debug")
+    return said
+
+
+SENT = f"{PLANTED['remote.apiKey']} and {PLANTED['remote.headers']}"
+ECHO = {"error": {"message": f"Wrong: {SENT}", "type": SENT, "code": SENT}, "detail": SENT}
+
+
+@pytest.mark.parametrize("echo", [None, 401], ids=["a good host", "a host that echoes"])
+def test_no_secret_comes_out_anywhere(wired, echo):
+    if echo is not None:
+        wired.host.misbehave(status(echo, body=ECHO))
+    said = everything_said(wired)
+    assert "greenhouse" in said["memory_search"]
+    assert wired.host.requests
+    made = wired.made()
+    assert any("/children/" in path for path in made), "no child was started"
+    assert any("Bearer" in text or "greenhouse key" in text.lower() for text in made.values())
+    assert wired.leaks(said) == []
+
+
+def test_no_command_writes_a_secret_into_json(home):
+    with FakeVendor("openai", key=PLANTED["remote.apiKey"]) as host:
+        wired = Wired(home, host)
+        wired.plant()
+        said = {
+            name: wired.run(name, *arguments, *([] if name == "serve" else ["--json"]))
+            for name, arguments in COMMANDS.items()
+        }
+    assert leaks(PLANTED, said) == []
+
+
+def test_a_host_gets_its_own_key_and_nothing_else(wired):
+    with wired.serving() as process:
+        ask(process, "sync", {})
+        ask(process, "status", {"deep": True})
+        ask(process, "memory_search", {"query": "greenhouse"})
+    seen = [
+        f"{one.path} {one.body} " + " ".join(v for k, v in one.headers.items() if k not in OURS)
+        for one in wired.host.requests
+    ]
+    assert seen
+    assert leaks(PLANTED, dict(enumerate(seen))) == []
+
+
+OURS = {"authorization", "x-goog-api-key", "x-private"}
+
+
+def test_the_tables_know_every_method_and_every_command(home):
+    from gateway.cli.app import app
+
+    with Wired(home, None).serving() as process:
+        hello = json.loads(ask(process, "initialize", {}))
+    methods = set(hello["result"]["capabilities"]["methods"])
+    assert methods == CALLS.keys() - {"no such method"}
+    commands = {
+        f"{name} {inner}" if inner else name
+        for name, command in typer.main.get_command(app).commands.items()
+        for inner in getattr(command, "commands", [""])
+    }
+    assert commands == COMMANDS.keys()
+
+
+SECRET = canary("broken configuration")
+BROKEN = {
+    "syntax beside a key": '{agents: {defaults: {memorySearch: {remote: {apiKey: "%s" "x"}}}}}',
+    "syntax within a key": "{agents: {defaults: {memorySearch: {remote: {apiKey: %s}}}}}",
+    "an unended key": '{agents: {defaults: {memorySearch: {remote: {apiKey: "%s}}}}}',
+    "a list": '{agents: {defaults: {memorySearch: {remote: {apiKey: ["%s"]}}}}}',
+    "a misspelt name": '{agents: {defaults: {memorySearch: {remote: {apikey: "%s"}}}}}',
+    "an unknown name": '{agents: {defaults: {memorySearch: {remote: {token: "%s"}}}}}',
+    "a control character": '{agents: {defaults: {memorySearch: {remote: {apiKey: "%s\\u0007"}}}}}',
+    "a list of headers": '{agents: {defaults: {memorySearch: {remote: {headers: ["X: %s"]}}}}}',
+    "headers as text": '{agents: {defaults: {memorySearch: {remote: {headers: "X: %s"}}}}}',
+    "a header of objects": '{agents: {defaults: {memorySearch: {remote: {headers: {X: {v: "%s"}}}}}}}',
+    "a reference elsewhere": '{agents: {defaults: {memorySearch: {remote: {apiKey: {source: "file", id: "%s"}}}}}}',
+    "the password of an address": '{agents: {defaults: {memorySearch: {provider: "openai", remote: {baseUrl: "http://u:%s@127.0.0.1:9/v1"}}}}}',
+    "the query of an address": '{agents: {defaults: {memorySearch: {provider: "openai", remote: {baseUrl: "http://127.0.0.1:9/v1?key=%s"}}}}}',
+    "the fragment of an address": '{agents: {defaults: {memorySearch: {provider: "openai", remote: {baseUrl: "http://127.0.0.1:9/v1#%s"}}}}}',
+    "an address that is none": '{agents: {defaults: {memorySearch: {provider: "openai", remote: {baseUrl: "u:%s@127.0.0.1"}}}}}',
+    "a key in place of an address": '{agents: {defaults: {memorySearch: {provider: "openai", remote: {baseUrl: "%s"}}}}}',
+    "a vendor's address": '{models: {providers: {openai: {baseUrl: "http://u:%s@127.0.0.1:9/v1"}}}, agents: {defaults: {memorySearch: {provider: "openai"}}}}',
+    "a number among variables": '{env: {OPENAI_API_KEY: ["%s"]}}',
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_configuration_is_told_without_its_secrets(home, name):
+    wired = Wired(home, None)
+    said = {}
+    with wired.serving() as process:
+        ask(process, "ping", {})
+        home.config.write_text(BROKEN[name] % SECRET, encoding="utf-8")
+        said |= {method: ask(process, method, CALLS[method]) for method in ("reload", "status")}
+        said["search"] = ask(process, "memory_search", {"query": "greenhouse"})
+    said["config"] = wired.run("config", "--log-level", "debug")
+    said["doctor"] = wired.run("doctor", "--json")
+    assert leaks({name: SECRET}, {**said, **wired.made()}) == []
+
+
+CRASH = """
+import signal, traceback
+def crash(*_):
+    raise RuntimeError("a fault of the program")
+signal.signal(signal.SIGUSR2, crash)
+"""
+
+
+@pytest.mark.parametrize("wired", ["openai"], indirect=True)
+def test_a_crash_tells_no_secret(wired):
+    """An exception in the middle of the event loop, then a signal that no Python code sees."""
+    wired.write("crash/sitecustomize.py", CRASH)
+    said = {}
+    with wired.serving(
+        PYTHONPATH=f"{wired.home.root / 'crash'}:{Path(__file__).parents[2]}",
+        PYTHONFAULTHANDLER="1",
+    ) as process:
+        said["status"] = ask(process, "status", {"deep": True})
+        limits = Path(f"/proc/{process.pid}/limits").read_text(encoding="utf-8")
+        process.send_signal(signal.SIGUSR2)
+        process.wait(WAIT_S)
+        assert "a fault of the program" in log_of(wired)
+    with wired.serving(PYTHONFAULTHANDLER="1") as process:
+        ask(process, "status", {"deep": True})
+        process.send_signal(signal.SIGSEGV)
+        process.wait(WAIT_S)
+        assert "Segmentation fault" in log_of(wired)
+        assert "Thread" in log_of(wired)
+    assert wired.leaks(said) == []
+    (core,) = [line for line in limits.splitlines() if line.startswith("Max core file size")]
+    assert core.split()[4] == "0"
+
+
+def log_of(wired):
+    return (wired.home.root / "log").read_text(encoding="utf-8")
+
+
+@pytest.mark.anyio
+async def test_the_worker_of_a_local_model_inherits_no_secret(home):
+    wired = Wired(home, FakeVendor("openai"))
+    wired.plant(
+        provider="local",
+        local={"modelPath": str(write_embedder(home.root / "tiny.gguf", context=256))},
+    )
+    from gateway.client import spawn_gateway
+
+    async with spawn_gateway(home.arguments, environment=wired.environment) as client:
+        with anyio.fail_after(WAIT_S):
+            await client.call("sync", {})
+            await embedded(client)
+        worker = (await vector_status(client))["provider"]["active"]["details"]["worker"]["pid"]
+        known = {
+            name: Path(f"/proc/{worker}/{name}").read_bytes().decode("latin-1")
+            for name in ("environ", "cmdline", "limits")
+        }
+    assert "PATH=" in known["environ"]
+    assert leaks(PLANTED, known) == []
+
+
+def test_the_search_for_secrets_finds_them_whole_in_part_and_encoded(tmp_path):
+    import base64
+
+    secret = PLANTED["remote.apiKey"]
+    (tmp_path / "dump").write_bytes(b"\x00" + secret.encode() + b"\xff")
+    outputs = {
+        **files_below(tmp_path),
+        "cut": secret[:20],
+        "encoded": base64.b64encode(secret.encode()).decode(),
+        "clean": "sk-***",
+    }
+    found = leaks({"remote.apiKey": secret}, outputs)
+    assert [output for _, output in found] == [str(tmp_path / "dump"), "cut", "encoded"]
