@@ -96,7 +96,10 @@ async def test_a_text_that_is_read_is_as_long_as_it_may_be_and_says_where_to_go_
         rest = await client.call("memory_get", params)
     assert (len(whole["text"]), whole.get("truncated")) == (MAX_TEXT_BYTES, None)
     assert cut["truncated"]
-    assert cut["text"].removesuffix("\n") + "\n" + rest["text"] == line * (MAX_TEXT_BYTES // 1024) + "y\n"
+    assert (
+        cut["text"].removesuffix("\n") + "\n" + rest["text"]
+        == line * (MAX_TEXT_BYTES // 1024) + "y\n"
+    )
 
 
 def replies(home, *lines):

@@ -50,6 +50,22 @@ async def test_the_files_of_a_job_are_deleted_at_the_vendor(
     assert (batches.uploads, batches.files) == (1, {})
 
 
+async def test_no_key_is_in_what_is_uploaded(embedding_home, vendor, batches, backlog, job_in):
+    batches.held = True
+    async with embedding_home.open() as backend:
+        await backend.sync(SyncRequest())
+        await job_in(backend, "in_progress")
+    uploaded = b"".join(content for _, content in batches.files.values())
+    assert b"The boiler number" in uploaded
+    assert vendor.key.encode() not in uploaded
+    told = [
+        (one.path, one.body, job.metadata)
+        for one in vendor.requests
+        for job in batches.jobs.values()
+    ]
+    assert vendor.key not in repr(told)
+
+
 async def test_a_note_saved_while_a_job_goes_on_is_embedded_at_once(
     embedding_home, vendor, batches, backlog, job_in, until
 ):
