@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 _SHOWN = 14
@@ -29,11 +30,13 @@ def leaks(planted: Mapping[str, str], outputs: Mapping[str, str]) -> list[tuple[
 def files_below(root: Path, *, without: Iterable[Path] = ()) -> dict[str, str]:
     """Every file, by name, as text in which each byte is a character."""
     own = set(without)
-    return {
-        str(path): path.read_bytes().decode("latin-1")
-        for path in sorted(root.rglob("*"))
-        if path.is_file() and not path.is_symlink() and path not in own
-    }
+    found = {}
+    for path in sorted(root.rglob("*")):
+        if path in own or path.is_symlink() or not path.is_file():
+            continue
+        with suppress(FileNotFoundError):  # it was a temporary one
+            found[str(path)] = path.read_bytes().decode("latin-1")
+    return found
 
 
 def _forms(secret: str) -> tuple[str, ...]:

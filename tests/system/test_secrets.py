@@ -225,7 +225,7 @@ def wired(request, home):
 
 
 def everything_said(wired):
-    """What comes out of every method and, with one of the vendors, of every command."""
+    """What comes out of every method, and what lies on the disk before and after the end."""
     said = {}
     with wired.serving() as process:
         for method, params in CALLS.items():
@@ -237,8 +237,6 @@ def everything_said(wired):
                 said["arguments"] = arguments.read_text(encoding="utf-8")
             said[method] = ask(process, method, params)
         said["rest"] = process.stdout.read()
-    for name, arguments in COMMANDS.items() if wired.host.vendor == "openai" else ():
-        said[f"{name}, plain"] = wired.run(name, *arguments, "--log-level", "debug")
     return said
 
 
@@ -246,7 +244,7 @@ SENT = f"{PLANTED['remote.apiKey']} and {PLANTED['remote.headers']}"
 ECHO = {"error": {"message": f"Wrong: {SENT}", "type": SENT, "code": SENT}, "detail": SENT}
 
 
-@pytest.mark.parametrize("echo", [None, 401], ids=["a good host", "a host that echoes"])
+@pytest.mark.parametrize("echo", [None, 401, 500])
 def test_no_secret_comes_out_anywhere(wired, echo):
     if echo is not None:
         wired.host.misbehave(status(echo, body=ECHO))
@@ -259,15 +257,16 @@ def test_no_secret_comes_out_anywhere(wired, echo):
     assert wired.leaks(said) == []
 
 
-def test_no_command_writes_a_secret_into_json(home):
-    with FakeVendor("openai", key=PLANTED["remote.apiKey"]) as host:
-        wired = Wired(home, host)
-        wired.plant()
-        said = {
-            name: wired.run(name, *arguments, *([] if name == "serve" else ["--json"]))
-            for name, arguments in COMMANDS.items()
-        }
-    assert leaks(PLANTED, said) == []
+@pytest.mark.parametrize("wired", ["openai"], indirect=True)
+def test_no_command_tells_a_secret_in_any_format(wired):
+    wired.host.misbehave(status(401, body=ECHO))
+    said = {}
+    for name, arguments in COMMANDS.items():
+        said[f"{name}, plain"] = wired.run(name, *arguments, "--log-level", "debug")
+        if name != "serve":
+            said[f"{name}, JSON"] = wired.run(name, *arguments, "--json")
+    assert "greenhouse" in said["search, plain"]
+    assert wired.leaks(said) == []
 
 
 def test_a_host_gets_its_own_key_and_nothing_else(wired):
