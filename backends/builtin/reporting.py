@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from backends.builtin.keyword import known_languages
+from backends.builtin.searching.keyword import known_languages
 from backends.builtin.sessions.reporting import report_sessions
 from backends.builtin.syncing.tally import skipped_by
 from backends.interface import BackendStatus, SourceCount

@@ -14,7 +14,7 @@ from pathlib import Path
 import anyio
 import msgspec
 
-from gateway.logs import configure_logs
+from gateway.process.logs import configure_logs
 from torturing import report
 from torturing.activities import ACTIVITIES
 from torturing.faults import FAULTS

@@ -22,10 +22,10 @@ import apsw
 from msgspec.structs import replace
 
 from backends.builtin.backend import open_builtin
-from backends.builtin.connections import connect_reader
-from backends.builtin.searching import Searcher
+from backends.builtin.searching.search import Searcher
+from backends.builtin.storage.connections import connect_reader
 from backends.interface import SearchRequest, SyncRequest
-from config.load import LoadRequest, load_settings
+from config.loading.load import LoadRequest, load_settings
 from config.settings import Settings, StoreSettings, SyncSettings
 from torturing.integrity import copied, integrity_faults
 
