@@ -377,8 +377,8 @@ def log_of(wired):
 
 
 @pytest.mark.anyio
-async def test_the_worker_of_a_local_model_inherits_no_secret(home):
-    wired = Wired(home, FakeVendor("openai"))
+@pytest.mark.parametrize("wired", ["openai"], indirect=True)
+async def test_the_worker_of_a_local_model_inherits_no_secret(home, wired):
     wired.plant(
         provider="local",
         local={"modelPath": str(write_embedder(home.root / "tiny.gguf", context=256))},
