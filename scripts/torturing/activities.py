@@ -10,12 +10,13 @@ from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
 import anyio
-import anyio.lowlevel
 
 from config.errors import MemoryGatewayError
 from torturing.scene import ANSWER_S, Scene
 from torturing.subject import QUERY, Subject
 
+_PAUSE_S: Final = 0.02
+"""After a refusal."""
 BACKLOG: Final = 1_100
 """Texts; from a thousand on they go into batch jobs."""
 
@@ -101,7 +102,7 @@ async def keep_at_work(activity: Activity, scene: Scene) -> None:
             await activity.work(scene)
         except MemoryGatewayError:
             scene.honest += 1
-        await anyio.lowlevel.checkpoint()
+            await anyio.sleep(_PAUSE_S)
 
 
 ACTIVITIES: Final = (

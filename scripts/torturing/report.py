@@ -78,8 +78,7 @@ def document(outcomes: Sequence[Outcome]) -> str:
     lines = [
         f"{len(outcomes):,} runs, {sum(bool(one.failures) for one in outcomes)} failed;",
         f"{sum(one.kills for one in outcomes):,} processes killed,",
-        f"{sum(one.answers for one in outcomes):,} answers judged, and",
-        f"{sum(one.honest for one in outcomes):,} incomplete or refused with a reason.",
+        f"{sum(one.answers for one in outcomes):,} answers judged.",
         "",
         f"| fault | {' | '.join(names)} |",
         f"|---|{'---|' * len(names)}",
