@@ -1,0 +1,64 @@
+"""The short form of ./scripts/soak, by rounds instead of minutes; and the figures that it goes by."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+
+from soaking.figures import quarters, slope
+from soaking.flapping import FAULTS
+from soaking.keeping import CARDS
+from soaking.operating import CARDS as OPERATOR_CARDS
+from soaking.pace import Pace
+from soaking.report import summary
+from soaking.soak import Plan, soak
+
+pytestmark = pytest.mark.anyio
+
+KEEPER_ROUNDS = 2 * len(CARDS)
+OPERATOR_ROUNDS = len(OPERATOR_CARDS)
+PLAN = Plan(
+    pace=Pace(rounds=KEEPER_ROUNDS, pause_s=0.02),
+    others=Pace(rounds=OPERATOR_ROUNDS, pause_s=0.02),
+    flaps=Pace(rounds=4 * len(FAULTS), pause_s=0.05),
+    samples=Pace(rounds=20, pause_s=0.05),
+    quiet_notes=20,
+)
+
+
+async def test_everything_at_once_gives_no_error_no_wrong_answer_and_leaves_nothing_open(tmp_path):
+    found = summary(await soak(tmp_path, PLAN))
+    assert found["errors"] == []
+    assert found["wrong"] == []
+    assert found["exitCode"] == 0
+    assert set(CARDS) | set(OPERATOR_CARDS) <= set(found["activities"])
+    assert found["searches"] > KEEPER_ROUNDS
+    # Connections come and go, so the number moves a little; a leak of one a round would be dozens.
+    descriptors = found["descriptors"]
+    assert descriptors["lastQuarter"] - descriptors["warmQuarter"] < 15
+    assert found["childrenMax"] == 0
+    assert found["walMiBMax"] < 32
+    assert found["databaseMiB"]["end"] < 3 * found["databaseMiB"]["fresh"]
+
+
+def test_a_slope_is_that_of_the_line_that_was_drawn():
+    hours = [number / 60 for number in range(60)]
+    found = slope([hour * 3600 for hour in hours], [100 + 7 * hour for hour in hours])
+    assert found.value == pytest.approx(7)
+    rng = random.Random(3)
+    noisy = slope([hour * 3600 for hour in hours], [100 + rng.gauss(0, 1) for _ in hours])
+    assert noisy.low < 0 < noisy.high
+
+
+def test_samples_that_resemble_their_neighbours_count_for_less():
+    seconds = [60.0 * number for number in range(60)]
+    waves = [math.sin(number / 5) for number in range(60)]
+    shuffled = random.Random(1).sample(waves, len(waves))
+    smooth, rough = slope(seconds, waves), slope(seconds, shuffled)
+    assert smooth.high - smooth.low > 2 * (rough.high - rough.low)
+
+
+def test_quarters_are_medians_that_one_spike_does_not_move():
+    assert quarters([1, 1, 99, 5, 5, 5, 5, 5, 5, 3, 3, 99]) == (1, 3)
