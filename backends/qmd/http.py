@@ -34,8 +34,10 @@ def _exchange(port: int, method: str, path: str, body: bytes | None, timeout_s: 
     connection = http.client.HTTPConnection(HOST, port, timeout=timeout_s)
     try:
         connection.request(method, path, body, {"Content-Type": "application/json"})
-        response = connection.getresponse()
-        data = response.read(MAX_OUTPUT_BYTES)
+        with (
+            connection.getresponse() as response
+        ):  # it holds the socket if it is not read to its end
+            data = response.read(MAX_OUTPUT_BYTES)
     except TimeoutError:
         raise QmdUnavailableError(
             "timeout", f"QMD's server did not answer within {timeout_s:.3g} s."
@@ -48,7 +50,7 @@ def _exchange(port: int, method: str, path: str, body: bytes | None, timeout_s: 
         connection.close()
     try:
         answer = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise QmdUnavailableError("bad_answer", "QMD's server did not answer in JSON.") from None
     if response.status != http.client.OK:
         raise QmdUnavailableError(

@@ -103,5 +103,6 @@ def _split(address: str, *, encoded: bool) -> tuple[str, str]:
 
 
 def _score(value: Any) -> float:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return min(1.0, max(0.0, float(value))) if number and math.isfinite(value) else 0.0
+    """Between 0 and 1; 0 for what is no number. JSON's whole numbers may be too large for a float."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(min(1.0, max(0.0, value))) if is_number and abs(value) < math.inf else 0.0

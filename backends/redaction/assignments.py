@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from backends.redaction.mask import mask
+from backends.redaction.mask import is_masked, mask
 from backends.redaction.values import Trust, is_secret
 
 _WORDS: Final = (
@@ -86,10 +86,17 @@ def _masked(match: re.Match[str], trust: Trust) -> str:
 
 
 def _without_stops(value: str) -> str:
-    """The value without what ends a sentence or closes a bracket that was opened before it."""
-    while value and (
-        value[-1] in _STOPS
-        or value.count(value[-1]) > value.count(_BRACKETS.get(value[-1], value[-1]))
+    """The value without what ends a sentence or closes a bracket that was opened before it.
+
+    Of what is masked already nothing is taken: the bracket may have been opened behind the mask.
+    """
+    while (
+        value
+        and not is_masked(value)
+        and (
+            value[-1] in _STOPS
+            or value.count(value[-1]) > value.count(_BRACKETS.get(value[-1], value[-1]))
+        )
     ):
         value = value[:-1]
     return value

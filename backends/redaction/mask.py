@@ -21,3 +21,8 @@ def mask(secret: str) -> str:
 
 def is_masked(text: str) -> bool:
     return _MASKED.fullmatch(text) is not None
+
+
+def is_mask_at(text: str, start: int) -> bool:
+    """Whether the mask of a long secret begins here; its ellipsis is in no pattern of a secret."""
+    return text[start + _HEAD : start + _HEAD + 1] == "…"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from backends.redaction.mask import is_masked, mask
+from backends.redaction.mask import is_mask_at, is_masked, mask
 
 _FORMS: Final = (
     # documented
@@ -73,6 +73,8 @@ def redact_tokens(text: str) -> str:
 
 def _mask_secret(match: re.Match[str]) -> str:
     secret = match["secret"]
-    if is_masked(secret) or secret.startswith(("$", "{", "%7B")):
+    if is_masked(secret) or is_mask_at(match.string, match.start("secret")):
+        return match[0]
+    if secret.startswith(("$", "{", "%7B")):
         return match[0]
     return match["lead"] + mask(secret)

@@ -13,6 +13,8 @@ from config.source.located import SourceText
 
 _NEAR = re.compile(r"near (\d+)")
 _FOUND = re.compile(r"found U\+([0-9a-fA-F]+)")
+_FOUND_EXTRA = re.compile(r"Extra data U\+([0-9a-fA-F]+)")
+_NUMBER_START = "+-.0123456789"
 _UNCLOSED_NAME = re.compile(r"Unclosed b'(.*?)'")
 _BLANK = re.compile(r"(?:\s|\ufeff|//[^\n\r\u2028\u2029]*+|/\*.*?\*/)*+", re.DOTALL)
 _LONGEST_TOKEN = 12
@@ -67,8 +69,7 @@ def _offset_of_character(text: str, complaint: str, near: int) -> int:
     right before extra data, one or none behind a stray slash, and the start of a broken literal.
     """
     if complaint.startswith("Extra data"):
-        blank = _BLANK.match(text, near)
-        return blank.end() if blank else near
+        return _offset_of_extra(text, complaint, near)
     if "b'slash'" in complaint:
         return text.rfind("/", 0, near)
     found = _FOUND.search(complaint)
@@ -76,6 +77,23 @@ def _offset_of_character(text: str, complaint: str, near: int) -> int:
         text.find(chr(int(found.group(1), 16)), near - 1, near + _LONGEST_TOKEN) if found else -1
     )
     return behind if behind >= 0 else min(near, len(text)) - 1
+
+
+def _offset_of_extra(text: str, complaint: str, near: int) -> int:
+    """What follows the value. The count names the last character of that, behind a number one more."""
+    found = _FOUND_EXTRA.match(complaint)
+    character = chr(int(found.group(1), 16)) if found else ""
+    is_number = text[_end_of_blank(text, 0)] in _NUMBER_START
+    for start in (near - 1, near) if is_number else (near,):
+        end = _end_of_blank(text, start)
+        if character and text.startswith(character, end):
+            return end
+    return min(near, len(text)) - 1
+
+
+def _end_of_blank(text: str, start: int) -> int:
+    blank = _BLANK.match(text, start)
+    return blank.end() if blank else start
 
 
 def _character_words(character: str) -> str:

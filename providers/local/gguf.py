@@ -54,7 +54,7 @@ def read_header(path: Path) -> Header:
             f"The model file {path} cannot be read: {error.strerror}.",
             remedy="Correct memorySearch.local.modelPath, or the file's permissions.",
         ) from None
-    except (struct.error, UnicodeDecodeError, OverflowError):
+    except (struct.error, UnicodeDecodeError, OverflowError, RecursionError):
         raise _unusable(path, "its header is damaged or ends too early") from None
 
 

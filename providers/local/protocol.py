@@ -124,5 +124,5 @@ class FrameReader:
             del self._data[:end]
             try:
                 yield self._decoder.decode(body)
-            except msgspec.MsgspecError as error:
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
                 raise ProtocolError(str(error)) from None

@@ -139,7 +139,7 @@ def _is_final_quota(body: Any, words: str) -> bool:
 def _decoded(body: bytes) -> Any:
     try:
         decoded = msgspec.json.decode(body)
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     return decoded[0] if isinstance(decoded, list) and decoded else decoded
 

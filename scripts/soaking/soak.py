@@ -92,7 +92,7 @@ async def soak(root: Path, plan: Plan) -> Outcome:
         operator = Operator(place.config, place.workspace, vendor, findings, rng)
         async with place.gateway() as client:
             await client.call("sync", {}, timeout_s=_LONG_S)
-            await embedded(client)
+            await embedded(client, _LONG_S)
             sampler = Sampler(client.process.pid, place.index)
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(_sample, sampler, plan.samples)
@@ -142,7 +142,7 @@ async def _settle(operator: Operator, client: SpawnedGateway) -> None:
     operator.configure()
     await client.call("reload", timeout_s=_LONG_S)
     await client.call("sync", {}, timeout_s=_LONG_S)
-    await embedded(client)
+    await embedded(client, _LONG_S)
 
 
 async def _fresh_index(root: Path, place: Place) -> Path:
@@ -151,5 +151,5 @@ async def _fresh_index(root: Path, place: Place) -> Path:
     shutil.copytree(place.sessions, fresh.sessions)
     async with fresh.gateway() as client:
         await client.call("sync", {}, timeout_s=_LONG_S)
-        await embedded(client)
+        await embedded(client, _LONG_S)
     return fresh.index

@@ -19,9 +19,9 @@ async def vector_status(client: Client) -> dict[str, Any]:
     return vector
 
 
-async def embedded(client: Client) -> dict[str, Any]:
+async def embedded(client: Client, patience_s: float = _PATIENCE_S) -> dict[str, Any]:
     """Waits until every text has its vector; returns the counts."""
-    with anyio.fail_after(_PATIENCE_S):
+    with anyio.fail_after(patience_s):
         while True:
             backfill = (await vector_status(client)).get("backfill")
             if backfill and not backfill["running"]:
