@@ -20,6 +20,7 @@ from config.settings import Settings
 from gateway.notify.notifier import Notifier
 from gateway.ownership.conversation import Pipe
 from gateway.ownership.host import Host
+from gateway.process.allocator import limit_arenas
 from gateway.process.garbage import settle_collector
 from gateway.process.logs import configure_logs
 from gateway.process.parent import end_with_parent
@@ -46,6 +47,7 @@ def serve(
     service manager how it goes. Raises IndexUnavailableError when the index cannot be opened at all.
     """
     parent, notifier = os.getppid(), notifier or Notifier()
+    limit_arenas()
     claimed = claim_stdio()
     configure_logs(log_level)
     settle_collector()
