@@ -73,6 +73,8 @@ def _given_to_flag(match: re.Match[str]) -> str:
 def _masked(match: re.Match[str], trust: Trust) -> str:
     whole, begin = match[0], match.start()
     group = "quoted" if match["quoted"] is not None else "bare"
+    if _is_done(match[group]):
+        return whole
     value = match[group] if group == "quoted" else _without_stops(match[group])
     start = match.start(group) - begin
     end = start + len(value)
@@ -86,20 +88,20 @@ def _masked(match: re.Match[str], trust: Trust) -> str:
 
 
 def _without_stops(value: str) -> str:
-    """The value without what ends a sentence or closes a bracket that was opened before it.
-
-    Of what is masked already nothing is taken: the bracket may have been opened behind the mask.
-    """
-    while (
-        value
-        and not is_masked(value)
-        and (
-            value[-1] in _STOPS
-            or value.count(value[-1]) > value.count(_BRACKETS.get(value[-1], value[-1]))
-        )
+    """The value without what ends a sentence or closes a bracket that was opened before it."""
+    while value and (
+        value[-1] in _STOPS
+        or value.count(value[-1]) > value.count(_BRACKETS.get(value[-1], value[-1]))
     ):
         value = value[:-1]
     return value
+
+
+def _is_done(value: str) -> bool:
+    """Whether this is a mask, and what ended a clause behind it. Brackets may be hidden in the mask."""
+    while value and not is_masked(value) and (value[-1] in _STOPS or value[-1] in _BRACKETS):
+        value = value[:-1]
+    return is_masked(value)
 
 
 def _trust(match: re.Match[str]) -> Trust | None:
