@@ -20,6 +20,7 @@ from fuzzing.corpus import FOUND, directory, distil, inputs, keep_found
 from fuzzing.coverage import share
 from fuzzing.registry import TARGETS, Target
 from fuzzing.shrinking import shrink
+from gateway.logs import configure_logs
 
 SLOW_S = 20
 """One input may take so long before it counts as a failure."""
@@ -91,6 +92,7 @@ def main() -> int:
         "found",
     ):
         table.add_column(column, justify="left" if column == "target" else "right")
+    configure_logs("error")
     failed = False
     for name in names:
         ran = fuzz(name, options.seconds, options.seed)

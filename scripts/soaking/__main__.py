@@ -12,6 +12,7 @@ from pathlib import Path
 import anyio
 from rich.console import Console
 
+from gateway.logs import configure_logs
 from soaking.pace import Pace
 from soaking.report import show, summary
 from soaking.soak import Plan, soak
@@ -34,6 +35,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", action="store_true", help="with every sample")
     options = parser.parse_args()
+    configure_logs("error")
     with tempfile.TemporaryDirectory(prefix="soak-") as root:
         outcome = anyio.run(partial(soak, Path(root), plan(options.minutes, options.seed)))
     found = summary(outcome)
