@@ -20,7 +20,7 @@ from fuzzing.corpus import FOUND, directory, distil, inputs, keep_found
 from fuzzing.coverage import share
 from fuzzing.registry import TARGETS, Target
 from fuzzing.shrinking import shrink
-from gateway.logs import configure_logs
+from gateway.process.logs import configure_logs
 
 SLOW_S = 20
 """One input may take so long before it counts as a failure."""

@@ -26,22 +26,22 @@ class Target(NamedTuple):
         return run
 
 
-_BUNDLE: Final = ("providers.vectors", "providers.replies", "providers.sizes", "providers.remote")
+_REMOTE: Final = ("providers.remote",)
 
 TARGETS: Final[dict[str, Target]] = {
     "protocol": Target("protocol:run", ("gateway.rpc.framing", "gateway.rpc.messages", "gateway.rpc.arrays", "gateway.rpc.surrogates")),
     "configuration": Target("configuration:run", ("config",), 2048),
     "markdown": Target(
         "markdown:run",
-        ("backends.chunking", "backends.text", "backends.ranking", "backends.builtin.preparing",
+        ("backends.chunking", "backends.text", "backends.ranking", "backends.builtin.notes.preparing",
          "backends.qmd.passages", "backends.qmd.documents"),
     ),
     "transcripts": Target("transcripts:run", ("backends.transcripts", "backends.redaction")),
-    "openai": Target("vendors:openai", ("providers.openai", "providers.transport", *_BUNDLE), 1024),
-    "gemini": Target("vendors:gemini", ("providers.gemini", "providers.transport", *_BUNDLE), 1024),
-    "voyage": Target("vendors:voyage", ("providers.voyage", "providers.transport", *_BUNDLE), 1024),
-    "refusals": Target("refusals:run", ("providers.replies", "providers.sizes", "providers.echo", "config.secrets")),
-    "batches": Target("batches:run", ("providers.batch.lines", "providers.vectors")),
+    "openai": Target("vendors:openai", _REMOTE, 1024),
+    "gemini": Target("vendors:gemini", _REMOTE, 1024),
+    "voyage": Target("vendors:voyage", _REMOTE, 1024),
+    "refusals": Target("refusals:run", ("providers.remote.replies", "providers.remote.sizes", "providers.remote.echo", "config.secrets")),
+    "batches": Target("batches:run", ("providers.batch.lines", "providers.remote.vectors")),
     "qmd-output": Target("qmd:output", ("backends.qmd.results",)),
     "qmd-answer": Target("qmd:answer", ("backends.qmd.results", "backends.qmd.http")),
     "qmd-server": Target("qmd:server", ("backends.qmd.results", "backends.qmd.http"), 1024),

@@ -12,7 +12,7 @@ from pathlib import Path
 import anyio
 from rich.console import Console
 
-from gateway.logs import configure_logs
+from gateway.process.logs import configure_logs
 from soaking.pace import Pace
 from soaking.report import show, summary
 from soaking.soak import Plan, soak

@@ -34,6 +34,8 @@ from soaking.talking import Talker
 KEEPERS: Final = 3
 _BULLETS: Final = 12
 _LONG_S: Final = 600.0
+_PATIENT_S: Final = 60.0
+"""How long an orderly end may take on a machine that is busy with something else."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,8 @@ class Place:
         }
         options = ["--config", str(self.config), "--workspace", str(self.workspace)]
         options += ["--state-dir", str(self.root), "--log-level", "error"]
-        return spawn_gateway(options, environment={**kept, "HOME": str(self.root)})
+        environment = {**kept, "HOME": str(self.root)}
+        return spawn_gateway(options, environment=environment, patience_s=_PATIENT_S)
 
 
 async def soak(root: Path, plan: Plan) -> Outcome:

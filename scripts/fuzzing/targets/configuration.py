@@ -8,7 +8,7 @@ from pathlib import Path
 
 from config.describe import describe_json
 from config.errors import ConfigInvalidError
-from config.load import LoadRequest, load_settings
+from config.loading.load import LoadRequest, load_settings
 from fuzzing.places import place
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from backends.builtin.preparing import Preparer
+from backends.builtin.notes.preparing import Preparer
 from backends.chunking import Chunk, ChunkLimits, chunk_markdown
 from backends.files.reading import decode
 from backends.qmd.documents import analyse

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from providers.errors import ProviderError
-from providers.replies import Refusal, error_for
+from providers.remote.replies import Refusal, error_for
 
 _STATUSES = (400, 401, 402, 403, 404, 408, 413, 422, 429, 429, 500, 503)
 _SECRET = "canary-6b1f0d9e7a5c3824"
