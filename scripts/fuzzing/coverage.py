@@ -10,7 +10,7 @@ import importlib.util
 import pkgutil
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from types import CodeType, FrameType
@@ -22,10 +22,27 @@ Lines = frozenset[tuple[str, int, int]]
 """File, line before, line: steps from line to line, so that both ways of a branch count."""
 
 
+_steps: set[tuple[str, int, int]] = set()
+"""Of the run at work. One set for all: threads that a target keeps are traced since they began."""
+
+
 def lines_reached(target: Target, data: bytes) -> Lines:
     """The steps that one run takes, also one that fails."""
-    run, files = target.load(), watched_files(target.watched)
-    steps: set[tuple[str, int, int]] = set()
+    run, tracer = target.load(), _tracer(target.watched)
+    _steps.clear()
+    threading.settrace(tracer)
+    sys.settrace(tracer)
+    try:
+        with contextlib.suppress(Exception):
+            run(data)
+    finally:
+        sys.settrace(None)
+    return frozenset(_steps)
+
+
+@cache
+def _tracer(watched: tuple[str, ...]) -> Callable[[FrameType, str, Any], Any]:
+    files = watched_files(watched)
 
     def enter(frame: FrameType, _event: str, _arg: Any) -> Any:
         name = frame.f_code.co_filename
@@ -36,21 +53,13 @@ def lines_reached(target: Target, data: bytes) -> Lines:
         def step(frame: FrameType, event: str, _arg: Any) -> Any:
             nonlocal before
             if event == "line":
-                steps.add((name, before, frame.f_lineno))
+                _steps.add((name, before, frame.f_lineno))
                 before = frame.f_lineno
             return step
 
         return step
 
-    threading.settrace(enter)
-    sys.settrace(enter)
-    try:
-        with contextlib.suppress(Exception):
-            run(data)
-    finally:
-        sys.settrace(None)
-        threading.settrace(None)  # type: ignore[arg-type]
-    return frozenset(steps)
+    return enter
 
 
 def share(target: Target, steps: Lines) -> tuple[int, int]:

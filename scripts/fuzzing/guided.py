@@ -51,8 +51,8 @@ def fuzz(name: str, seconds: int, seed: int) -> Ran:
         command = [sys.executable, "-m", "fuzzing.engine", name, *options]
         done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", check=False)  # fmt: skip
         failed = inputs(failures)
+        steps = distil(name, target, [] if failed else inputs(grown))
         found = keep_found(name, _smallest(target, failed[0])) if failed else None
-        steps = distil(name, target, [] if found else inputs(grown))
     said = done.stdout + done.stderr
     executed = _EXECUTED.search(said)
     words = said[-3000:] if found or done.returncode else ""
