@@ -3,13 +3,15 @@
 Each line gets the logarithm of its odds against an unrelated line: a linear model whose weights are
 rounded from a listwise regression (ListNet, Cao et al., 2007) on LoCoMo; recall is flat around them.
 How they were chosen stands in `docs/benchmarks.md`. The odds of lines add up, so a passage is worth the
-sum over its lines: several half answers can outweigh a whole one.
+sum over its lines: several half answers can outweigh a whole one, most of all where they answer different
+halves.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from itertools import islice
 from operator import or_
 from typing import Final, Literal, NamedTuple
@@ -31,6 +33,10 @@ LENGTH_EXPONENT: Final = 0.5
 """A line twice as long answers more often, but not twice as often."""
 VECTOR_WEIGHT: Final = 1.0
 """For each standard deviation of the query's cosines, of a model that is wholly trusted."""
+NOTE_SHARE: Final = 0.25
+"""How much of what the vector of a note's best excerpt tells holds for every line of it."""
+PASSAGE_WEIGHT: Final = 1.0
+"""For a passage whose lines together hold all of the query's information content."""
 RRF_K: Final = 2
 """Constant of reciprocal rank fusion (Cormack et al., 2009); small, since only the top counts."""
 
@@ -54,7 +60,10 @@ NO_EVIDENCE: Final = Evidence(0.0, 0.0)
 def weigh_units(
     units: Sequence[Unit], weights: Weights, background: Background | None
 ) -> list[Evidence]:
-    """The evidence of each unit of one file, in order; blank ones have none and lie between none."""
+    """The evidence of each unit of one file, in order; blank ones have none and lie between none.
+
+    What stands in path, title, date and headings is said of every line below them.
+    """
     found = [NO_EVIDENCE] * len(units)
     lines = [at for at, unit in enumerate(units) if unit.text and not unit.text.isspace()]
     held = [units[at].concepts for at in lines]
@@ -62,11 +71,11 @@ def weigh_units(
     place = _places(units, background)
     for at, own, around in zip(lines, held, _around(held), strict=True):
         unit = units[at]
-        covered = coverage(around)
+        covered = coverage(around | unit.context)
         text = 0.0
         if around or unit.is_named:
             text = (
-                LINE_WEIGHT * coverage(own)
+                LINE_WEIGHT * coverage(own | unit.context)
                 + NEIGHBOUR_WEIGHT * covered
                 + CHUNK_WEIGHT * unit.chunk_score
             ) / TEXT_WEIGHT
@@ -86,9 +95,12 @@ def _around(held: Sequence[int]) -> list[int]:
 
 
 def _places(units: Sequence[Unit], background: Background | None) -> dict[float | None, float]:
-    """By cosine, of which many lines have the same, where it lies in the background."""
-    cosines = {unit.cosine for unit in units}
-    return {cosine: background.place(cosine) if background else 0.0 for cosine in cosines}
+    """By cosine, of which many lines have the same, what it tells."""
+    cosines = {unit.cosine for unit in units if unit.cosine is not None}
+    if background is None or not cosines:
+        return {unit.cosine: 0.0 for unit in units}
+    of_note = NOTE_SHARE * background.place(max(cosines))
+    return {cosine: background.place(cosine) + of_note for cosine in (None, *cosines)}
 
 
 def weighted_odds(
@@ -112,6 +124,12 @@ def ranked_odds(files: Sequence[Sequence[Evidence]], lanes: Lanes) -> list[list[
         [lanes.text * text[one.text] + lanes.vector * vector[one.vector] for one in file]
         for file in files
     ]
+
+
+def completeness(weights: Weights, lanes: Lanes) -> Callable[[int], float]:
+    """By the set of concepts that a passage holds, the share of its odds that it keeps: 1 for all."""
+    weight = lanes.text * PASSAGE_WEIGHT
+    return cache(lambda concepts: math.exp(weight * (weights.coverage(concepts) - 1.0)))
 
 
 def aged_odds(

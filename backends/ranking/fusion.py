@@ -13,17 +13,19 @@ from functools import partial
 from heapq import heapify, heapreplace
 from typing import NamedTuple
 
+from backends.ranking.assurance import WITHIN, Assurance
 from backends.ranking.evidence import (
     Evidence,
     Strategy,
     aged_odds,
+    completeness,
     ranked_odds,
     weigh_units,
     weighted_odds,
 )
 from backends.ranking.lanes import KEYWORDS_ONLY, Background, Lanes
-from backends.ranking.passages import File, Passage, best_windows, to_passage
-from backends.ranking.prospects import UNBOUNDED, Bounds, Prospect, bounds_of
+from backends.ranking.passages import File, Passage, Window, best_windows, to_passage
+from backends.ranking.prospects import UNBOUNDED, Prospect, bounds_of
 from backends.ranking.repeats import Repeats
 from backends.ranking.units import Candidate, Chunk, FileKey, Unit, chunks_by_file, units_of
 from backends.ranking.weights import Weights
@@ -38,7 +40,8 @@ class RankedPassage(NamedTuple):
     vector_score: float | None
     """The highest cosine of its lines, 0..1."""
     fused: float
-    """What the order goes by: the sum of its lines' odds, or of their reciprocal ranks."""
+    """What the order goes by: the sum of its lines' odds, or of their reciprocal ranks, less what it
+    lacks of being complete."""
     text_share: float
     """What `text_score` is calibrated from: the share of what words could tell at most, 0..1."""
     vector_deviations: float | None
@@ -118,6 +121,15 @@ class PassageRanker:
         self._taken: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
         self._repeats = Repeats()
         self._ceiling = 1.0
+        self._promises = background is not None and lanes.text > 0
+        self._shown = 0
+        self._ranked_so_far: list[Prospect] = []
+        self._lines: dict[int, tuple[Sequence[Unit], Sequence[Evidence]]] = {}
+        """By the identity of the chunks they belong to, as far as they were weighed."""
+
+    def files(self) -> list[File]:
+        """Every candidate that was ranked so far, weighed by now."""
+        return [prospect.file for prospect in self._ranked_so_far]
 
     def rank(self, candidates: Iterable[Candidate]) -> Iterator[RankedPassage]:
         """Passages of at least the least score that share no line and no text, best first.
@@ -125,9 +137,15 @@ class PassageRanker:
         The score of a passage is the highest that it or any line after it has by itself, so that it
         never contradicts the order, which knows more than one line's words and cosine tell.
         """
-        prospects = self._prospects(candidates)
+        files = chunks_by_file(candidates, self._weights)
+        prospects = self._prospects(files, self._lanes)
+        assurance = Assurance()
+        if self._promises and not self._ranked_so_far:
+            by_words = self._prospects(files, KEYWORDS_ONLY)
+            assurance = Assurance(dict(zip(files, prospects, strict=True)), by_words)
+        self._ranked_so_far += prospects
         remaining = _Remaining(prospects, self._lanes)
-        for window in best_windows(prospects):
+        for window in self._in_order(prospects, assurance):
             strength = self._strength(window.file, window.first, window.last)
             if strength.highest < self._min_score:
                 continue
@@ -135,7 +153,15 @@ class PassageRanker:
             self._taken[passage.file_id].append(window.characters())
             if self._repeats.is_new(passage.text):
                 self._ceiling = min(self._ceiling, remaining.highest(strength.highest))
+                self._shown += 1
                 yield self._ranked(passage, strength, window.mass)
+
+    def _in_order(self, prospects: Sequence[Prospect], assurance: Assurance) -> Iterator[Window]:
+        windows = best_windows(prospects)
+        while window := (
+            assurance.due(self._shown + 1) or next(windows, None) or assurance.due(WITHIN)
+        ):
+            yield window
 
     def _ranked(self, passage: Passage, strength: _Strength, mass: float) -> RankedPassage:
         background, cosine = self._background, strength.cosine
@@ -151,45 +177,49 @@ class PassageRanker:
             ),
         )
 
-    def _prospects(self, candidates: Iterable[Candidate]) -> list[Prospect]:
-        files = chunks_by_file(candidates, self._weights)
+    def _prospects(self, files: Mapping[FileKey, Sequence[Chunk]], lanes: Lanes) -> list[Prospect]:
         if self._strategy == "rrf":
-            return self._by_ranks(files)
+            return self._by_ranks(files, lanes)
+        bounds = partial(
+            bounds_of,
+            weights=self._weights,
+            lanes=lanes,
+            background=self._background,
+            max_chars=self._max_chars,
+        )
         return [
-            Prospect(self._bounds(chunks), partial(self._weighed, key, chunks))
+            Prospect(bounds(chunks), partial(self._weighed, key, chunks, lanes))
             for key, chunks in files.items()
         ]
 
-    def _bounds(self, chunks: Sequence[Chunk]) -> Bounds:
-        return bounds_of(
-            chunks, self._weights, self._lanes, self._background, max_chars=self._max_chars
-        )
+    def _weighed(self, key: FileKey, chunks: Sequence[Chunk], lanes: Lanes) -> File:
+        units, evidence = self._lines_of(chunks)
+        odds = weighted_odds(units, evidence, lanes, max_chars=self._max_chars)
+        return self._file(key, chunks, odds, lanes)
 
-    def _weighed(self, key: FileKey, chunks: Sequence[Chunk]) -> File:
-        units = units_of(chunks)
-        evidence = weigh_units(units, self._weights, self._background)
-        odds = weighted_odds(units, evidence, self._lanes, max_chars=self._max_chars)
-        return self._file(key, units, evidence, odds)
-
-    def _by_ranks(self, files: Mapping[FileKey, Sequence[Chunk]]) -> list[Prospect]:
+    def _by_ranks(self, files: Mapping[FileKey, Sequence[Chunk]], lanes: Lanes) -> list[Prospect]:
         """A line's rank is known when all lines are."""
-        units = [units_of(chunks) for chunks in files.values()]
-        evidence = [weigh_units(one, self._weights, self._background) for one in units]
-        odds = ranked_odds(evidence, self._lanes)
+        odds = ranked_odds([self._lines_of(chunks)[1] for chunks in files.values()], lanes)
         return [
-            Prospect(UNBOUNDED, partial(self._file, *one))
-            for one in zip(files, units, evidence, odds, strict=True)
+            Prospect(UNBOUNDED, partial(self._file, key, chunks, values, lanes))
+            for (key, chunks), values in zip(files.items(), odds, strict=True)
         ]
 
+    def _lines_of(self, chunks: Sequence[Chunk]) -> tuple[Sequence[Unit], Sequence[Evidence]]:
+        known = self._lines.get(id(chunks))
+        if known is None:
+            units = units_of(chunks)
+            known = units, weigh_units(units, self._weights, self._background)
+            self._lines[id(chunks)] = known
+        return known
+
     def _file(
-        self,
-        key: FileKey,
-        units: Sequence[Unit],
-        evidence: Sequence[Evidence],
-        odds: Sequence[float],
+        self, key: FileKey, chunks: Sequence[Chunk], odds: Sequence[float], lanes: Lanes
     ) -> File:
+        units, evidence = self._lines_of(chunks)
         odds = aged_odds(units, evidence, odds)
-        file = File(*key, units, evidence, odds, max_chars=self._max_chars)
+        complete = completeness(self._weights, lanes)
+        file = File(*key, units, evidence, odds, complete, max_chars=self._max_chars)
         for start, end in self._taken[file.file_id]:
             file.take(start, end)
         return file

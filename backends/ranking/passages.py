@@ -6,7 +6,7 @@ text of a result. What a unit is worth is decided in `evidence`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, reduce
 from heapq import heapify, heappop, heappush
 from itertools import accumulate, pairwise
@@ -45,7 +45,7 @@ class Window(NamedTuple):
     first: int
     last: int
     mass: float
-    """The sum of its units' odds."""
+    """The sum of its units' odds, less what it lacks of being complete."""
     off_centre: float
     """How far that mass lies from the middle of the window: 0 (central) to 0.5."""
 
@@ -72,21 +72,24 @@ class File:
         units: Sequence[Unit],
         evidence: Sequence[Evidence],
         odds: Sequence[float],
+        completeness: Callable[[int], float],
         *,
         max_chars: int,
     ) -> None:
+        """`completeness`: the share of their odds that units keep which hold a set of concepts."""
         self.file_id = file_id
         self.path = path
         self.units = units
         self.evidence = evidence
-        self._odds = odds
+        self.odds = odds
+        self._completeness = completeness
         self._ends = _ends(units, max_chars)
         self._mass = [0.0, *accumulate(odds)]
         self._taken = [False] * len(units)
 
     @cached_property
     def _moment(self) -> list[float]:
-        moments = (value * (at + 0.5) for at, value in enumerate(self._odds))
+        moments = (value * (at + 0.5) for at, value in enumerate(self.odds))
         return [0.0, *accumulate(moments)]
 
     def highest_mass(self) -> float:
@@ -102,7 +105,7 @@ class File:
 
     def free(self) -> list[int]:
         """The units that something speaks for and that were not shown."""
-        return [at for at, odds in enumerate(self._odds) if odds > 0 and not self._taken[at]]
+        return [at for at, odds in enumerate(self.odds) if odds > 0 and not self._taken[at]]
 
     def is_taken(self, first: int, last: int) -> bool:
         """Whether any of these units was."""
@@ -118,15 +121,16 @@ class File:
 
     def window(self, first: int) -> Window | None:
         """The longest free window that starts with this unit; None where nothing speaks for it."""
-        if self._taken[first] or self._odds[first] <= 0:
+        if self._taken[first] or self.odds[first] <= 0:
             return None
         last = self._ends[first]
         if True in (rest := self._taken[first:last]):
             last = first + rest.index(True)
-        mass = self._mass[last] - self._mass[first]
-        centre = (self._moment[last] - self._moment[first]) / mass
+        odds = self._mass[last] - self._mass[first]
+        centre = (self._moment[last] - self._moment[first]) / odds
         off_centre = round(abs(centre - (first + last) / 2) / (last - first), 6)
-        return Window(self, first, last, mass, off_centre)
+        held = reduce(or_, (unit.concepts for unit in self.units[first:last]))
+        return Window(self, first, last, odds * self._completeness(held), off_centre)
 
 
 class Offer(Protocol):
@@ -177,7 +181,7 @@ def passage_near(
     (((file_id, path), units),) = units_by_file(candidates, weights).items()
     everywhere = [1.0] * len(units)
     evidence = [NO_EVIDENCE] * len(units)
-    file = File(file_id, path, units, evidence, everywhere, max_chars=max_chars)
+    file = File(file_id, path, units, evidence, everywhere, lambda _: 1.0, max_chars=max_chars)
     first = min(range(len(units)), key=lambda at: abs(units[at].line - line))
     window = file.window(first)
     assert window is not None

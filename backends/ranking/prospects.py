@@ -17,6 +17,7 @@ from backends.ranking.evidence import (
     LENGTH_EXPONENT,
     LINE_WEIGHT,
     NEIGHBOUR_WEIGHT,
+    NOTE_SHARE,
     TEXT_WEIGHT,
     VECTOR_WEIGHT,
 )
@@ -54,10 +55,10 @@ def bounds_of(
 ) -> Bounds:
     """The best line of each kind, all in one place, with every line of the file beside it.
 
-    The odds of a line grow with its length to the power of a half, so those of `n` lines, which
-    together are no longer than a snippet, add up to at most the root of `n` times the best.
+    The odds of a line grow with its length to the power of `e`, so those of `n` lines, which together
+    are no longer than a snippet, add up to at most the best times `n` to the power of `1 - e`.
     """
-    held = [concepts for chunk in chunks for concepts in chunk.held]
+    held = [concepts | chunk.context for chunk in chunks for concepts in chunk.held]
     together = reduce(or_, held, 0)
     best = max(map(weights.coverage, set(held)), default=0.0)
     text = (
@@ -68,9 +69,12 @@ def bounds_of(
     cosines = [excerpt.cosine for chunk in chunks for excerpt in chunk.candidate.excerpts]
     cosine = max((0.0, *cosines))
     deviations = max(0.0, background.place(cosine)) if background and cosines else 0.0
+    deviations *= 1 + NOTE_SHARE
     odds = math.expm1(lanes.text * TEXT_WEIGHT * text + lanes.vector * VECTOR_WEIGHT * deviations)
     length = _UTF16_UNITS * sum(len(chunk.candidate.text) for chunk in chunks)
-    longest = max(float(len(held)), length / max_chars) ** LENGTH_EXPONENT
+    longest = max(
+        float(len(held)) ** (1 - LENGTH_EXPONENT), (length / max_chars) ** LENGTH_EXPONENT
+    )
     return Bounds(text * _MARGIN, cosine, odds * longest * _MARGIN)
 
 

@@ -43,6 +43,8 @@ class Candidate(NamedTuple):
     """0 or more, larger is better; 0 for a chunk without a term of the query."""
     path: str = ""
     """Puts equal scores in an order that every index of the same files agrees on."""
+    context: str = ""
+    """The terms of its path, title, date and headings."""
     excerpts: tuple[Excerpt, ...] = ()
     """In order, without overlap; what none of them holds has no vector."""
     freshness: float = 1.0
@@ -60,6 +62,8 @@ class Unit(NamedTuple):
     """UTF-16 units."""
     concepts: int
     """Those of the query that it holds, as `Weights` writes a set."""
+    context: int
+    """Those that its chunk's path, title, date and headings hold."""
     chunk_id: int
     chunk_score: float
     """The chunk's BM25 as a share of what the query could reach: 0..1."""
@@ -77,6 +81,8 @@ class Chunk(NamedTuple):
     """Its BM25 as a share of what the query could reach: 0..1."""
     held: list[int]
     """Of each unit the concepts, as `Weights` writes a set."""
+    context: int
+    """Those of path, title, date and headings."""
 
 
 FileKey = tuple[int, str]
@@ -90,7 +96,8 @@ def chunks_by_file(
     highest = weights.total * (BM25_K1 + 1)
     for candidate in candidates:
         score = min(1.0, candidate.bm25 / highest)
-        chunk = Chunk(candidate, score, weights.concepts_by_line(candidate.terms))
+        context = weights.concepts_in(candidate.context.split())
+        chunk = Chunk(candidate, score, weights.concepts_by_line(candidate.terms), context)
         files.setdefault((candidate.file_id, candidate.path), []).append(chunk)
     return files
 
@@ -119,7 +126,7 @@ def _better(one: Unit, other: Unit) -> Unit:
 
 
 def _units(chunk: Chunk) -> list[Unit]:
-    candidate, chunk_score, held = chunk
+    candidate, chunk_score, held, context = chunk
     text, excerpts = candidate.text, candidate.excerpts
     ascii_only = text.isascii()
     is_named = chunk_score > 0 and not any(held)
@@ -137,6 +144,7 @@ def _units(chunk: Chunk) -> list[Unit]:
                 unit,
                 end - start if ascii_only else utf16_length(unit),
                 concepts,
+                context,
                 chunk_id,
                 chunk_score,
                 is_named,

@@ -139,8 +139,8 @@ def replace_chunks(
 
 def _insert_chunk(connection: apsw.Connection, file_id: int, chunk: PreparedChunk) -> None:
     connection.execute(
-        "INSERT INTO chunks (file_id, start, start_line, end_line, identity, headings, text, terms)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO chunks (file_id, start, start_line, end_line, identity, headings, text,"
+        " terms, context) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             file_id,
             chunk.start,
@@ -150,6 +150,7 @@ def _insert_chunk(connection: apsw.Connection, file_id: int, chunk: PreparedChun
             chunk.headings,
             chunk.text,
             chunk.terms,
+            chunk.context,
         ),
     )
     chunk_id = connection.last_insert_rowid()

@@ -52,7 +52,7 @@ _ONLY: Final = """
     AND +rowid IN permitted
 """
 _SELECT_CHUNKS: Final = """
-    SELECT c.id, c.file_id, c.start, c.start_line, c.text, c.terms, 0.0, f.path
+    SELECT c.id, c.file_id, c.start, c.start_line, c.text, c.terms, 0.0, f.path, c.context
     FROM chunks AS c JOIN files AS f ON f.id = c.file_id
     WHERE c.id IN (SELECT value FROM carray(?)) ORDER BY c.id
 """

@@ -20,6 +20,7 @@ from backends.builtin.searching.keyword import KeywordLane, known_languages
 from backends.builtin.searching.lanes import Candidates, VectorLane
 from backends.builtin.sessions.state import file_lines
 from backends.interface import Hit, Mode, SearchRequest
+from backends.ranking.explaining import Explanation, explain
 from backends.ranking.fusion import PassageRanker, RankedPassage
 from backends.ranking.lanes import KEYWORDS_ONLY, Lanes
 from backends.ranking.query import Query, QueryAnalyser
@@ -97,8 +98,10 @@ class Searcher:
             for block in candidates
         )
         ranked = _ranked(ranker, aging if decay.enabled else candidates)
-        explained = lanes if request.explain else None
-        hits = (_hit(connection, passage, explained) for passage in ranked)
+        hits = (
+            _hit(connection, one, explain(one, lanes, ranker.files()) if request.explain else None)
+            for one in ranked
+        )
         return Found(tuple(islice(hits, wanted)), _mode(candidates))
 
     def _lanes(self, candidates: Candidates) -> Lanes:
@@ -132,8 +135,9 @@ def _mode(candidates: Candidates) -> Mode:
     return "hybrid" if candidates.keywords else "vector"
 
 
-def _hit(connection: apsw.Connection, ranked: RankedPassage, explained: Lanes | None) -> Hit:
-    """`explained`: the lanes, where an explanation is wanted."""
+def _hit(
+    connection: apsw.Connection, ranked: RankedPassage, explanation: Explanation | None
+) -> Hit:
     passage = ranked.passage
     path, source = connection.execute(
         "SELECT path, source FROM files WHERE id = ?", (passage.file_id,)
@@ -150,24 +154,5 @@ def _hit(connection: apsw.Connection, ranked: RankedPassage, explained: Lanes | 
         source=source,
         text_score=round(ranked.text_score, 4),
         vector_score=None if ranked.vector_score is None else round(ranked.vector_score, 4),
-        explain=_explanation(ranked, explained) if explained else None,
+        explain=explanation,
     )
-
-
-def _explanation(ranked: RankedPassage, lanes: Lanes) -> dict[str, object]:
-    cosine, deviations = ranked.vector_score, ranked.vector_deviations
-    vector = None
-    if cosine is not None and deviations is not None:
-        vector = _lane(cosine, deviations, lanes.vector)
-    return {
-        "matchedTerms": [concept.alternatives[0] for concept in ranked.passage.matched],
-        "coverage": round(ranked.passage.coverage, 4),
-        "fused": round(ranked.fused, 4),
-        "chunkId": ranked.passage.chunk_id,
-        "text": _lane(ranked.text_share, ranked.text_score, lanes.text),
-        "vector": vector,
-    }
-
-
-def _lane(raw: float, calibrated: float, weight: float) -> dict[str, float]:
-    return {"raw": round(raw, 4), "calibrated": round(calibrated, 4), "weight": round(weight, 4)}

@@ -42,7 +42,8 @@ CREATE TABLE chunks (
     identity BLOB NOT NULL,          -- hash of everything that is stored for the chunk but its place
     headings TEXT NOT NULL,          -- heading path, joined by U+001F
     text TEXT NOT NULL,
-    terms TEXT NOT NULL              -- index terms, one line a unit of the text
+    terms TEXT NOT NULL,             -- index terms, one line a unit of the text
+    context TEXT NOT NULL            -- index terms of path, title, date and headings
 ) STRICT;
 CREATE INDEX chunks_by_file ON chunks (file_id, start);
 

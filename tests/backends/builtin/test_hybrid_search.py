@@ -91,6 +91,17 @@ async def test_an_explanation_tells_what_either_lane_gave_and_how_it_counts(shel
     assert text["calibrated"] == found.hits[0].text_score
     assert vector["raw"] == found.hits[0].vector_score == 1.0
     assert vector["calibrated"] > 0
+    assert (text["rank"], vector["rank"]) == (1, 1)
+
+
+async def test_an_explanation_tells_the_place_in_each_lane(shelf):
+    hits = shelf.search("boiler serviced", axis(0), explain=True).hits
+    for lane in ("text", "vector"):
+        shares = [hit.explain[lane] for hit in hits if hit.explain[lane]]
+        ranks = [one["rank"] for one in sorted(shares, key=lambda one: -one["raw"])]
+        placed = [rank for rank in ranks if rank is not None]
+        assert placed == sorted(placed)
+        assert all((one["rank"] is None) == (one["raw"] <= 0) for one in shares)
 
 
 async def test_an_exact_word_is_not_buried_by_near_vectors(shelf):
@@ -129,6 +140,21 @@ async def test_a_fingerprint_without_vectors_leaves_the_keywords(shelf):
 async def test_a_query_of_another_length_leaves_the_keywords(shelf):
     found = shelf.search("boiler", axis(0, dimensions=12))
     assert (found.mode, paths(found)) == ("keyword", ["boiler"])
+
+
+async def test_a_vector_of_zeros_leaves_the_keywords(shelf):
+    found = shelf.search("boiler", np.zeros(8, np.float32))
+    assert (found.mode, paths(found)) == ("keyword", ["boiler"])
+
+
+async def test_notes_that_are_equal_in_both_lanes_come_in_the_order_of_their_paths(shelf, home):
+    for name in ("c", "a", "b"):
+        home.write(f"memory/{name}.md", f"The pump of house {name}.\n")
+    await home.synced()
+    for name in ("b", "c", "a"):
+        shelf.give(f"memory/{name}.md", axis(5))
+    found = shelf.search("pump", axis(5))
+    assert paths(found)[:3] == ["a", "b", "c"]
 
 
 async def test_the_only_note_is_found_by_its_vector(home):

@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backends.ranking.evidence import NEIGHBOURS, Evidence, ranked_odds, weigh_units, weighted_odds
+from backends.ranking.evidence import (
+    NEIGHBOURS,
+    NOTE_SHARE,
+    Evidence,
+    completeness,
+    ranked_odds,
+    weigh_units,
+    weighted_odds,
+)
 from backends.ranking.lanes import KEYWORDS_ONLY, LEAST_TRUST, NOISE, Background, Lanes
 from backends.ranking.units import Excerpt, units_by_file
 
@@ -62,8 +70,30 @@ def test_every_line_of_a_chunk_that_was_found_by_its_title_may_answer(evidence):
 
 def test_a_line_has_the_vector_of_its_excerpt(evidence):
     found = evidence("near\nfar\nnone\n", "x", cosines=[(0, 4, 0.5), (5, 8, 0.2)], background=CLEAR)
-    assert found[0].vector == pytest.approx(CLEAR.trust * 3)
-    assert [one.vector for one in found[1:3]] == [0, 0]
+    of_note = NOTE_SHARE * CLEAR.trust * 3
+    assert found[0].vector == pytest.approx(CLEAR.trust * 3 + of_note)
+    assert [one.vector for one in found[1:3]] == pytest.approx([of_note, of_note])
+
+
+def test_without_any_vector_a_note_has_no_evidence_by_meaning(evidence):
+    assert [one.vector for one in evidence("a\nb", "boiler", background=CLEAR)] == [0, 0]
+
+
+def test_what_title_and_date_say_is_said_of_every_line(candidates_of, weigh):
+    (candidate,) = candidates_of("boiler repaired\nfilling\n")
+    weights = weigh("boiler june")
+    found = []
+    for context in ("", "june 2023"):
+        (units,) = units_by_file([candidate._replace(context=context)], weights).values()
+        found.append(weigh_units(units, weights, None)[0])
+    assert found[0].text < found[1].text
+    assert [one.is_full for one in found] == [False, True]
+
+
+def test_a_passage_that_holds_less_of_the_question_keeps_less_of_its_odds(weigh):
+    keeps = completeness(weigh("boiler membrane"), KEYWORDS_ONLY)
+    assert keeps(0b11) == 1 > keeps(0b01) == keeps(0b10) > keeps(0) > 0
+    assert completeness(weigh("boiler"), Lanes(0.0, 1.0))(0) == 1
 
 
 def test_a_model_whose_cosines_are_those_of_random_directions_is_hardly_trusted():

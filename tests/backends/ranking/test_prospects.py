@@ -13,7 +13,7 @@ from backends.ranking import fusion
 from backends.ranking.fusion import PassageRanker
 from backends.ranking.lanes import Background, Lanes
 from backends.ranking.prospects import UNBOUNDED
-from backends.ranking.units import Excerpt
+from backends.ranking.units import Excerpt, chunks_by_file
 
 QUERY = "boiler membrane pressure valve"
 WORDS = [*QUERY.split(), "garden", "walk", "lunch", "letter", "\n", "\n"]
@@ -70,10 +70,9 @@ def test_files_that_are_not_weighed_have_nothing_to_offer(proposed, weigh, seed,
 @bounded
 @given(seed=st.integers(0, 10_000))
 def test_no_line_and_no_window_has_more_than_the_bounds_of_its_file(proposed, weigh, seed):
-    ranker = PassageRanker(
-        weigh(QUERY), max_chars=200, lanes=Lanes.of(0.3, 0.7), background=BACKGROUND
-    )
-    for prospect in ranker._prospects(proposed(seed)):
+    weights, lanes = weigh(QUERY), Lanes.of(0.3, 0.7)
+    ranker = PassageRanker(weights, max_chars=200, lanes=lanes, background=BACKGROUND)
+    for prospect in ranker._prospects(chunks_by_file(proposed(seed), weights), lanes):
         bounds, file = prospect.bounds, prospect.file
         assert file.highest_mass() <= bounds.mass
         assert max(one.text for one in file.evidence) <= bounds.text
