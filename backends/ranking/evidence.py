@@ -22,15 +22,15 @@ from backends.ranking.weights import Weights
 
 LINE_WEIGHT: Final = 3.0
 """For a line that holds all of the query's information content."""
-NEIGHBOUR_WEIGHT: Final = 3.0
+NEIGHBOUR_WEIGHT: Final = 2.5
 """For a line that holds it together with the `NEIGHBOURS` lines before and after."""
 NEIGHBOURS: Final = 2
 FULL_COVERAGE: Final = 1.0 - 1e-9
-CHUNK_WEIGHT: Final = 16.0
+CHUNK_WEIGHT: Final = 10.0
 """For a chunk with the highest BM25 that the query could reach."""
 TEXT_WEIGHT: Final = LINE_WEIGHT + NEIGHBOUR_WEIGHT + CHUNK_WEIGHT
-LENGTH_EXPONENT: Final = 0.5
-"""A line twice as long answers more often, but not twice as often."""
+LENGTH_EXPONENT: Final = 0.25
+"""A line twice as long answers more often, but by far not twice as often."""
 VECTOR_WEIGHT: Final = 1.0
 """For each standard deviation of the query's cosines, of a model that is wholly trusted."""
 NOTE_SHARE: Final = 0.25

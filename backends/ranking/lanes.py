@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-NOISE: Final = 1.5
+NOISE: Final = 2.0
 """The variance of cosines, in units of what random directions have, up to which a model tells nothing;
 that texts share words widens it a little even for hashed words."""
 LEAST_TRUST: Final = 0.001

@@ -20,6 +20,7 @@ import anyio
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.diversity import POOL, diversified
 from benchmarks.embedding_server import EmbeddingServer, embedding_server
 from benchmarks.hash_embedder import HashEmbedder
 from benchmarks.minilm import MiniLM
@@ -30,6 +31,7 @@ from benchmarks.scoring import Score, percentile, score, wilson
 from benchmarks.vector_cache import CachedEmbedder
 from gateway.client import SpawnedGateway, spawn_gateway
 
+USUAL_RESULTS = 6
 SAMPLE_QUESTIONS = Path(__file__).resolve().parents[2] / "tests/data/sample_questions.json"
 
 
@@ -48,6 +50,10 @@ class System(NamedTuple):
     """Embeds by itself, with llama.cpp."""
     qmd: str = ""
     """The command of a QMD that answers by words."""
+    query: dict[str, object] | None = None
+    """`memorySearch.query`."""
+    mmr: float | None = None
+    """The share of relevance in an order by maximal marginal relevance."""
 
     def settings(self, server: EmbeddingServer) -> dict[str, object]:
         search: dict[str, object] = {"provider": "none"}
@@ -60,6 +66,8 @@ class System(NamedTuple):
             search = {"provider": "local", "local": {"modelPath": str(minilm_gguf())}}
         if self.qmd:
             return qmd_settings(self.qmd)
+        if self.query:
+            search["query"] = self.query
         return {"agents": {"defaults": {"memorySearch": search}}}
 
 
@@ -68,6 +76,18 @@ SYSTEMS = {
     "minilm": System("hybrid, all-MiniLM-L6-v2", "all-minilm-l6-v2"),
     "minilm-512": System("hybrid, all-MiniLM-L6-v2 up to 512 tokens", "all-minilm-l6-v2-512"),
     "local": System("hybrid, all-MiniLM-L6-v2 in the gateway's own worker", local=True),
+    "rrf": System(
+        "hybrid, all-MiniLM-L6-v2, reciprocal rank fusion",
+        "all-minilm-l6-v2",
+        query={"hybrid": {"fusion": "rrf"}},
+    ),
+    "decay": System(
+        "hybrid, all-MiniLM-L6-v2, half of the weight left after 30 days",
+        "all-minilm-l6-v2",
+        query={"decay": {"enabled": True, "halfLifeDays": 30}},
+    ),
+    "mmr-0.9": System("hybrid, all-MiniLM-L6-v2, MMR 0.9", "all-minilm-l6-v2", mmr=0.9),
+    "mmr-0.7": System("hybrid, all-MiniLM-L6-v2, MMR 0.7", "all-minilm-l6-v2", mmr=0.7),
     "hash": System("hybrid, hash embedder", HashEmbedder.name),
 }
 
@@ -88,7 +108,8 @@ async def ask(
             if system.qmd:
                 await served_by_qmd(client)
             return [
-                await _answer(client, question, max_results) for question in collection.questions
+                await _answer(client, question, max_results, system.mmr)
+                for question in collection.questions
             ]
 
 
@@ -103,14 +124,21 @@ async def embedded(client: SpawnedGateway) -> None:
             await anyio.sleep(0.5)
 
 
-async def _answer(client: SpawnedGateway, question: Question, max_results: int | None) -> Answer:
+async def _answer(
+    client: SpawnedGateway, question: Question, max_results: int | None, mmr: float | None
+) -> Answer:
     params: dict[str, object] = {"query": question.query, "sessionKey": DIRECT_CHAT}
     if max_results:
         params["maxResults"] = max_results
+    if mmr is not None:
+        params |= {"maxResults": POOL, "explain": True}
     started = time.perf_counter()
     result = await client.call("memory_search", params, timeout_s=30)
     latency_ms = (time.perf_counter() - started) * 1000
-    return Answer(question, score(question, result["results"]), latency_ms)
+    results = result["results"]
+    if mmr is not None:
+        results = diversified(results, max_results or USUAL_RESULTS, mmr)
+    return Answer(question, score(question, results), latency_ms)
 
 
 def summary(title: str, answers: list[Answer], by: str) -> Table:
