@@ -1,10 +1,9 @@
 """How much a line speaks for being the answer, from its words, its surroundings and its vector.
 
-Each line gets the logarithm of its odds against an unrelated line: a linear model whose weights are
-rounded from a listwise regression (ListNet, Cao et al., 2007) on LoCoMo; recall is flat around them.
-How they were chosen stands in `docs/benchmarks.md`. The odds of lines add up, so a passage is worth the
-sum over its lines: several half answers can outweigh a whole one, most of all where they answer different
-halves.
+Each line gets the logarithm of its odds against an unrelated line: a linear model with round weights;
+recall is flat around them, and `docs/benchmarks.md` says how they were chosen. The odds of lines add up, so
+a passage is worth the sum over its lines: several half answers can outweigh a whole one, most of all where
+they answer different halves.
 """
 
 from __future__ import annotations

@@ -126,9 +126,10 @@ class File:
         last = self._ends[first]
         if True in (rest := self._taken[first:last]):
             last = first + rest.index(True)
-        odds = self._mass[last] - self._mass[first]
+        # What age left of some lines vanishes in the rounding of a sum that began with whole ones.
+        odds = self._mass[last] - self._mass[first] or sum(self.odds[first:last])
         centre = (self._moment[last] - self._moment[first]) / odds
-        off_centre = round(abs(centre - (first + last) / 2) / (last - first), 6)
+        off_centre = min(0.5, round(abs(centre - (first + last) / 2) / (last - first), 6))
         held = reduce(or_, (unit.concepts for unit in self.units[first:last]))
         return Window(self, first, last, odds * self._completeness(held), off_centre)
 

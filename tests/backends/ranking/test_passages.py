@@ -226,3 +226,13 @@ def test_no_two_passages_share_a_character(candidates_of, weigh, rank, search):
     text, query, limits, _ = search
     found = [one.passage for one in rank(candidates_of(text, limits=limits), weigh(query))]
     assert all(one[1] <= two[0] for one, two in pairwise(spans(found)))
+
+
+def test_lines_whose_age_leaves_next_to_nothing_stand_beside_an_exact_match(
+    candidates_of, weigh, rank
+):
+    lines = ["boiler membrane", *["filling"] * 5, *["an old boiler of its own"] * 2]
+    (chunk,) = candidates_of("\n\n".join(lines), bm25=2.0)
+    ranked = rank([chunk._replace(freshness=1e-30)], weigh("boiler membrane"), max_chars=60)
+    assert ranked[0].passage.text.startswith("boiler membrane")
+    assert any("an old boiler" in one.passage.text for one in ranked)
