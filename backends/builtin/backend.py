@@ -86,6 +86,7 @@ class BuiltinBackend:
         self._freshness = Freshness(
             self._indexer, courtesy=self._courtesy, on_written=semantics.wake
         )
+        semantics.is_indexing = self._freshness.is_syncing
         self._reporting = BoundedWork("status")
         self._scrubbing = BoundedWork("scrub of the index")
         self._searcher = Searcher(search)

@@ -43,6 +43,8 @@ class RemoteJob(msgspec.Struct, frozen=True, kw_only=True):
     """What the vendor holds of its results, errors included; deleted when they were read."""
     reason: str | None = None
     """Why it failed, in words that may be shown."""
+    too_large: bool = False
+    """It failed because it held more than the vendor takes at once."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,8 @@ _OUTCOMES: Final[dict[str, Outcome]] = {
     "cancelled": "cancelled",
     "canceled": "cancelled",
 }
+_SIZES: Final = frozenset({"token_limit_exceeded", "request_limit_exceeded", "file_too_large"})
+"""Codes of a job that was larger than the account, or any account, may submit."""
 _CODE: Final = re.compile(r"[A-Za-z0-9_.-]{1,60}")
 
 
@@ -58,6 +60,7 @@ def read_job(fields: Any) -> RemoteJob:
         failed=counts.failed,
         result_files=tuple(file for file in files if file),
         reason=_reason(job.errors),
+        too_large=_reason(job.errors) in _SIZES,
     )
 
 

@@ -13,7 +13,8 @@ import openai
 
 from providers.batch.interface import OnResults, RemoteJob
 from providers.batch.jobs import read_job
-from providers.batch.reading import read_results
+from providers.batch.lines import read_line
+from providers.batch.reading import ResultReader, read_results
 from providers.errors import ProviderUnavailableError
 from providers.remote.spec import RemoteSpec
 from providers.remote.transport import PLACEHOLDER, open_client, time_limits, typed_errors
@@ -96,10 +97,11 @@ class OpenAIBatches:
             await self._client.batches.cancel(job_id)
 
     async def read(self, file_id: str, on_results: OnResults) -> None:
+        reader = ResultReader(read_line, on_results, self._spec.dimensions)
         client = self._client.with_options(http_client=self._downloads)
         with typed_errors(self._spec):
             async with client.files.with_streaming_response.content(file_id) as answer:
-                await read_results(answer.iter_bytes(), on_results, self._spec.dimensions)
+                await read_results(answer.iter_bytes(), reader)
 
     async def delete(self, file_id: str) -> None:
         try:

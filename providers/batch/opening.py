@@ -20,11 +20,10 @@ from providers.remote.vendors import VENDORS, RemoteName, Vendor
 
 _DAY_S: Final = 24 * 3600.0
 _LIMITS: Final[dict[RemoteName, JobLimits]] = {
+    # Gemini names no number of lines; this is what its jobs were always given.
+    "gemini": JobLimits(max_items=50_000, max_bytes=2_000_000_000, window_s=2 * _DAY_S),
     "openai": JobLimits(max_items=50_000, max_bytes=200_000_000, window_s=_DAY_S),
     "voyage": JobLimits(max_items=100_000, max_bytes=1_000_000_000, window_s=_DAY_S / 2),
-}
-_WITHOUT: Final[dict[RemoteName, str]] = {
-    "gemini": "Gemini's batch jobs for embeddings are experimental in its library and not used.",
 }
 
 
@@ -37,10 +36,8 @@ def find_batch(settings: Settings, choice: Choice) -> BatchAccess | str:
         return "Batch jobs are switched off (remote.batch.enabled)."
     name = choice.primary.provider if choice.primary else "none"
     vendor = next((one for one in VENDORS.values() if one.name == name), None)
-    limits = _LIMITS.get(vendor.name) if vendor else None
-    if vendor is None or limits is None:
-        why = _WITHOUT[vendor.name] if vendor else f"There are no batch jobs for {name}."
-        return f"{why} All texts get ordinary requests."
+    if vendor is None:
+        return f"There are no batch jobs for {name}. All texts get ordinary requests."
     role: Role = "fallback" if choice.fell_back else "primary"
     try:
         spec = resolve_spec(settings, vendor, role)
@@ -48,7 +45,7 @@ def find_batch(settings: Settings, choice: Choice) -> BatchAccess | str:
         return error.message
     return BatchAccess(
         fingerprint=fingerprint_of(spec),
-        limits=limits,
+        limits=_LIMITS[vendor.name],
         place=spec.place,
         open=partial(_open, settings, vendor, role),
     )

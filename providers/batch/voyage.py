@@ -13,7 +13,8 @@ import msgspec
 
 from providers.batch.interface import OnResults, RemoteJob
 from providers.batch.jobs import read_job
-from providers.batch.reading import read_results
+from providers.batch.lines import read_line
+from providers.batch.reading import ResultReader, read_results
 from providers.errors import ProviderUnavailableError
 from providers.remote.spec import RemoteSpec
 from providers.remote.transport import open_client, typed_errors
@@ -88,10 +89,11 @@ class VoyageBatches:
         await self._ask("POST", f"batches/{job_id}/cancel")
 
     async def read(self, file_id: str, on_results: OnResults) -> None:
+        reader = ResultReader(read_line, on_results, self._spec.dimensions)
         url = f"{self._base}/files/{file_id}/content"
         with typed_errors(self._spec):
             async with self._downloads.stream("GET", url) as answer:
-                await read_results(answer.aiter_bytes(), on_results, self._spec.dimensions)
+                await read_results(answer.aiter_bytes(), reader)
 
     async def delete(self, file_id: str) -> None:
         try:

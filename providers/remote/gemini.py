@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import httpx2
 from google import genai
 from google.genai import types
 
@@ -18,20 +19,27 @@ from providers.remote.spec import RemoteSpec
 from providers.remote.transport import PLACEHOLDER, open_client, typed_errors
 
 
+def open_library(
+    spec: RemoteSpec, http: httpx2.AsyncClient, base_url: str, version: str = ""
+) -> genai.Client:
+    """The library, sending through `http`; addresses are `base_url` with `version` put in or after."""
+    return genai.Client(
+        api_key=PLACEHOLDER,
+        vertexai=False,
+        http_options=types.HttpOptions(
+            base_url=base_url,
+            api_version=version,
+            timeout=int(spec.request_timeout_s * 1000),
+            httpx_async_client=http,
+        ),
+    )
+
+
 class GeminiWire:
     def __init__(self, spec: RemoteSpec) -> None:
         self._spec = spec
         self._http = open_client(spec)
-        self._client = genai.Client(
-            api_key=PLACEHOLDER,
-            vertexai=False,
-            http_options=types.HttpOptions(
-                base_url=spec.endpoint.base_url,
-                api_version="",
-                timeout=int(spec.request_timeout_s * 1000),
-                httpx_async_client=self._http,
-            ),
-        )
+        self._client = open_library(spec, self._http, spec.endpoint.base_url)
 
     async def send(self, texts: Sequence[str], purpose: Purpose) -> Reply:
         prompt = self._spec.prompt(purpose)

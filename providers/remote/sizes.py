@@ -24,6 +24,8 @@ _WORDINGS: tuple[tuple[SizeReason, str], ...] = (
         rf"max(?:imum)? (?:allowed )?tokens per (?:submitted batch|request) (?:is |of )?{_N}",
     ),
     ("tokens", rf"max(?:imum)? {_N} tokens per request"),
+    ("tokens", rf"enqueued tokens?.{{0,160}}limit:? {_N}"),
+    ("tokens", r"enqueued tokens?"),
     ("tokens", r"max_tokens_per_request|tokens per (?:request|submitted batch)"),
     (
         "items",

@@ -42,6 +42,8 @@ _KEPT_HEADERS = frozenset(
     {"host", "connection", "content-length", "content-type", "transfer-encoding"}
     | {"accept", "accept-encoding", "user-agent", "x-stainless-raw-response"}
 )
+_KEPT_PREFIX = "x-goog-upload-"
+"""How Google's resumable uploads say which part of a file is sent."""
 _MAX_REDIRECTS = 3
 _METHOD_CHANGING = frozenset({301, 302, 303})
 """Following these would ask for a page instead of sending the texts."""
@@ -86,7 +88,7 @@ class _Guard:
         target = Origin.of(str(request.url))
         if target != self._spec.endpoint.origin:
             raise self._redirected(str(target))
-        for name in [name for name in request.headers if name.lower() not in _KEPT_HEADERS]:
+        for name in [name for name in request.headers if not _is_kept(name.lower())]:
             del request.headers[name]
         request.headers.update(self._outgoing)
 
@@ -122,6 +124,10 @@ class _Guard:
             secrets=self._spec.secrets,
             now_s=time.time(),
         )
+
+
+def _is_kept(name: str) -> bool:
+    return name in _KEPT_HEADERS or name.startswith(_KEPT_PREFIX)
 
 
 def _sent(request: httpx2.Request) -> bytes | None:

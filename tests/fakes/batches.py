@@ -1,83 +1,84 @@
-"""The files and batch jobs of a fake vendor, in OpenAI's format, which Voyage speaks as well.
+"""The files and batch jobs of a fake vendor: their life, whatever the wire format.
 
-Strict about every request and every line, and able to end jobs in any way. A job moves on by one state
-each time it is asked after, unless it is held.
+Able to end jobs in any way. A job moves on by one state each time it is asked after, unless it is held.
+The formats stand in `fakes.openai_batches` and `fakes.gemini_batches`.
 """
 
 from __future__ import annotations
 
 import json
 import random
+import re
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from email import message_from_bytes
-from email.policy import HTTP
-from typing import Any, Literal
-from urllib.parse import urlsplit
+from typing import Any, NamedTuple
 
-from fakes.checks import Refusal, Request
+from fakes.checks import Refusal, Request, VendorName
 
-Answer = tuple[int, Any]
-Lines = list[dict[str, Any]]
+Line = dict[str, Any]
+Lines = list[Line]
 
-_WAY = ("validating", "in_progress", "finalizing")
-_CREATED = {"input_file_id", "endpoint", "completion_window", "metadata"}
-_BODY = {"model", "input", "encoding_format", "dimensions", "input_type"}
+WAY = ("validating", "in_progress", "finalizing")
+
+
+class Reply(NamedTuple):
+    """`asked`: what a request was about (`upload`, `create` ...), for `loses` and `stalls`."""
+
+    asked: str
+    code: int
+    body: Any
+    headers: dict[str, str] = {}  # noqa: RUF012 - nobody changes it
 
 
 @dataclass
 class FakeJob:
     id: str
     input_file: str
-    metadata: dict[str, str]
-    status: str = "validating"
+    marks: Any
+    """What the client called it: metadata, or a name."""
+    status: str = WAY[0]
     output_file: str | None = None
     error_file: str | None = None
     code: str | None = None
+    message: str = ""
     done: int = 0
     total: int = 0
 
-    def describe(self) -> dict[str, Any]:
-        faults = [{"code": self.code, "message": f"Line 1 is wrong: {self.input_file}"}]
-        counts = {"total": self.total, "completed": self.done, "failed": 0}
-        return {
-            "id": self.id,
-            "object": "batch",
-            "endpoint": "/v1/embeddings",
-            "completion_window": "24h",
-            "created_at": 1,
-            "input_file_id": self.input_file,
-            "status": self.status,
-            "output_file_id": self.output_file,
-            "error_file_id": self.error_file,
-            "errors": {"object": "list", "data": faults} if self.code else None,
-            "metadata": self.metadata,
-            "request_counts": counts,
-        }
+    @property
+    def is_open(self) -> bool:
+        return self.status in WAY
 
 
 @dataclass(eq=False)
-class FakeBatches:
+class FakeBatches(ABC):
     """`embed` gives the vector of a text; `knows` tells whether there is a model of a name."""
 
-    vendor: Literal["openai", "voyage"]
+    vendor: VendorName
     embed: Callable[[str], list[float]]
     knows: Callable[[str], bool]
+    origin: str
     max_items: int = 50_000
+    most_enqueued: int = 10**9
+    """Texts of all open jobs together; a job beyond is refused as the vendor words it."""
     outcome: str = "completed"
     share: float = 1.0
     """How much of a job is done when it ends."""
     held: bool = False
     """Jobs stay in progress."""
     refuses: Callable[[str], bool] = lambda _text: False
-    """Texts that end up in the error file."""
-    spoil: Callable[[Lines], Lines] = lambda lines: lines
-    """What is done to the lines of an output file."""
+    """Texts that are answered with an error each."""
+    spoil: Callable[[FakeBatches, Lines], Lines] = lambda _batches, lines: lines
+    """What is done to the lines of vectors before they are written."""
+    padding: int = 0
+    """Blanks at the end of every line of results."""
     loses: list[str] = field(default_factory=list)
     """What to do without an answer, each once: the client is hung up on when it was done."""
     refusal: Refusal | None = None
     """How every request is refused."""
+    create_refusals: list[Refusal] = field(default_factory=list)
+    """How the next creations of jobs are refused, each once."""
     stalls: str | None = None
     """What to do without an answer for as long as the client waits."""
     stalled: int = 0
@@ -86,162 +87,132 @@ class FakeBatches:
     submitted: dict[str, list[str]] = field(default_factory=dict, init=False)
     """The texts of each job."""
     uploads: int = field(default=0, init=False)
+    refused: set[str] = field(default_factory=set, init=False)
+    """The files of jobs that were refused as too large."""
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
         self._numbers = iter(range(1, 1_000_000))
 
     def texts(self) -> list[str]:
-        """Every text of every job, in order."""
-        return [text for job in self.jobs.values() for text in self.submitted[job.id]]
+        """Every text of every job that was taken, in order."""
+        return [
+            text
+            for job in self.jobs.values()
+            if job.status != "failed"
+            for text in self.submitted[job.id]
+        ]
 
-    def concerns(self, path: str) -> bool:
-        return urlsplit(path).path.startswith(("/v1/files", "/v1/batches"))
-
-    def answer(self, request: Request) -> tuple[str, int, Any]:
-        """What was asked for, the status and the body."""
-        _, _, what, *rest = urlsplit(request.path).path.split("/")
+    def answer(self, request: Request) -> Reply:
         with self._lock:
-            match request.method, what, rest:
-                case "POST", "files", []:
-                    return "upload", *self._upload(request)
-                case "GET", "files", []:
-                    return "files", 200, self._listed([self._file(name) for name in self.files])
-                case "GET", "files", [name, "content"] if name in self.files:
-                    return "read", 200, self.files[name][1]
-                case "DELETE", "files", [name] if name in self.files:
-                    del self.files[name]
-                    return "delete", 200, {"id": name, "object": "file", "deleted": True}
-                case "POST", "batches", []:
-                    return "create", *self._create(json.loads(request.raw))
-                case "GET", "batches", []:
-                    jobs = [job.describe() for job in self.jobs.values()]
-                    return "jobs", 200, self._listed(jobs)
-                case "GET", "batches", [name] if name in self.jobs:
-                    self._move_on(self.jobs[name])
-                    return "look", 200, self.jobs[name].describe()
-                case "POST", "batches", [name, "cancel"] if name in self.jobs:
-                    self._end(self.jobs[name], "cancelled")
-                    return "cancel", 200, {**self.jobs[name].describe(), "status": "cancelling"}
-        return "unknown", 404, _error(f"{request.method} {request.path} is not found")
+            reply = self.route(request)
+        if reply is None:
+            message = f"{request.method} {request.path} is not found"
+            return Reply("unknown", 404, self.error(404, message))
+        return reply
 
-    def _listed(self, entries: list[Any]) -> dict[str, Any]:
-        return {"object": "list", "data": entries[::-1], "has_more": False}
+    def refused_creation(self, request: Request) -> Refusal | None:
+        """How this creation of a job is refused, if it is one and is to be refused."""
+        is_creation = re.search(r"/batches$|:asyncBatchEmbedContent$", request.path)
+        if request.method != "POST" or not is_creation or not self.create_refusals:
+            return None
+        return self.create_refusals.pop(0)
 
-    def _file(self, name: str) -> dict[str, Any]:
-        filename, content = self.files[name]
-        about = {"id": name, "object": "file", "bytes": len(content), "created_at": 1}
-        return {**about, "filename": filename, "purpose": "batch", "status": "processed"}
+    # The wire format.
 
-    def _store(self, filename: str, content: bytes) -> str:
+    @abstractmethod
+    def concerns(self, path: str) -> bool: ...
+
+    @abstractmethod
+    def route(self, request: Request) -> Reply | None: ...
+
+    @abstractmethod
+    def error(self, code: int, message: str) -> Any: ...
+
+    @abstractmethod
+    def is_fit(self, line: Line) -> bool: ...
+
+    @abstractmethod
+    def key_of(self, line: Line) -> str: ...
+
+    @abstractmethod
+    def text_of(self, line: Line) -> str: ...
+
+    @abstractmethod
+    def result(self, key: str, vector: Any) -> Line:
+        """A line of results; None for one without a vector."""
+
+    @abstractmethod
+    def item_refusal(self, line: Line) -> Line: ...
+
+    # Their life.
+
+    def store(self, filename: str, content: bytes) -> str:
         name = f"file-{next(self._numbers)}"
         self.files[name] = (filename, content)
         return name
 
-    def _upload(self, request: Request) -> Answer:
-        frame = f"content-type: {request.headers['content-type']}\r\n\r\n".encode()
-        parts = {
-            part.get_param("name", header="content-disposition"): part
-            for part in message_from_bytes(frame + request.raw, policy=HTTP).iter_parts()
-        }
-        file = parts.get("file")
-        purpose = parts["purpose"].get_content().strip() if "purpose" in parts else None
-        if purpose != "batch" or file is None or file.get_content_type() != "application/jsonl":
-            return 400, _error(f"Wrong upload: {request.raw[:100]!r}")
-        self.uploads += 1
-        content = file.get_payload(decode=True)
-        return 200, self._file(self._store(file.get_filename() or "", content))
-
-    def _create(self, body: dict[str, Any]) -> Answer:
-        if not self._is_fit_job(body) or body.get("input_file_id") not in self.files:
-            return 400, _error(f"Wrong job: {body}")
-        job = FakeJob(f"batch_{next(self._numbers)}", body["input_file_id"], body["metadata"])
-        self.jobs[job.id] = job
+    def begin(self, input_file: str, marks: Any) -> FakeJob:
+        job = FakeJob(f"batch-{next(self._numbers)}", input_file, marks)
         lines = self._lines(job)
-        self.submitted[job.id] = [_text(line) for line in lines or []]
+        self.jobs[job.id] = job
+        self.submitted[job.id] = [self.text_of(line) for line in lines or []]
         job.total = len(lines or [])
-        return 200, job.describe()
+        return job
 
-    def _lines(self, job: FakeJob) -> Lines | None:
-        """The lines of a job, if all are as they must be."""
-        lines = [json.loads(line) for line in self.files[job.input_file][1].splitlines()]
-        own = len({line["custom_id"] for line in lines}) == len(lines)
-        fit = own and 0 < len(lines) <= self.max_items and all(map(self._is_fit, lines))
-        return lines if fit else None
+    def is_full_with(self, input_file: str) -> bool:
+        """Whether this file and all open jobs are more than may be enqueued."""
+        lines = len(self.files[input_file][1].splitlines())
+        enqueued = sum(job.total for job in self.jobs.values() if job.is_open)
+        is_full = lines + enqueued > self.most_enqueued
+        if is_full:
+            self.refused.add(input_file)
+        return is_full
 
-    def _is_fit_job(self, body: dict[str, Any]) -> bool:
-        if self.vendor == "openai":
-            return set(body) == _CREATED and body["completion_window"] == "24h"
-        options = body.get("request_params", {})
-        return (
-            set(body) == _CREATED | {"request_params"}
-            and body["completion_window"] == "12h"
-            and self.knows(options.get("model"))
-            and options.get("input_type") == "document"
-        )
-
-    def _is_fit(self, line: dict[str, Any]) -> bool:
-        body = line["body"]
-        if self.vendor == "voyage":
-            alone = set(line) == {"custom_id", "body"} and set(body) == {"input"}
-            return alone and isinstance(body["input"], list) and len(body["input"]) == 1
-        return (
-            set(line) == {"custom_id", "method", "url", "body"}
-            and (line["method"], line["url"]) == ("POST", "/v1/embeddings")
-            and set(body) <= _BODY
-            and self.knows(body["model"])
-            and isinstance(body["input"], str)
-        )
-
-    def _move_on(self, job: FakeJob) -> None:
-        if job.status not in _WAY:
+    def move_on(self, job: FakeJob) -> None:
+        if not job.is_open:
             return
         if self._lines(job) is None:
             job.status, job.code = "failed", "invalid_json_line"
         elif job.status != "in_progress" or not self.held:
-            following = _WAY.index(job.status) + 1
-            if following == len(_WAY):
-                self._end(job, self.outcome)
+            following = WAY.index(job.status) + 1
+            if following == len(WAY):
+                self.end(job, self.outcome)
             else:
-                job.status = _WAY[following]
+                job.status = WAY[following]
 
-    def _end(self, job: FakeJob, outcome: str) -> None:
+    def end(self, job: FakeJob, outcome: str) -> None:
         job.status = outcome
         if outcome == "failed":
-            job.code = "token_limit_exceeded"
+            job.code = "internal_error"
             return
         lines = self._lines(job) or []
         lines = lines[: round(len(lines) * self.share)]
         random.Random(1).shuffle(lines)
-        refused = [line for line in lines if self.refuses(_text(line))]
-        done = [line for line in lines if not self.refuses(_text(line))]
-        job.done = len(done)
-        job.output_file = self._written(job, self.spoil([self._result(line) for line in done]))
-        job.error_file = self._written(job, [_refusal(line) for line in refused])
+        refused = [line for line in lines if self.refuses(self.text_of(line))]
+        vectors = [
+            self.result(self.key_of(line), self.embed(self.text_of(line)))
+            for line in lines
+            if not self.refuses(self.text_of(line))
+        ]
+        job.done = len(vectors)
+        errors = [self.item_refusal(line) for line in refused]
+        self.write_results(job, self.spoil(self, vectors), errors)
 
-    def _result(self, line: dict[str, Any]) -> dict[str, Any]:
-        row = {"object": "embedding", "index": 0, "embedding": self.embed(_text(line))}
-        body = {"object": "list", "data": [row], "model": "of the job"}
-        response = {"status_code": 200, "request_id": "r", "body": body}
-        return {"id": "x", "custom_id": line["custom_id"], "response": response, "error": None}
+    def write_results(self, job: FakeJob, vectors: Lines, errors: Lines) -> None:
+        job.output_file = self.written(job, vectors)
+        job.error_file = self.written(job, errors)
 
-    def _written(self, job: FakeJob, lines: Lines) -> str | None:
+    def written(self, job: FakeJob, lines: Lines) -> str | None:
         if not lines:
             return None
-        content = "".join(json.dumps(line) + "\n" for line in lines)
-        return self._store(f"{job.id}.jsonl", content.encode())
+        blanks = " " * self.padding
+        content = "".join(f"{json.dumps(line)}{blanks}\n" for line in lines)
+        return self.store(f"{job.id}.jsonl", content.encode())
 
-
-def _text(line: dict[str, Any]) -> str:
-    text = line["body"]["input"]
-    return text if isinstance(text, str) else text[0]
-
-
-def _refusal(line: dict[str, Any]) -> dict[str, Any]:
-    error = {"message": f"Not {_text(line)}", "code": "invalid_input"}
-    response = {"status_code": 400, "request_id": "r", "body": {"error": error}}
-    return {"id": "x", "custom_id": line["custom_id"], "response": response, "error": None}
-
-
-def _error(message: str) -> dict[str, Any]:
-    return {"error": {"message": message, "type": "invalid_request_error"}}
+    def _lines(self, job: FakeJob) -> Lines | None:
+        """The lines of a job, if all are as they must be."""
+        lines = [json.loads(line) for line in self.files[job.input_file][1].splitlines()]
+        if not 0 < len(lines) <= self.max_items or not all(map(self.is_fit, lines)):
+            return None
+        return lines if len({self.key_of(line) for line in lines}) == len(lines) else None

@@ -22,7 +22,9 @@ from typing import Any, Literal
 from fakes.batches import FakeBatches
 from fakes.checks import VendorName
 from fakes.faults import Fault
+from fakes.gemini_batches import GeminiBatches
 from fakes.loopback import LoopbackHost
+from fakes.openai_batches import OpenAIBatches
 from fakes.wire import Seen, Server, embedding
 
 _MODELS: dict[VendorName, str] = {
@@ -83,10 +85,12 @@ class FakeVendor(LoopbackHost[Fault]):
 
     def with_batches(self, **ways: Any) -> FakeBatches:
         """Makes it a host with batch jobs, which go the given ways."""
-        self.batches = FakeBatches(
-            "voyage" if self.vendor == "voyage" else "openai",
+        speaks = GeminiBatches if self.vendor == "gemini" else OpenAIBatches
+        self.batches = speaks(
+            self.vendor,
             lambda text: embedding(text, self.dimensions),
             lambda model: model in self.models,
+            self.origin,
             **ways,
         )
         return self.batches

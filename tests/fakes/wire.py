@@ -110,7 +110,11 @@ class Handler(LoopbackHandler):
         if refused is not None:
             self._send(refused[0], self._error(*refused))
             return
-        asked, code, body = batches.answer(request)
+        refused = batches.refused_creation(request)
+        if refused is not None:
+            self._send(refused[0], self._error(*refused))
+            return
+        asked, code, body, headers = batches.answer(request)
         if asked == batches.stalls:
             batches.stalled += 1
             self._hung_up = self.server.host.pause(60, self.connection)
@@ -119,7 +123,7 @@ class Handler(LoopbackHandler):
             batches.loses.remove(asked)
             self._hang_up()
         else:
-            self._send(code, body)
+            self._send(code, body, headers)
 
     def _error(self, code: int, message: str, fields: Mapping[str, Any]) -> Any:
         if self.server.host.vendor == "voyage":

@@ -22,6 +22,13 @@ from providers.remote.sizes import size_refusal
             100,
         ),
         (400, "The batch size limit is 1000. Your batch size is 1200.", "items", 1000),
+        (
+            429,
+            "Enqueued token limit reached. Limit: 3,000,000 enqueued tokens.",
+            "tokens",
+            3_000_000,
+        ),
+        (400, "There are too many enqueued tokens already.", "tokens", None),
         (400, "Too many inputs. The max number of inputs is 16.", "items", 16),
         (400, "Too many inputs for model None. The max number of inputs is 2,048", "items", 2048),
         (

@@ -7,16 +7,14 @@ out which one is at fault.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 import apsw
+from msgspec.structs import replace
 
-from backends.builtin.batch import records
-from backends.builtin.batch.records import JobRecord
+from backends.builtin.batch import dividing, records
 from backends.builtin.vectors import store
-from backends.builtin.vectors.refusals import now_ms
 from providers.batch.interface import JobLimits
 from providers.fingerprint import Fingerprint
 
@@ -53,12 +51,10 @@ def claim(connection: apsw.Connection, fingerprint: Fingerprint, limits: JobLimi
     backlog: list[tuple[bytes, int]] = list(rows)
     if len(backlog) < THRESHOLD - KEPT_BACK:
         return 0
-    now, jobs = now_ms(), list(divided(backlog, limits))
+    learned = dividing.capacity(connection, digest) or limits.max_items
+    jobs = list(divided(backlog, replace(limits, max_items=min(learned, limits.max_items))))
     for texts in jobs:
-        job = JobRecord(
-            label=secrets.token_hex(12), digest=digest, items=len(texts), created_at_ms=now
-        )
-        records.add(connection, job, texts)
+        records.add(connection, digest, texts)
     return len(jobs)
 
 

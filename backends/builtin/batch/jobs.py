@@ -14,7 +14,7 @@ import apsw
 import structlog
 from anyio.to_thread import run_sync
 
-from backends.builtin.batch import claiming, records, reporting, switch
+from backends.builtin.batch import claiming, dividing, records, reporting, switch
 from backends.builtin.batch.records import JobRecord
 from backends.builtin.batch.reporting import BatchReport
 from backends.builtin.batch.setbacks import Verdicts
@@ -118,12 +118,26 @@ class BatchJobs:
         with self._database.reading() as connection:
             jobs = records.open_jobs(connection, digest)
             is_off = switch.load(connection, digest).is_off(now_ms())
+            capacity = dividing.capacity(connection, digest)
         prepared = [job for job in jobs if job.state == "prepared"]
         begun = [job for job in jobs if job.state != "prepared"]
-        free = max(0, self._settings.concurrency - sum(job.state != "read" for job in begun))
-        startable = [] if is_off else prepared[:free]
+        under_way = [job.items for job in begun if job.state != "read"]
+        startable = [] if is_off else self._startable(prepared, under_way, capacity)
         due = [job for job in (*begun, *startable) if job.next_at_ms <= now_ms()]
         return due, prepared if is_off else []
+
+    def _startable(
+        self, prepared: list[JobRecord], under_way: list[int], capacity: int | None
+    ) -> list[JobRecord]:
+        """As many of these as may go on beside those under way, whose numbers of texts are given."""
+        started: list[JobRecord] = []
+        for job in prepared:
+            sizes = [*under_way, *(one.items for one in started)]
+            is_too_much = capacity is not None and sizes and sum(sizes) + job.items > capacity
+            if is_too_much or len(sizes) >= self._settings.concurrency:
+                break
+            started.append(job)
+        return started
 
     def _next_due_s(self) -> float | None:
         with self._database.reading() as connection:

@@ -7,12 +7,14 @@ is taken, so that a restart goes on where it stopped and nothing is paid for twi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import secrets
+from collections.abc import Iterator, Sequence
 from typing import Final, Literal
 
 import apsw
 import msgspec
 
+from backends.builtin.vectors.refusals import now_ms
 from providers.batch.interface import Outcome
 
 State = Literal["prepared", "uploaded", "submitted", "ended", "read", "closed"]
@@ -42,7 +44,8 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     remote_done: int = 0
     input_file: str | None = None
     result_files: str = ""
-    outcome: Outcome | None = None
+    outcome: Outcome | Literal["divided"] | None = None
+    """`divided`: its texts went into smaller jobs."""
     reason: str | None = None
 
 
@@ -51,8 +54,11 @@ _FIELDS: Final = tuple(name for name in _COLUMNS if name != "id")
 _SELECT: Final = f"SELECT {', '.join(_COLUMNS)} FROM batch_jobs"  # noqa: S608 - our own fields
 
 
-def add(connection: apsw.Connection, job: JobRecord, text_hashes: Iterable[bytes]) -> None:
-    """A new job that these texts wait for."""
+def add(connection: apsw.Connection, digest: bytes, text_hashes: Sequence[bytes]) -> None:
+    """A new job that these texts wait for; they wait for no other."""
+    job = JobRecord(
+        label=secrets.token_hex(12), digest=digest, items=len(text_hashes), created_at_ms=now_ms()
+    )
     names = ", ".join(_FIELDS)
     values = ", ".join(f":{name}" for name in _FIELDS)
     insert = f"INSERT INTO batch_jobs ({names}) VALUES ({values})"  # noqa: S608 - our own fields

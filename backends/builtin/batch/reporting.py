@@ -5,7 +5,7 @@ from __future__ import annotations
 import apsw
 import msgspec
 
-from backends.builtin.batch import records, switch
+from backends.builtin.batch import dividing, records, switch
 from backends.builtin.batch.claiming import THRESHOLD
 from backends.builtin.batch.records import JobRecord
 from backends.builtin.vectors.refusals import now_ms
@@ -36,6 +36,8 @@ class BatchReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     threshold: int = THRESHOLD
     failures: int = 0
     off_for_s: int | None = None
+    capacity: int | None = None
+    """Texts that the vendor takes at once, as learned from its refusals."""
     waiting: int = 0
     """Texts that wait for a job."""
     jobs: tuple[JobReport, ...] = ()
@@ -55,6 +57,7 @@ def report(connection: apsw.Connection, access: BatchAccess) -> BatchReport:
         reason=state.reason,
         failures=state.failures,
         off_for_s=(state.off_until_ms - now) // 1000 if state.is_off(now) else None,
+        capacity=dividing.capacity(connection, digest),
         waiting=waiting,
         jobs=jobs(connection),
     )

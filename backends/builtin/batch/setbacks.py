@@ -11,14 +11,18 @@ from typing import Final
 import structlog
 from msgspec.structs import replace
 
-from backends.builtin.batch import records, switch
+from backends.builtin.batch import dividing, records, switch
 from backends.builtin.batch.records import JobRecord
 from backends.builtin.batch.switch import Switch
 from backends.builtin.storage.database import Database
 from backends.builtin.vectors.refusals import now_ms
 from config.settings import BatchSettings
 from providers.batch.interface import BatchAccess
-from providers.errors import ProviderError
+from providers.errors import (
+    ProviderError,
+    ProviderInputTooLargeError,
+    ProviderRateLimitError,
+)
 
 _log = structlog.get_logger(__name__)
 
@@ -41,10 +45,12 @@ class Verdicts:
     def stumbled(self, job: JobRecord, error: ProviderError) -> None:
         """A step of the job failed."""
         _log.warning("batch job", label=job.label, state=job.state, error=error.message)
-        if job.state == "prepared" and error.status in _UNKNOWN:
+        if job.state in ("prepared", "uploaded") and error.status in _UNKNOWN:
             self._give_up(job, error.message, off_for_ms=switch.UNAVAILABLE_MS)
         elif self._is_hopeless(job, error):
-            if job.state == "read":
+            if job.state in ("prepared", "uploaded") and _speaks_of_size(error):
+                self.too_large(job, error.message)
+            elif job.state == "read":
                 self.close(replace(job, reason=f"Files could not be deleted: {error.message}"))
             else:
                 self._give_up(job, error.message)
@@ -58,6 +64,13 @@ class Verdicts:
                     next_at_ms=now_ms() + self._pause_ms(attempts, error),
                 )
             )
+
+    def too_large(self, job: JobRecord, reason: str) -> None:
+        """The vendor takes less at once: its texts go into smaller jobs, or are given up as a failure."""
+        with self._database.writing() as connection:
+            is_divided = dividing.divide(connection, job, reason)
+        if not is_divided:
+            self._give_up(job, reason)
 
     def _is_hopeless(self, job: JobRecord, error: ProviderError) -> bool:
         if job.state == "submitted":  # it is being worked on, and paid for, whatever we hear
@@ -114,6 +127,11 @@ class Verdicts:
     def _save(self, job: JobRecord) -> None:
         with self._database.writing() as connection:
             records.save(connection, job)
+
+
+def _speaks_of_size(error: ProviderError) -> bool:
+    """Gemini says no more than that there were too many requests, however often one waits."""
+    return isinstance(error, ProviderInputTooLargeError | ProviderRateLimitError)
 
 
 def _judged(job: JobRecord, state: Switch) -> Switch:

@@ -26,6 +26,7 @@ from providers.batch.interface import BatchAccess, BatchHost, RemoteJob, Result
 from providers.interface import ItemError, Vector
 
 _MISSING: Final = "The batch job's results hold nothing about this text."
+_TOO_LARGE: Final = "The vendor takes fewer texts at once."
 _LONGEST_POLL_MS: Final = 60_000
 _POLLS_OF_AN_AGE: Final = 20
 """A job is asked after when it has grown older by this part of its age."""
@@ -115,6 +116,9 @@ class Steps:
         job = replace(
             job, remote_state=remote.state, remote_done=remote.done, attempts=0, reason=reason
         )
+        if remote.too_large:
+            await run_sync(self._verdicts.too_large, job, remote.reason or _TOO_LARGE)
+            return
         if remote.outcome is not None:
             await self._save(_ended(job, remote))
             return

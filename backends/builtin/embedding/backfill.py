@@ -41,6 +41,8 @@ _QUIET_S: Final = 0.3
 and its texts can share requests."""
 _QUIET_BEFORE_JOBS_S: Final = 2.0
 """A backlog that still grows would end up in many small jobs."""
+_LONGEST_GROWTH_S: Final = 600.0
+"""After so long a backlog goes into jobs although it grows still."""
 _LONGEST_QUIET_S: Final = 10.0
 _FIRST_PAUSE_S: Final = 1.0
 _LAST_PAUSE_S: Final = 60.0
@@ -77,10 +79,12 @@ class Backfill:
         drops_superseded: bool = True,
         on_stored: Callable[[], None] = lambda: None,
         batch: BatchJobs | None = None,
+        is_indexing: Callable[[], bool] = lambda: False,
     ) -> None:
         """Without `drops_superseded` the vectors of all other providers stay: a better one may return.
 
-        `on_stored` is called, on the event loop, whenever vectors were stored or dropped.
+        `on_stored` is called, on the event loop, whenever vectors were stored or dropped; no batch
+        jobs are made while `is_indexing`.
         """
         self._database = database
         self._embeddings = embeddings
@@ -88,6 +92,8 @@ class Backfill:
         self._drops_superseded = drops_superseded
         self._on_stored = on_stored
         self._batch = batch
+        self._is_indexing = is_indexing
+        self._grows_since: float | None = None
         self._wake = anyio.Event()
         self._wake.set()
         self._unsaved: list[_Answer] = []
@@ -170,12 +176,23 @@ class Backfill:
         return await run_sync(self._batch.takes, service.fingerprint)
 
     async def _hand_over(self, service: ServiceState) -> None:
-        """Puts a backlog into batch jobs, once it has stopped growing."""
+        """Puts a backlog into batch jobs, once it has stopped growing: no sync goes on, no text came.
+
+        Growth that does not end is not waited for.
+        """
         await self._woken(_QUIET_BEFORE_JOBS_S)
-        if self._batch is None or self._wake.is_set():
+        if self._batch is None or self._is_still_growing():
             return
+        self._grows_since = None
         await run_sync(self._batch.claim, service.fingerprint)
         self._batch.wake()
+
+    def _is_still_growing(self) -> bool:
+        if not (self._wake.is_set() or self._is_indexing()):
+            return False
+        now = anyio.current_time()
+        self._grows_since = self._grows_since or now
+        return now < self._grows_since + _LONGEST_GROWTH_S
 
     async def _settle(self) -> None:
         """Waits until no more texts are being stored, but not for long."""

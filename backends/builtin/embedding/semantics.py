@@ -7,7 +7,7 @@ for a vector. Whatever fails here leaves searches with their keywords.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -54,6 +54,8 @@ class Semantics:
         self._batch: BatchJobs | None = None
         self._no_batch = "No provider is in use."
         """Why there are no batch jobs, if there are none."""
+        self.is_indexing: Callable[[], bool] = lambda: False
+        """Whether more texts are on their way; the owner of the syncs tells."""
         self.engines: VectorSearch | None = None
         """What searches stored vectors; None until a provider is open."""
         self._failure: str | None = None
@@ -168,23 +170,19 @@ class Semantics:
             drops_superseded=choice.fell_back is None,
             on_stored=self._upkeep.changed,
             batch=self._batch,
+            is_indexing=self.is_indexing,
         )
 
     def _open_batch(self, choice: Choice, upkeep: Upkeep) -> BatchJobs | None:
-        from backends.builtin.batch.jobs import BatchJobs  # noqa: PLC0415 - not part of the start
-        from providers.batch.opening import find_batch  # noqa: PLC0415
+        from backends.builtin.batch.opening import open_jobs  # noqa: PLC0415 - not part of the start
 
-        access = find_batch(self._settings, choice)
-        if isinstance(access, str):
-            self._no_batch = access
-            return None
-        return BatchJobs(
-            self._database,
-            access,
-            self._settings.search.remote.batch,
-            on_stored=upkeep.changed,
-            on_released=self.wake,
+        jobs = open_jobs(
+            self._settings, self._database, choice, on_stored=upkeep.changed, on_released=self.wake
         )
+        if isinstance(jobs, str):
+            self._no_batch = jobs
+            return None
+        return jobs
 
     def _learned(self) -> dict[bytes, Mapping[str, Any]]:
         from backends.builtin.vectors import store  # noqa: PLC0415 - needs numpy

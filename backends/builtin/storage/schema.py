@@ -131,7 +131,7 @@ CREATE TABLE batch_jobs (            -- what was handed to a vendor's batch jobs
     remote_done INTEGER NOT NULL,
     input_file TEXT,
     result_files TEXT NOT NULL,      -- ids, joined by spaces
-    outcome TEXT,                    -- completed, failed, expired, cancelled
+    outcome TEXT,                    -- completed, failed, expired, cancelled, divided
     reason TEXT                      -- of its failure, or of the last error
 ) STRICT;
 CREATE INDEX batch_jobs_open ON batch_jobs (digest) WHERE state != 'closed';

@@ -102,6 +102,9 @@ class Freshness:
             self._level_generation = generation
             return report
 
+    def is_syncing(self) -> bool:
+        return self._sync_lock.locked()
+
     async def _survey(self, request: SyncRequest) -> Survey:
         def look() -> Survey:
             return self._indexer.survey(

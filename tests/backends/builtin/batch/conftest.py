@@ -6,17 +6,36 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
+from anyio.to_thread import run_sync
 from msgspec.structs import replace
 
 from backends.builtin.backend import BuiltinBackend
+from backends.builtin.batch.by_hand import list_jobs
 from backends.builtin.batch.claiming import KEPT_BACK, THRESHOLD
 from config.settings import BatchSettings
 from fakes.batches import FakeBatches
+from fakes.vendors import FakeVendor
 
+MODELS = {
+    "openai": ("text-embedding-3-small", "text-embedding-3-large"),
+    "gemini": ("gemini-embedding-001", "gemini-embedding-exp"),
+    "voyage": ("voyage-4-large", "voyage-4"),
+}
+"""The default one comes first."""
 COUNT = THRESHOLD + KEPT_BACK + 50
 """Enough for a second job after a first one that gave nothing."""
+PATIENCE_S = 120
+_PAUSE_S = 0.1
 QUICK = BatchSettings(poll_interval_ms=10)
+
+
+@pytest.fixture(params=["openai", "gemini", "voyage"])
+def vendor(request) -> Iterator[FakeVendor]:
+    """A loopback host that speaks one vendor's wire format and knows two models."""
+    with FakeVendor(request.param, models=MODELS[request.param]) as host:
+        yield host
 
 
 @pytest.fixture
@@ -61,15 +80,55 @@ def batch_report() -> Callable[..., Any]:
 
 
 @pytest.fixture
-def job_in(batch_report) -> Callable[..., Any]:
-    """Waits until the newest job is in one of these states; returns what `status` says of it."""
+def job_in(embedding_home) -> Callable[..., Any]:
+    """Waits until the newest job is in one of these states; returns what `batch list` says of it."""
 
-    async def wait(backend: BuiltinBackend, *states: str) -> dict[str, Any]:
-        with anyio.fail_after(60):
+    async def wait(_backend: BuiltinBackend, *states: str) -> dict[str, Any]:
+        with anyio.fail_after(PATIENCE_S):
             while True:
-                jobs = (await batch_report(backend))["jobs"]
-                if jobs and (jobs[0]["state"] in states or jobs[0]["remoteState"] in states):
-                    return jobs[0]
-                await anyio.sleep(0.01)
+                jobs = await run_sync(list_jobs, embedding_home.settings)
+                if jobs and (jobs[0].state in states or _bare(jobs[0].remote_state) in states):
+                    job: dict[str, Any] = msgspec.to_builtins(jobs[0])
+                    return job
+                await anyio.sleep(_PAUSE_S)
 
     return wait
+
+
+@pytest.fixture
+def embedded() -> Callable[..., Any]:
+    """Waits until every text has its vector or its refusal; returns the backfill's report.
+
+    It asks seldom: each status compares more than a thousand files with the index.
+    """
+
+    async def wait(backend: BuiltinBackend) -> dict[str, Any]:
+        with anyio.fail_after(PATIENCE_S):
+            while True:
+                report = (await backend.status()).details["vector"].get("backfill")
+                if report and not report["running"] and report["lastError"] is None:
+                    coverage = report["coverage"]
+                    if coverage["embedded"] + coverage["failed"] >= coverage["total"]:
+                        return report
+                await anyio.sleep(_PAUSE_S)
+
+    return wait
+
+
+@pytest.fixture
+def until() -> Callable[[Callable[[], Any]], Any]:
+    """Waits on the event loop until a condition holds, and returns what it gave."""
+
+    async def wait(condition: Callable[[], Any]) -> Any:
+        with anyio.fail_after(PATIENCE_S):
+            while not (found := condition()):
+                await anyio.sleep(0.01)
+        return found
+
+    return wait
+
+
+def _bare(remote_state: str | None) -> str:
+    """The vendor's word, in the same spelling for all: `in_progress`."""
+    word = (remote_state or "").rpartition("_STATE_")[2].lower()
+    return {"running": "in_progress"}.get(word, word)

@@ -160,15 +160,16 @@ async def test_the_vectors_of_the_model_before_stay_until_the_job_is_done(
         await backend.sync(SyncRequest())
         await embedded(backend)
         await job_in(backend, "closed")
-    embedding_home.embed_with(vendor, model="text-embedding-3-large")
+    former, latter = vendor.models
+    embedding_home.embed_with(vendor, model=latter)
     batch_with()
     batches.held = True
     async with embedding_home.open() as backend:
         await job_in(backend, "in_progress")
-        await until(lambda: vectors_in(embedding_home.index).get("text-embedding-3-large"))
-        assert vectors_in(embedding_home.index)["text-embedding-3-small"] == backlog
+        await until(lambda: vectors_in(embedding_home.index).get(latter))
+        assert vectors_in(embedding_home.index)[former] == backlog
         batches.held = False
         await embedded(backend)
         with anyio.fail_after(10):
-            while "text-embedding-3-small" in vectors_in(embedding_home.index):
+            while former in vectors_in(embedding_home.index):
                 await anyio.sleep(0.01)

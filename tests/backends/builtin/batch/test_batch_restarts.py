@@ -20,9 +20,9 @@ from config.settings import BatchSettings
 from fakes.settings import make_settings, remote
 from msgspec.structs import replace
 
-async def main(root, url, key):
+async def main(root, provider, url, key):
     access = replace(remote(url, key), batch=BatchSettings(poll_interval_ms=10))
-    settings = make_settings(Path(root), search={"provider": "openai", "remote": access})
+    settings = make_settings(Path(root), search={"provider": provider, "remote": access})
     async with open_builtin(settings) as backend:
         await backend.sync(SyncRequest())
         await anyio.sleep(60)
@@ -36,7 +36,7 @@ def killed_when(python, environment, embedding_home, vendor, until):
     """Lets a process work on the backlog, and kills it as soon as a condition holds."""
 
     async def run(condition):
-        arguments = [str(embedding_home.root), vendor.base_url, vendor.key]
+        arguments = [str(embedding_home.root), vendor.vendor, vendor.base_url, vendor.key]
         command = [*python, _PROCESS, *arguments]
         with subprocess.Popen(command, env=environment) as process:
             try:

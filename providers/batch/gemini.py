@@ -1,0 +1,165 @@
+"""Batch jobs of Gemini, through the `google-genai` library.
+
+Imports the library; loaded by `providers.batch.opening` only. A job bears the name of its file, so that
+it is found again when an answer got lost. The library calls these jobs experimental, which is known.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from collections.abc import AsyncIterator, Callable
+from typing import IO, Final, TypeVar, cast
+
+from google.genai import types
+
+from providers.batch.gemini_lines import read_line, write_line
+from providers.batch.interface import OnResults, Outcome, RemoteJob
+from providers.batch.reading import ResultReader
+from providers.errors import ProviderError
+from providers.remote.gemini import open_library
+from providers.remote.spec import RemoteSpec
+from providers.remote.transport import open_client, typed_errors
+from providers.texts import without_lone_surrogates
+
+_T = TypeVar("_T")
+
+_MOST_RESULT_BYTES: Final = 4 << 30
+_PAGE: Final = 100
+_MOST_LISTED: Final = 2_000
+_GONE: Final = frozenset({403, 404})
+"""Gemini answers 403 for a file that does not exist."""
+_VERSION: Final = re.compile(r"v\d\w*")
+_OUTCOMES: Final[dict[str, Outcome]] = {
+    "SUCCEEDED": "completed",
+    "PARTIALLY_SUCCEEDED": "completed",
+    "FAILED": "failed",
+    "EXPIRED": "expired",
+    "CANCELLED": "cancelled",
+}
+
+
+class GeminiBatches:
+    """Implements `providers.batch.interface.BatchHost`."""
+
+    def __init__(self, spec: RemoteSpec) -> None:
+        self._spec = spec
+        self._http = open_client(spec)
+        self._download_http = open_client(spec, max_body_bytes=_MOST_RESULT_BYTES)
+        base, version = _versioned(spec.endpoint.base_url)
+        self._client = open_library(spec, self._http, base, version)
+        self._downloads = open_library(spec, self._download_http, base, version)
+
+    def line(self, key: str, text: str) -> bytes:
+        return write_line(
+            key,
+            without_lone_surrogates(self._spec.prompt("document") + text),
+            task_type=self._spec.input_type("document"),
+            dimensions=self._spec.dimensions,
+        )
+
+    async def find_upload(self, name: str) -> str | None:
+        with typed_errors(self._spec):
+            config = types.ListFilesConfig(page_size=_PAGE)
+            files = await self._client.aio.files.list(config=config)
+            found = await _first(files, lambda file: file.display_name == name)
+            return found.name if found else None
+
+    async def upload(self, name: str, file: IO[bytes]) -> str:
+        with typed_errors(self._spec):
+            config = types.UploadFileConfig(mime_type="application/jsonl", display_name=name)
+            source = cast("io.IOBase", file)
+            uploaded = await self._client.aio.files.upload(file=source, config=config)
+            return _named(uploaded.name)
+
+    async def find(self, file_id: str) -> RemoteJob | None:
+        with typed_errors(self._spec):
+            config = types.ListBatchJobsConfig(page_size=_PAGE)
+            jobs = await self._client.aio.batches.list(config=config)
+            name = _display_name(file_id)
+            found = await _first(jobs, lambda job: job.display_name == name)
+            return _described(found) if found else None
+
+    async def create(self, file_id: str, label: str) -> RemoteJob:  # noqa: ARG002 - the file's name does it
+        with typed_errors(self._spec):
+            job = await self._client.aio.batches.create_embeddings(
+                model=self._spec.model,
+                src=types.EmbeddingsBatchJobSource(file_name=file_id),
+                config=types.CreateEmbeddingsBatchJobConfig(display_name=_display_name(file_id)),
+            )
+            return _described(job)
+
+    async def look(self, job_id: str) -> RemoteJob:
+        with typed_errors(self._spec):
+            return _described(await self._client.aio.batches.get(name=job_id))
+
+    async def cancel(self, job_id: str) -> None:
+        with typed_errors(self._spec):
+            await self._client.aio.batches.cancel(name=job_id)
+
+    async def read(self, file_id: str, on_results: OnResults) -> None:
+        reader = ResultReader(read_line, on_results, self._spec.dimensions)
+        with typed_errors(self._spec):
+            # The library streams into anything that can be written to, and awaits it.
+            sink = cast("io.IOBase", reader)
+            await self._downloads.aio.files.download(file=file_id, destination=sink)
+            await reader.finish()
+
+    async def delete(self, file_id: str) -> None:
+        try:
+            with typed_errors(self._spec):
+                await self._client.aio.files.delete(name=file_id)
+        except ProviderError as error:
+            if error.status not in _GONE:
+                raise
+
+    async def aclose(self) -> None:
+        await self._http.aclose()
+        await self._download_http.aclose()
+        self._client.close()
+        self._downloads.close()
+
+
+def open_host(spec: RemoteSpec) -> GeminiBatches:
+    warnings.filterwarnings("ignore", message=r"batches\.create_embeddings\(\) is experimental")
+    return GeminiBatches(spec)
+
+
+def _versioned(base_url: str) -> tuple[str, str]:
+    """Address and version apart: uploads go to `<address>/upload/<version>`."""
+    address, _, last = base_url.rpartition("/")
+    return (address, last) if _VERSION.fullmatch(last) else (base_url, "")
+
+
+async def _first(entries: AsyncIterator[_T], is_it: Callable[[_T], bool]) -> _T | None:
+    """The first entry of a list that is the right one; lists that never end are left."""
+    seen = 0
+    async for entry in entries:
+        if is_it(entry):
+            return entry
+        seen += 1
+        if seen >= _MOST_LISTED:
+            break
+    return None
+
+
+def _display_name(file_id: str) -> str:
+    return f"memory-gateway {file_id}"
+
+
+def _described(job: types.BatchJob) -> RemoteJob:
+    state = job.state.value if job.state else ""
+    file = job.dest.file_name if job.dest else None
+    return RemoteJob(
+        id=_named(job.name),
+        state=state,
+        outcome=_OUTCOMES.get(state.rpartition("_STATE_")[2]),
+        result_files=(file,) if file else (),
+    )
+
+
+def _named(name: str | None) -> str:
+    if not name:
+        raise ValueError("The answer names nothing.")
+    return name

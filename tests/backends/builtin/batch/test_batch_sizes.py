@@ -1,0 +1,97 @@
+"""How large jobs are: as few as will hold a backlog, and smaller ones where the vendor takes less."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import asynccontextmanager
+
+import pytest
+
+from backends.builtin.batch.claiming import KEPT_BACK
+from backends.builtin.embedding import backfill
+from backends.interface import SearchRequest, SyncRequest
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_what_the_vendor_refuses_as_too_large_goes_into_smaller_jobs(
+    vendor, batches, backlog, in_jobs, embedding_home, embedded, job_in, batch_report
+):
+    batches.most_enqueued = 300
+    async with embedding_home.open() as backend:
+        await backend.sync(SyncRequest())
+        report = await embedded(backend)
+        await job_in(backend, "closed")
+        batch = await batch_report(backend)
+    assert report["coverage"]["embedded"] == backlog
+    assert len(vendor.embedded()) == KEPT_BACK
+    assert set(Counter(batches.texts()).values()) == {1}
+    assert len(batches.texts()) == in_jobs
+    assert (batch["enabled"], batch["failures"], batch["capacity"]) == (True, 0, in_jobs // 4)
+    assert batches.files == {}
+
+
+async def test_what_was_learned_holds_for_the_next_backlog(
+    batches, backlog, embedding_home, embedded, job_in, look
+):
+    batches.most_enqueued = 600
+    async with embedding_home.open() as backend:
+        await backend.sync(SyncRequest())
+        await embedded(backend)
+        await job_in(backend, "closed")
+    with look(embedding_home.index) as db:
+        db.execute("DELETE FROM embeddings")
+    refused = len(batches.refused)
+    async with embedding_home.open() as backend:
+        await embedded(backend)
+        await job_in(backend, "closed")
+    assert (refused, len(batches.refused)) == (1, 1)
+
+
+async def test_a_vendor_that_takes_not_even_a_small_job_gets_ordinary_requests(
+    vendor, batches, backlog, embedding_home, embedded, batch_report
+):
+    batches.most_enqueued = 0
+    async with embedding_home.open() as backend:
+        await backend.sync(SyncRequest())
+        report = await embedded(backend)
+        batch = await batch_report(backend)
+    assert report["coverage"]["embedded"] == len(vendor.embedded()) == backlog
+    assert batch["failures"] > 0
+
+
+@pytest.fixture
+def while_syncing(embedding_home, backlog):
+    """Opens the index with a sync that goes on; a search finds the notes meanwhile."""
+    for number in range(600):
+        embedding_home.write(f"memory/more-{number:04}.md", f"The kettle number {number}.\n")
+
+    @asynccontextmanager
+    async def open_index():
+        async with embedding_home.open() as backend, backend._freshness._sync_lock:
+            await backend.search(SearchRequest(query="boiler"))
+            yield backend, backend._freshness._sync_lock
+
+    return open_index
+
+
+async def test_no_job_is_made_while_a_sync_goes_on(
+    vendor, batches, while_syncing, until, job_in, embedding_home
+):
+    async with while_syncing() as (backend, lock):
+        # Each time a job could be made, the newest texts are embedded first.
+        await until(lambda: len(vendor.embedded()) >= 3 * KEPT_BACK)
+        assert not batches.uploads
+        lock.release()
+        await job_in(backend, "closed")
+        await lock.acquire()
+    assert len(batches.jobs) == 1
+
+
+async def test_growth_that_does_not_end_is_not_waited_for(
+    batches, while_syncing, job_in, monkeypatch
+):
+    monkeypatch.setattr(backfill, "_LONGEST_GROWTH_S", 0.0)
+    async with while_syncing() as (backend, _):
+        await job_in(backend, "closed")
+    assert len(batches.jobs) == 1
