@@ -171,7 +171,9 @@ class Backfill:
                 await self._embed(texts)
 
     async def _are_for_jobs(self, service: ServiceState, texts: Sequence[object]) -> bool:
-        if self._batch is None or len(texts) < THRESHOLD:
+        """A backlog that is small only because a sync has not come further may be one, too."""
+        may_become_large = len(texts) > KEPT_BACK and self._is_still_growing()
+        if self._batch is None or not (len(texts) >= THRESHOLD or may_become_large):
             return False
         return await run_sync(self._batch.takes, service.fingerprint)
 
