@@ -28,6 +28,7 @@ async def test_equal_queries_are_sent_once(host, service_for):
 
 
 @pytest.mark.parametrize("kind", ["hang", "drip"])
+@pytest.mark.promises_seconds
 async def test_a_hanging_host_costs_no_more_than_the_deadline_and_then_nothing(
     host, service_for, clock, kind
 ):
@@ -114,6 +115,7 @@ async def test_a_query_does_not_queue_behind_documents(openai_host, service_for,
         group.cancel_scope.cancel()
 
 
+@pytest.mark.promises_seconds
 async def test_one_that_shares_a_request_keeps_its_own_deadline(openai_host, service_for):
     service = service_for(openai_host)
     await service.embed_query("the library is loaded by now")

@@ -91,6 +91,7 @@ async def test_status_tells_choice_state_coverage_and_the_next_attempt(wired, ve
     assert any("HTTP 401" in reason for reason in health["reasons"])
 
 
+@pytest.mark.promises_seconds
 async def test_a_hanging_host_costs_the_configured_time_and_then_nothing(wired, vendor):
     wired.reconfigure(query={"embeddingTimeoutMs": 400})
     async with wired.gateway() as client:
@@ -111,6 +112,7 @@ async def test_a_hanging_host_costs_the_configured_time_and_then_nothing(wired, 
         assert len(vendor.requests) == sent
 
 
+@pytest.mark.promises_seconds
 async def test_the_end_of_the_input_ends_a_process_that_embeds_within_two_seconds(wired, vendor):
     vendor.misbehave(fault("hang"))
     async with wired.gateway() as client:

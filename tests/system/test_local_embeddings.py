@@ -88,6 +88,7 @@ async def test_a_killed_gateway_leaves_no_worker(local):
         await until_gone(pid)
 
 
+@pytest.mark.promises_seconds
 async def test_the_end_of_the_input_ends_gateway_and_worker_while_they_embed(local):
     for number in range(200):
         local.write(f"memory/n{number:03}.md", f"- Entry {number}. " + "The boiler log. " * 200)

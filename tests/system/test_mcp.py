@@ -80,6 +80,7 @@ async def test_the_official_client_lists_and_calls_both_tools(connect, mode):
 
 
 @pytest.mark.parametrize("mode", MODES)
+@pytest.mark.promises_seconds
 async def test_a_call_that_the_client_gives_up_leaves_the_connection_whole(connect, home, mode):
     with FakeVendor("openai", key="sk-test") as vendor:
         vendor.misbehave(fault("hang"))

@@ -143,6 +143,7 @@ async def test_what_a_dead_owner_left_behind_keeps_nobody_from_owning(home):
         assert read_owner(lock_of(home)).socket == record.socket
 
 
+@pytest.mark.promises_seconds
 async def test_the_end_that_a_bridged_client_asks_for_is_that_of_its_own_gateway(home):
     async with home.gateway() as owner:
         await owner.call("health")
@@ -154,6 +155,7 @@ async def test_the_end_that_a_bridged_client_asks_for_is_that_of_its_own_gateway
 
 
 @pytest.mark.parametrize("stop", ["eof", "SIGTERM", "SIGINT"])
+@pytest.mark.promises_seconds
 async def test_a_bridge_ends_in_order_and_leaves_the_owner_alone(home, stop):
     async with home.gateway() as owner:
         await owner.call("health")

@@ -161,6 +161,7 @@ async def test_a_sync_reports_progress_and_what_it_skipped(home):
 
 
 @pytest.mark.parametrize("stop", ["eof", "SIGTERM", "SIGINT", "shutdown"])
+@pytest.mark.promises_seconds
 async def test_every_orderly_end_takes_under_two_seconds_and_exits_with_zero(home, stop):
     async with home.gateway() as client:
         await search(client, "boiler")

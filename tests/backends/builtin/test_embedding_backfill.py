@@ -95,6 +95,7 @@ async def test_a_text_that_is_written_by_a_search_gets_its_vector(embedding_home
         assert (await embedded(backend))["coverage"]["embedded"] == 1
 
 
+@pytest.mark.promises_seconds
 async def test_every_answer_is_stored_as_it_arrives_and_nothing_of_it_is_paid_again(
     embedding_home, vendor, library_of, until, vectors_in, embedded
 ):

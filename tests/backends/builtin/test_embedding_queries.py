@@ -33,6 +33,7 @@ async def ask(backend, query):
     return answer, time.monotonic() - started
 
 
+@pytest.mark.promises_seconds
 async def test_a_host_that_hangs_costs_a_search_no_more_than_its_patience(
     impatient, vendor, embedded
 ):
@@ -47,6 +48,7 @@ async def test_a_host_that_hangs_costs_a_search_no_more_than_its_patience(
         assert seconds < PATIENCE_MS / 1000 + 0.7
 
 
+@pytest.mark.promises_seconds
 async def test_after_some_failures_nothing_is_waited_for_until_the_circuit_closes(
     impatient, vendor, embedded
 ):
@@ -78,6 +80,7 @@ async def test_after_some_failures_nothing_is_waited_for_until_the_circuit_close
     ],
     ids=lambda one: f"{one.kind}-{one.status}",
 )  # fmt: skip
+@pytest.mark.promises_seconds
 async def test_every_way_to_fail_leaves_the_keywords_and_a_reason(
     impatient, vendor, embedded, broken
 ):
@@ -109,6 +112,7 @@ async def test_a_cancelled_search_hangs_up(impatient, vendor, embedded):
         await anyio.to_thread.run_sync(vendor.wait_until, lambda host: host.hung_up == 1)
 
 
+@pytest.mark.promises_seconds
 async def test_a_search_before_the_provider_is_chosen_waits_for_it_only_so_long(impatient):
     database = Database(impatient.index)
     semantics = Semantics(impatient.settings, database, backfill=False)

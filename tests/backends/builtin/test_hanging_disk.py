@@ -73,6 +73,7 @@ def hanging(home):
     database.close()
 
 
+@pytest.mark.promises_seconds
 async def test_a_search_waits_for_a_hanging_disk_only_so_long_and_says_so(hanging):
     started = time.monotonic()
     stale = await hanging.sweep(0.1)

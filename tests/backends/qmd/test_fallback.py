@@ -83,6 +83,7 @@ async def test_transcripts_that_grow_are_counted_by_the_builtin_index(tmp_path, 
         assert await backend.transcript_grew("one")
 
 
+@pytest.mark.promises_seconds
 async def test_a_hanging_qmd_does_not_cost_the_deadline(tmp_path, environment, qmd_command):
     settings = qmd_settings(tmp_path, qmd_command, limits={"timeout_ms": 2000})
     async with open_with_fallback(settings, builtin, environment) as backend:
@@ -98,6 +99,7 @@ async def test_a_hanging_qmd_does_not_cost_the_deadline(tmp_path, environment, q
         await by_qmd(backend)
 
 
+@pytest.mark.promises_seconds
 async def test_every_question_is_answered_while_qmd_is_killed_again_and_again(
     tmp_path, environment, qmd_command
 ):

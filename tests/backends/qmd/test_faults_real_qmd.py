@@ -33,6 +33,7 @@ REPOSITORY = Path(__file__).resolve().parents[3]
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("notes")]
 
 
+@pytest.mark.promises_seconds
 async def test_a_killed_server_is_told_at_once_and_comes_back(tmp_path, environment, qmd_command):
     async with open_qmd(qmd_settings(tmp_path, qmd_command), environment) as backend:
         await answered(backend, "boiler")
@@ -46,6 +47,7 @@ async def test_a_killed_server_is_told_at_once_and_comes_back(tmp_path, environm
         assert server.starts == 2
 
 
+@pytest.mark.promises_seconds
 async def test_a_stopped_server_costs_one_time_out_and_is_replaced(
     tmp_path, environment, qmd_command
 ):
@@ -174,6 +176,7 @@ async def test_noise_around_the_answer_is_ignored(tmp_path, environment, qmd_com
         assert (await answered(backend, "boiler")).hits[0].path == "MEMORY.md"
 
 
+@pytest.mark.promises_seconds
 async def test_a_slow_start_keeps_nobody_waiting(tmp_path, environment, qmd_command):
     slow = wrapper(tmp_path / "bin/qmd", qmd_command, before="sleep 0.7")
     async with open_qmd(qmd_settings(tmp_path, slow), environment) as backend:

@@ -105,6 +105,7 @@ async def test_one_embedding_run_at_a_time_on_the_machine(
         os.close(lock)
 
 
+@pytest.mark.promises_seconds
 async def test_a_broken_model_costs_no_answer(tmp_path, with_models, qmd_command):
     broken = tmp_path / "broken.gguf"
     broken.write_bytes((tmp_path / "embed.gguf").read_bytes()[:2000])

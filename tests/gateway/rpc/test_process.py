@@ -173,6 +173,7 @@ def resident_bytes(process: subprocess.Popen[bytes]) -> int:
 
 
 @pytest.mark.parametrize("pending", ["answers", "work"])
+@pytest.mark.promises_seconds
 def test_a_client_that_never_reads_costs_little_and_its_leaving_ends_the_process(
     run_python, pending
 ):

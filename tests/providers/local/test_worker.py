@@ -209,6 +209,7 @@ def test_a_text_that_llama_cpp_refuses_is_reported_and_the_worker_lives(talk, tm
     assert worker.vectors("document", "abc", number=2).shape == (1, 32)
 
 
+@pytest.mark.promises_seconds
 def test_the_end_of_the_pipe_ends_it_in_the_middle_of_its_work(worker):
     worker.say(Embed(1, "document", ["x " * 400] * 500))
     worker.hear()
