@@ -105,7 +105,8 @@ async def test_a_killed_process_leaves_an_index_that_is_sound_and_completed_by_t
         process.kill()
         process.wait(10)
         process.stdout.close()
-        check(home.index)
+        if home.index.exists():  # the first may end before it has made one
+            check(home.index)
         assert (await home.synced()).scanned == 40
     async with home.open() as backend:
         assert len(await paths_of(backend, "boiler")) == 40

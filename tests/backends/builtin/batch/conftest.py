@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from backends.builtin.backend import BuiltinBackend
 from backends.builtin.batch.by_hand import list_jobs
 from backends.builtin.batch.claiming import KEPT_BACK, THRESHOLD
+from backends.builtin.embedding import backfill
 from config.settings import BatchSettings
 from fakes.batches import FakeBatches
 from fakes.vendors import FakeVendor
@@ -29,6 +30,12 @@ COUNT = THRESHOLD + KEPT_BACK + 50
 PATIENCE_S = 120
 _PAUSE_S = 0.1
 QUICK = BatchSettings(poll_interval_ms=10)
+
+
+@pytest.fixture(autouse=True)
+def hasty(monkeypatch) -> None:
+    """The backlog of these tests has been there from the start: nothing is to be waited for."""
+    monkeypatch.setattr(backfill, "_QUIET_BEFORE_JOBS_S", 0.2)
 
 
 @pytest.fixture(params=["openai", "gemini", "voyage"])
@@ -57,11 +64,28 @@ def batch_with(embedding_home) -> Callable[..., None]:
 
 
 @pytest.fixture
-def backlog(embedding_home, batch_with) -> int:
-    """Notes with so many different texts in all."""
+def indexed_alone() -> Callable[..., Any]:
+    """Brings an index up to date without embedding anything."""
+
+    async def index(home: Any) -> None:
+        settings = home.settings
+        home.settings = replace(settings, search=replace(settings.search, provider="none"))
+        await home.synced()
+        home.settings = settings
+
+    return index
+
+
+@pytest.fixture
+async def backlog(embedding_home, batch_with, indexed_alone) -> int:
+    """Notes with so many different texts in all, indexed but without a vector.
+
+    Indexed before anything is embedded, so that no job depends on how long a sync takes.
+    """
     batch_with()
     for number in range(COUNT):
         embedding_home.write(f"memory/{number:04}.md", f"The boiler number {number}.\n")
+    await indexed_alone(embedding_home)
     return COUNT
 
 

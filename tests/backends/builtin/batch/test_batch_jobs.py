@@ -59,9 +59,7 @@ async def test_no_key_is_in_what_is_uploaded(embedding_home, vendor, batches, ba
     assert b"The boiler number" in uploaded
     assert vendor.key.encode() not in uploaded
     told = [
-        (one.path, one.body, job.metadata)
-        for one in vendor.requests
-        for job in batches.jobs.values()
+        (one.path, one.body, job.marks) for one in vendor.requests for job in batches.jobs.values()
     ]
     assert vendor.key not in repr(told)
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
-from contextlib import asynccontextmanager
 
 import pytest
 
 from backends.builtin.batch.claiming import KEPT_BACK, THRESHOLD
 from backends.builtin.embedding import backfill
-from backends.interface import SearchRequest, SyncRequest
+from backends.builtin.syncing.freshness import Freshness
+from backends.interface import SyncRequest
 
 pytestmark = pytest.mark.anyio
 
@@ -61,37 +62,34 @@ async def test_a_vendor_that_takes_not_even_a_small_job_gets_ordinary_requests(
 
 
 @pytest.fixture
-def while_syncing(embedding_home, backlog):
-    """Opens the index with a sync that goes on; a search finds the notes meanwhile."""
-    for number in range(600):
-        embedding_home.write(f"memory/more-{number:04}.md", f"The kettle number {number}.\n")
-
-    @asynccontextmanager
-    async def open_index():
-        async with embedding_home.open() as backend, backend._freshness._sync_lock:
-            await backend.search(SearchRequest(query="boiler"))
-            yield backend, backend._freshness._sync_lock
-
-    return open_index
+def syncing(monkeypatch):
+    """A sync that goes on until this event is set; the notes are in the index meanwhile."""
+    ended = threading.Event()
+    monkeypatch.setattr(Freshness, "is_syncing", lambda _self: not ended.is_set())
+    return ended
 
 
 async def test_no_job_is_made_while_a_sync_goes_on(
-    vendor, batches, while_syncing, until, job_in, embedding_home
+    vendor, batches, backlog, embedding_home, indexed_alone, syncing, until, job_in, monkeypatch
 ):
-    async with while_syncing() as (backend, lock):
+    monkeypatch.setattr(backfill, "_QUIET_BEFORE_JOBS_S", 1.0)
+    for number in range(800):
+        embedding_home.write(f"memory/more-{number:04}.md", f"The kettle number {number}.\n")
+    await indexed_alone(embedding_home)
+    async with embedding_home.open() as backend:
         # Each time a job could be made, the newest texts are embedded first.
-        await until(lambda: len(vendor.embedded()) >= 3 * KEPT_BACK)
+        await until(lambda: len(vendor.embedded()) >= 2 * KEPT_BACK)
         assert not batches.uploads
-        lock.release()
+        syncing.set()
         await job_in(backend, "closed")
-        await lock.acquire()
     assert len(batches.jobs) == 1
 
 
 async def test_growth_that_does_not_end_is_not_waited_for(
-    batches, while_syncing, job_in, monkeypatch
+    batches, backlog, embedding_home, syncing, job_in, monkeypatch
 ):
     monkeypatch.setattr(backfill, "_LONGEST_GROWTH_S", 0.0)
-    async with while_syncing() as (backend, _):
+    async with embedding_home.open() as backend:
         await job_in(backend, "closed")
+    assert not syncing.is_set()
     assert len(batches.jobs) == 1
