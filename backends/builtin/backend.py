@@ -94,6 +94,11 @@ class BuiltinBackend:
 
     async def search(self, request: SearchRequest) -> SearchAnswer:
         with self._courtesy.searching():
+            generation = self._database.generation
+            answer = await self._mended(lambda: self._search(request))
+            if generation == self._database.generation:
+                return answer
+            # Replaced meanwhile, perhaps after it was levelled: an empty one answers nothing.
             return await self._mended(lambda: self._search(request))
 
     async def _search(self, request: SearchRequest) -> SearchAnswer:
