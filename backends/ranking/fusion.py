@@ -125,7 +125,7 @@ class PassageRanker:
         self._shown = 0
         self._ranked_so_far: list[Prospect] = []
         self._lines: dict[int, tuple[Sequence[Unit], Sequence[Evidence]]] = {}
-        """By the identity of the chunks they belong to, as far as they were weighed."""
+        """By the identity of the chunks they belong to, which the prospects hold; as far as they were weighed."""
 
     def files(self) -> list[File]:
         """Every candidate that was ranked so far, weighed by now."""

@@ -24,9 +24,11 @@ _PAUSE_S: Final = 1.0
 @asynccontextmanager
 async def announced(lock: OwnerLock, record: OwnerRecord) -> AsyncIterator[None]:
     """The record stands in the lock file while the body runs, as soon as it can be written."""
-    if _announce(lock, record):
+    problem = _announce(lock, record)
+    if problem is None:
         yield
         return
+    _log.warning("the owner of the index is not announced yet", error=str(problem))
     with ungrouped():
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_announce_later, lock, record)
@@ -39,14 +41,14 @@ async def announced(lock: OwnerLock, record: OwnerRecord) -> AsyncIterator[None]
 async def _announce_later(lock: OwnerLock, record: OwnerRecord) -> None:
     while True:
         await anyio.sleep(_PAUSE_S)
-        if _announce(lock, record):
+        if _announce(lock, record) is None:
+            _log.info("the owner of the index is announced")
             return
 
 
-def _announce(lock: OwnerLock, record: OwnerRecord) -> bool:
+def _announce(lock: OwnerLock, record: OwnerRecord) -> OSError | None:
     try:
         lock.announce(record)
     except OSError as error:
-        _log.warning("the owner of the index is not announced yet", error=str(error))
-        return False
-    return True
+        return error
+    return None

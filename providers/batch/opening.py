@@ -36,7 +36,8 @@ def find_batch(settings: Settings, choice: Choice) -> BatchAccess | str:
         return "Batch jobs are switched off (remote.batch.enabled)."
     name = choice.primary.provider if choice.primary else "none"
     vendor = next((one for one in VENDORS.values() if one.name == name), None)
-    if vendor is None:
+    limits = _LIMITS.get(vendor.name) if vendor else None
+    if vendor is None or limits is None:
         return f"There are no batch jobs for {name}. All texts get ordinary requests."
     role: Role = "fallback" if choice.fell_back else "primary"
     try:
@@ -45,7 +46,7 @@ def find_batch(settings: Settings, choice: Choice) -> BatchAccess | str:
         return error.message
     return BatchAccess(
         fingerprint=fingerprint_of(spec),
-        limits=_LIMITS[vendor.name],
+        limits=limits,
         place=spec.place,
         open=partial(_open, settings, vendor, role),
     )

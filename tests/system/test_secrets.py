@@ -6,11 +6,7 @@ The tables are complete on purpose: a method or a command that they do not know 
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
-from contextlib import contextmanager
 from pathlib import Path
 
 import anyio
@@ -21,29 +17,10 @@ from fakes.canaries import canary, files_below, leaks
 from fakes.embedding import embedded, vector_status
 from fakes.faults import status
 from fakes.gguf import write_embedder
+from fakes.planted import PLANTED, WAIT_S, Wired
 from fakes.vendors import FakeVendor
 
-WAIT_S = 60
 VENDORS = ("openai", "gemini", "voyage")
-
-PLACES = {
-    "remote.apiKey": "sk-{}",
-    "remote.headers": "{}",
-    "models.providers": "sk-{}",
-    "env": "AIza{}",
-    ".env": "pa-{}",
-    "auth profile": "sk-{}",
-    "credential": "AIza{}",
-    "OPENAI_API_KEY": "sk-{}",
-    "HF_TOKEN": "hf_{}",
-    "another variable": "{}",
-    "password of a proxy": "{}",
-    "spoken key": "sk-proj-{}",
-    "spoken password": "password={}",
-    "spoken header": "Authorization: Bearer {}",
-    "spoken address": "postgres://anna:{}@db.example/x",
-}
-PLANTED = {place: canary(place, form) for place, form in PLACES.items()}
 
 CALLS = {
     "initialize": {"client": "test", "sessionKey": "agent:main:main"},
@@ -87,122 +64,6 @@ COMMANDS = {
     "batch list": (),
     "batch cancel": ("none",),
 }
-
-QMD = """#!/bin/sh
-mkdir -p "$HOME/children"
-{ tr '\\0' '\\n' < /proc/self/environ; echo "$@"; } > "$HOME/children/$$"
-[ "$1" = --version ] && echo "qmd 2.8.3" || echo "Documents: 0"
-"""
-
-
-class Wired:
-    """A home with a secret in every place, and the host that knows the one that is for it."""
-
-    def __init__(self, home, host):
-        self.home = home
-        self.host = host
-        self.own = {home.config}
-        """Files that a person or the chat gateway wrote."""
-
-    @property
-    def environment(self):
-        return self.home.environment | {
-            "OPENAI_API_KEY": PLANTED["OPENAI_API_KEY"],
-            "HF_TOKEN": PLANTED["HF_TOKEN"],
-            "UNRELATED_TOKEN": PLANTED["another variable"],
-            "HTTPS_PROXY": f"http://anna:{PLANTED['password of a proxy']}@127.0.0.1:9",
-            "CREDENTIALS_DIRECTORY": str(self.home.root / "credentials"),
-            "PATH": os.defpath,
-        }
-
-    def write(self, path, text):
-        file = self.home.root / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, encoding="utf-8")
-        self.own.add(file)
-        return file
-
-    def plant(self, **search):
-        block = {
-            "provider": self.host.vendor,
-            "remote": {
-                "baseUrl": self.host.base_url,
-                "apiKey": PLANTED["remote.apiKey"],
-                "headers": {"X-Private": PLANTED["remote.headers"]},
-            },
-            "experimental": {"sessionMemory": True},
-            "sources": ["memory", "sessions"],
-            **search,
-        }
-        program = self.write("qmd", QMD)
-        program.chmod(0o755)
-        self.home.configure(
-            {
-                "agents": {"defaults": {"memorySearch": block}},
-                "models": {"providers": {"openai": {"apiKey": PLANTED["models.providers"]}}},
-                "env": {"GEMINI_API_KEY": PLANTED["env"]},
-                "memory": {
-                    "append": {"enabled": True},
-                    "backend": "qmd",
-                    "qmd": {
-                        "command": str(program),
-                        "sessions": {"enabled": True},
-                        "limits": {"timeoutMs": 1000 * WAIT_S},
-                    },
-                },
-            }
-        )
-        self.write("state/.env", f"VOYAGE_API_KEY={PLANTED['.env']}\n")
-        self.write("credentials/GOOGLE_API_KEY", PLANTED["credential"])
-        profile = {"type": "api_key", "provider": "openai", "key": PLANTED["auth profile"]}
-        self.write(
-            "state/agents/main/agent/auth-profiles.json",
-            json.dumps({"version": 1, "profiles": {"openai:default": profile}}),
-        )
-        said = [PLANTED[place] for place in PLACES if place.startswith("spoken")]
-        lines = [{"type": "session", "id": "one"}] + [
-            {"type": "message", "message": {"role": "user", "content": f"The greenhouse key {one}"}}
-            for one in said
-        ]
-        text = "".join(f"{json.dumps(line)}\n" for line in lines)
-        self.write("state/agents/main/sessions/one.jsonl", text)
-
-    @contextmanager
-    def serving(self, **environment):
-        command = [sys.executable, "-m", "gateway", "serve", *self.home.arguments]
-        with (self.home.root / "log").open("wb") as log:
-            process = subprocess.Popen(
-                [*command, "--log-level", "debug"], env=self.environment | environment,
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, encoding="utf-8",
-            )  # fmt: skip
-            with process:
-                yield process
-                process.stdin.close()
-                process.wait(WAIT_S)
-
-    def run(self, name, *arguments):
-        done = subprocess.run(
-            [sys.executable, "-m", "gateway", *name.split(), *self.home.arguments, *arguments],
-            env=self.environment, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8",
-            timeout=WAIT_S, check=False,
-        )  # fmt: skip
-        return done.stdout + done.stderr
-
-    def leaks(self, said):
-        """Secrets in what was said and in all files that were made.
-
-        QMD fetches its models through the user's proxies, so it is given their addresses.
-        """
-        found = leaks(PLANTED, {**said, **self.made()})
-        return [
-            (place, output)
-            for place, output in found
-            if not (place == "password of a proxy" and "/children/" in output)
-        ]
-
-    def made(self):
-        """Every file that we or our children made: index, sidecars, locks, logs, dumps of children."""
-        return files_below(self.home.root, without=self.own)
 
 
 def ask(process, method, params):
