@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import threading
 from pathlib import Path
+from typing import Final
+
+_DRAFT: Final = ".{name}.making-{writer}"
 
 
 def replace_file(path: Path, data: bytes, *, mode: int = 0o600) -> None:
@@ -12,7 +16,8 @@ def replace_file(path: Path, data: bytes, *, mode: int = 0o600) -> None:
 
     Raises OSError, and then nothing new is left behind.
     """
-    making = path.with_name(f".{path.name}.making-{os.getpid()}-{threading.get_native_id()}")
+    writer = f"{os.getpid()}-{threading.get_native_id()}"
+    making = path.with_name(_DRAFT.format(name=path.name, writer=writer))
     try:
         with making.open("wb") as file:
             os.fchmod(file.fileno(), mode)
@@ -23,3 +28,12 @@ def replace_file(path: Path, data: bytes, *, mode: int = 0o600) -> None:
     except BaseException:
         making.unlink(missing_ok=True)
         raise
+
+
+def remove_drafts(path: Path) -> None:
+    """Removes what writers left that were killed while they replaced this file.
+
+    Only for whoever keeps all other writers away. Raises OSError.
+    """
+    for draft in path.parent.glob(_DRAFT.format(name=glob.escape(path.name), writer="*")):
+        draft.unlink(missing_ok=True)

@@ -26,7 +26,7 @@ from providers.errors import (
 from providers.fingerprint import Fingerprint
 from providers.interface import EmbeddedBatch, InputLimits, ItemError, Purpose, Vector
 from providers.local.model import ENGINE, Model, Wishes, read_model, stamp_of
-from providers.local.models import locate, obtain
+from providers.local.models import obtain, take
 from providers.local.supervisor import Patience, Supervisor
 from providers.texts import without_lone_surrogates
 
@@ -168,7 +168,7 @@ class LocalEmbedder:
 
     def _find(self) -> None:
         """Takes the file that is on the disk, if one is. Raises `ProviderUnavailableError`."""
-        path = locate(self._spec.reference, self._spec.cache_dir)
+        path = take(self._spec.reference, self._spec.cache_dir)
         if path is not None:
             self._read(path)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from anyio import to_thread
 
 from providers.local.models.errors import ModelNotFoundError, ModelOfflineError
+from providers.local.models.lock import exclusive, tidy
 from providers.local.models.places import Place, place_of, storage_errors
 from providers.local.models.references import FileReference, RemoteReference, parse_reference
 from providers.resilience.clock import Clock, SystemClock
@@ -38,10 +39,21 @@ async def obtain(
     place = place_of(parsed, cache_dir)
     with storage_errors(place):
         complete = await to_thread.run_sync(place.is_complete)
-    if not complete:
+    if complete:
+        await to_thread.run_sync(tidy, place)
+    else:
         progress = on_progress or (lambda *_: None)
         await _download(parsed, place, environment, progress, clock or SystemClock())
     return place.model
+
+
+def take(reference: str, cache_dir: Path) -> Path | None:
+    """`locate` for who is going to use the file: what a killed download left beside it goes."""
+    path = locate(reference, cache_dir)
+    parsed = parse_reference(reference)
+    if path is not None and not isinstance(parsed, FileReference):
+        tidy(place_of(parsed, cache_dir))
+    return path
 
 
 def locate(reference: str, cache_dir: Path) -> Path | None:
@@ -65,7 +77,6 @@ async def _download(
     clock: Clock,
 ) -> None:
     from providers.local.models.hub import Hub  # noqa: PLC0415 - downloads are rare
-    from providers.local.models.lock import exclusive  # noqa: PLC0415
 
     hub = Hub.of(environment)
     if hub.offline:

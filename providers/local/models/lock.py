@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 from anyio import to_thread
 
@@ -33,6 +33,8 @@ async def exclusive(
     """
     descriptor = await _acquire(place, clock, on_wait)
     try:
+        with storage_errors(place):
+            await to_thread.run_sync(place.remove_drafts)
         yield
     finally:
         release(place, descriptor)
@@ -60,6 +62,16 @@ async def _acquire(place: Place, clock: Clock, on_wait: Callable[[], None]) -> i
 def release(place: Place, descriptor: int) -> None:
     place.lock.unlink(missing_ok=True)
     os.close(descriptor)
+
+
+def tidy(place: Place) -> None:
+    """Removes the lock of a download that was killed after it had published the model. Blocks.
+
+    A cache that may only be read keeps it: it keeps nobody from anything.
+    """
+    with suppress(OSError):
+        if place.lock.exists() and (descriptor := try_lock(place)) is not None:
+            release(place, descriptor)
 
 
 def try_lock(place: Place) -> int | None:

@@ -17,7 +17,7 @@ from urllib.parse import quote, urlsplit
 
 import msgspec
 
-from config.disk.replacing import replace_file
+from config.disk.replacing import remove_drafts, replace_file
 from providers.local.models.errors import ModelStorageError
 from providers.local.models.references import HubReference, RemoteReference
 
@@ -76,6 +76,10 @@ class Place(msgspec.Struct, frozen=True):
     def write_record(self, record: ModelRecord) -> None:
         replace_file(self._record, msgspec.json.encode(record))
 
+    def remove_drafts(self) -> None:
+        """Records that a killed process was just writing; for whoever holds the lock."""
+        remove_drafts(self._record)
+
     def publish(self) -> None:
         """Gives the part the model's name, and returns when that will survive a power cut."""
         _sync(self.part)
@@ -85,6 +89,7 @@ class Place(msgspec.Struct, frozen=True):
     def remove(self) -> int:
         """Removes model, part and record; how many bytes of a model that were. The lock stays."""
         freed = self.held()
+        self.remove_drafts()
         for file in (self.model, self.part, self._record):
             file.unlink(missing_ok=True)
         return freed

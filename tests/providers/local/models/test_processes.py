@@ -4,18 +4,34 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import os
 import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from fakes.clock import FakeClock
 from fakes.hub import model_bytes
+from providers.local.models import take
 from providers.local.models.errors import ModelBusyError
 from providers.local.models.lock import PATIENCE_S
 from providers.local.models.places import place_of
 from providers.local.models.references import parse_reference
 
 WAIT_S = 60
+ROOT = Path(__file__).parents[4]
+REFERENCE = "hf:org/repo/m.gguf"
+_KILLED_WHILE_IT_WRITES = """
+import os, sys
+from pathlib import Path
+from config.disk.replacing import replace_file
+
+os.fsync = lambda _: os.kill(os.getpid(), 9)
+replace_file(Path(sys.argv[1]), b"{")
+"""
 
 
 def test_ten_processes_download_once(start_download, hub, cache, data):
@@ -46,8 +62,38 @@ def test_killed_ten_times_it_fetches_little_more_than_the_file(start_download, h
 
 
 @pytest.mark.anyio
+async def test_a_record_that_a_killed_process_was_writing_goes_with_the_next_download(fetch, cache):
+    record = cache / "hf/org/repo/main/m.gguf.json"
+    record.parent.mkdir(parents=True)
+    killed = subprocess.run(
+        [sys.executable, "-c", _KILLED_WHILE_IT_WRITES, str(record)],
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},
+        check=False,
+    )
+    assert killed.returncode == -signal.SIGKILL
+    assert [file.name for file in record.parent.iterdir()] != []
+    path = await fetch()
+    assert set(path.parent.iterdir()) == {path, record}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("by", ["obtain", "take"])
+async def test_the_lock_of_a_process_killed_after_its_download_goes_with_the_next_use(
+    fetch, cache, by
+):
+    place = place_of(parse_reference(REFERENCE), cache)
+    path = await fetch()
+    with place.lock.open("wb") as holder:
+        fcntl.flock(holder, fcntl.LOCK_EX)
+        assert await fetch() == take(REFERENCE, cache) == path
+        assert place.lock.exists()
+    assert (await fetch() if by == "obtain" else take(REFERENCE, cache)) == path
+    assert not place.lock.exists()
+
+
+@pytest.mark.anyio
 async def test_a_holder_that_stands_still_is_given_up(fetch, cache):
-    place = place_of(parse_reference("hf:org/repo/m.gguf"), cache)
+    place = place_of(parse_reference(REFERENCE), cache)
     place.model.parent.mkdir(parents=True)
     clock, told = FakeClock(), []
     with place.lock.open("wb") as holder:
