@@ -61,6 +61,8 @@ class LocalEmbedder:
         self._spec = spec
         self._supervisor = Supervisor(spec.environment, patience=patience)
         self._looking = anyio.Lock()
+        self._fetching = False
+        """Whether a download is under way, or is being tried."""
         self._progress: tuple[int, int | None] | None = None
         self._model: Model | None = None
         self._doubtful = False
@@ -103,6 +105,7 @@ class LocalEmbedder:
             if self.is_prepared:
                 return
             spec = self._spec
+            self._fetching = True
             try:
                 path = await obtain(
                     spec.reference,
@@ -111,7 +114,7 @@ class LocalEmbedder:
                     on_progress=self._note_progress,
                 )
             finally:
-                self._progress = None
+                self._fetching, self._progress = False, None
             await run_sync(self._read, path)
 
     async def run(self) -> None:
@@ -151,7 +154,7 @@ class LocalEmbedder:
 
     async def _usable(self) -> Model:
         """The model, unless it would have to be fetched first. Raises `ProviderError`."""
-        if not self.is_prepared and self._progress is None:
+        if not self.is_prepared and not self._fetching:
             async with self._looking:
                 if not self.is_prepared:
                     await run_sync(self._find)

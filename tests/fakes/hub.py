@@ -110,11 +110,16 @@ class FakeHub(LoopbackHost[Fault]):
         """Blocks until so many bytes have left; raises TimeoutError."""
         self.wait_until(lambda hub: hub.sent() >= size, timeout_s)
 
+    def hang_up(self) -> None:
+        """Breaks off every answer that is under way."""
+        self._server.close_connections()
+
     # For the handlers.
 
     def enter(self, seen: Seen) -> None:
         with self._changed:
             self.requests.append(seen)
+            self._changed.notify_all()
 
     def count(self, seen: Seen, size: int) -> None:
         with self._changed:

@@ -2,15 +2,19 @@
 
 import os
 
+import anyio
 import numpy as np
 import pytest
+from anyio import to_thread
 
 from fakes.gguf import write_embedder
+from fakes.hub import FakeHub, model_bytes
 from providers.embedding.requester import RequestOptions
 from providers.embedding.service import EmbeddingService
 from providers.errors import (
     ProviderNotReadyError,
     ProviderRejectedError,
+    ProviderTransientError,
     ProviderUnavailableError,
 )
 from providers.local.model import read_model
@@ -85,6 +89,28 @@ async def test_a_model_that_comes_later_is_taken_up(embedding, tmp_path):
         write_embedder(path)
         assert (await service.embed_query("x")).shape == (32,)
         assert embedder.is_prepared
+
+
+async def test_a_query_does_not_wait_for_a_hub_that_refuses_the_download(
+    embedding, tmp_path, monkeypatch
+):
+    with FakeHub({"org/repo/m.gguf": model_bytes(1_000)}) as hub:
+        monkeypatch.setenv("HF_ENDPOINT", hub.origin)
+        hub.misbehave("status", times=None, status=503)
+        async with embedding("hf:org/repo/m.gguf") as embedder, anyio.create_task_group() as tasks:
+            failed = anyio.Event()
+
+            async def prepare() -> None:
+                with pytest.raises(ProviderTransientError):
+                    await embedder.prepare()
+                failed.set()
+
+            tasks.start_soon(prepare)
+            await to_thread.run_sync(hub.wait_until, lambda hub: bool(hub.requests))
+            with pytest.raises(ProviderNotReadyError, match="not there yet"):
+                await embedder.embed_query("x")
+            assert not failed.is_set()
+            tasks.cancel_scope.cancel()
 
 
 async def test_a_model_that_changes_under_our_hands_is_another_one(embedding, model):
