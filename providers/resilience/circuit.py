@@ -16,6 +16,7 @@ from providers.errors import (
     CircuitOpenError,
     ProviderBadResponseError,
     ProviderError,
+    ProviderNotReadyError,
     ProviderRateLimitError,
     ProviderTransientError,
 )
@@ -57,8 +58,8 @@ class Circuit:
     def request(self) -> Iterator[bool]:
         """Guards one request; yields whether it is a probe.
 
-        Raises `CircuitOpenError` instead of letting it begin. A request that is cancelled counts
-        neither as success nor as failure.
+        Raises `CircuitOpenError` instead of letting it begin. A request that is cancelled, or that
+        the provider is not ready for, counts neither as success nor as failure.
         """
         probe = self._admit()
         try:
@@ -111,6 +112,8 @@ class Circuit:
             self._open(error, pause)
         elif _counts(error):
             self._count(error, pause, probe=probe)
+        elif isinstance(error, ProviderNotReadyError):
+            return  # nobody was asked, so it tells nothing of the host
         elif probe or not isinstance(error, ProviderRateLimitError):
             # The host is well; it only did not like this request, or wants it later.
             self._close()

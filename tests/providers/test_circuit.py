@@ -7,6 +7,7 @@ from providers.errors import (
     CircuitOpenError,
     ProviderAuthError,
     ProviderInputTooLargeError,
+    ProviderNotReadyError,
     ProviderRateLimitError,
     ProviderRejectedError,
     ProviderTransientError,
@@ -162,6 +163,15 @@ async def test_a_cancelled_probe_counts_as_nothing_and_frees_its_place(circuit, 
             await anyio.sleep_forever()
     assert circuit.state().status == "half-open"
     assert succeed(circuit)
+
+
+def test_a_provider_that_is_not_ready_says_nothing_of_its_host(circuit, clock):
+    open_(circuit)
+    clock.advance(30)
+    fail(circuit, ProviderNotReadyError("the model is not there yet"))
+    assert (circuit.state().status, circuit.state().reason) == ("half-open", "the host is broken")
+    fail(circuit)
+    assert circuit.state().next_probe_in_s == 60.0
 
 
 def test_failures_that_others_found_out_count_like_its_own(circuit):
