@@ -12,13 +12,22 @@ from typing import Final, NamedTuple
 import anyio
 
 from config.errors import MemoryGatewayError
+from torturing import models
 from torturing.scene import ANSWER_S, Scene
 from torturing.subject import QUERY, Subject
 
 _PAUSE_S: Final = 0.02
 """After a refusal."""
+_SPAN_S: Final = 0.6
+"""Faults strike within so many seconds after the work began."""
+_BETWEEN_EDITS_S: Final = 0.5
+"""A download begins when the notes have come to rest."""
 BACKLOG: Final = 1_100
 """Texts; from a thousand on they go into batch jobs."""
+
+
+async def _soon(scene: Scene) -> None:
+    await anyio.sleep(scene.rng.uniform(0.0, _SPAN_S))
 
 
 class Activity(NamedTuple):
@@ -30,8 +39,12 @@ class Activity(NamedTuple):
     embeds: bool = False
     """Whether it is nothing without a host."""
     sessions: bool = False
-    span_s: float = 0.6
-    """Faults strike within so many seconds after it began."""
+    fetches: bool = False
+    """Whether a local model embeds, which has to be fetched first."""
+    instant: Callable[[Scene], Awaitable[None]] = _soon
+    """Waits for the moment at which the fault strikes."""
+    missing: Callable[[], str | None] = lambda: None
+    """Why this machine cannot do it."""
 
 
 async def _sync(scene: Scene) -> None:
@@ -87,6 +100,11 @@ def _write_backlog(subject: Subject) -> None:
     subject.write_backlog(BACKLOG)
 
 
+async def _edit_now_and_then(scene: Scene) -> None:
+    await _resync(scene)
+    await anyio.sleep(_BETWEEN_EDITS_S)
+
+
 async def quietly(scene: Scene, work: Awaitable[object]) -> None:
     """Lets it be answered by an error: what may fail is judged elsewhere."""
     try:
@@ -119,4 +137,13 @@ ACTIVITIES: Final = (
         embeds=True,
     ),
     Activity("shutdown", "an orderly end in the middle of a rebuild", _shut_down),
+    Activity(
+        "download",
+        "the local model is fetched while notes change",
+        _edit_now_and_then,
+        models.forget,
+        fetches=True,
+        instant=models.midway,
+        missing=models.missing,
+    ),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
@@ -12,6 +13,7 @@ from typing import NamedTuple
 from fakes.vendors import FakeVendor
 from torturing.activities import ACTIVITIES, Activity
 from torturing.faults import FAULTS, Fault, Impossible
+from torturing.models import open_hub
 from torturing.playing import Outcome, play
 from torturing.scene import Scene
 from torturing.subject import Subject
@@ -33,7 +35,7 @@ class Cell(NamedTuple):
     @property
     def impossible(self) -> str | None:
         """Why it cannot be, here or at all."""
-        if reason := self.fault.impossible.get(self.activity.name):
+        if reason := self.fault.impossible.get(self.activity.name) or self.activity.missing():
             return reason
         try:
             self.fault.require()
@@ -86,13 +88,13 @@ async def run_cell(cell: Cell, plan: Plan, say: Callable[[str], None]) -> list[O
 
 async def _until_failure(cell: Cell, plan: Plan, first: int, runs: int) -> list[Outcome]:
     outcomes: list[Outcome] = []
-    with (
-        tempfile.TemporaryDirectory(prefix="torture-") as root,
-        FakeVendor("openai", delay_s=0.01, max_items=64) as host,
-    ):
+    with ExitStack() as stack:
+        root = stack.enter_context(tempfile.TemporaryDirectory(prefix="torture-"))
+        host = stack.enter_context(FakeVendor("openai", delay_s=0.01, max_items=64))
+        hub = stack.enter_context(open_hub()) if cell.activity.fetches else None
         if cell.activity.embeds:
             host.with_batches()
-        subject = Subject(Path(root), host, plan.seed + first)
+        subject = Subject(Path(root), host, plan.seed + first, hub)
         try:
             for number in range(first, runs):
                 rng = Random(f"{cell.fault.name} {cell.activity.name} {number} {plan.seed}")

@@ -2,15 +2,16 @@
 
 Owns the order of a run and the checks that all cells share: every answer right or honest, nothing
 damaged or lost, a right answer again within a bound, an orderly end, nobody and nothing left behind, and
-an index that equals a fresh one.
+an index that equals a fresh one. What must hold of a model that is fetched stands in `models`.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Final
 
 import anyio
@@ -19,11 +20,13 @@ import msgspec
 from config.errors import MemoryGatewayError
 from fakes.wire import embedding
 from gateway.client import GatewayGoneError
+from torturing import models
 from torturing.activities import Activity, keep_at_work
 from torturing.faults.base import Fault
 from torturing.integrity import damage, published
 from torturing.oracle import Truth
 from torturing.scene import ANSWER_S, Launch, Scene
+from torturing.subject import Subject
 
 END_S: Final = 30.0
 """An orderly end is promised within 2 s; what it gets on a machine with much other work."""
@@ -56,7 +59,7 @@ async def play(fault: Fault, activity: Activity, scene: Scene) -> Outcome:
     try:
         await fault.before(scene)
         recovery_s = await _struck_and_recovered(fault, activity, scene, set(before))
-        await _end_level(fault, scene, sessions=activity.sessions)
+        await _end_level(fault, scene, activity)
     except (MemoryGatewayError, TimeoutError) as error:
         scene.fail(f"{type(error).__name__}: {error}"[:800])
     finally:
@@ -80,13 +83,15 @@ async def _struck_and_recovered(
     """Seconds to the first right answer: of the same gateway where it lives on, else of a new one."""
     try:
         async with _at_work(activity, scene):
-            await anyio.sleep(scene.rng.uniform(0.0, activity.span_s))
+            await activity.instant(scene)
             await fault.strike(scene)
             await anyio.sleep(fault.hold_s)
             await fault.lift(scene)
             since = time.perf_counter()
             if not fault.kills_gateway and scene.is_alive and activity.name != "shutdown":
                 found = await scene.until_right(since, may_end=fault.may_prevent_start)
+                if scene.is_alive and activity.fetches:
+                    await models.until_fetched(scene)
                 if scene.is_alive:
                     return found
             await _ended(fault, scene)
@@ -132,16 +137,20 @@ def _check_what_is_left(fault: Fault, scene: Scene, before: set[str], activity: 
         return
     index = scene.subject.index
     scene.failures += [f"damaged: {found}" for found in damage(index)]
+    if activity.fetches:
+        scene.failures += models.cache_faults(scene.subject)
     if lost := before - scene.subject.removed - set(published(index)):
         scene.fail(f"{len(lost)} published files lost by {activity.name}, such as {min(lost)}")
 
 
-async def _end_level(fault: Fault, scene: Scene, *, sessions: bool) -> None:
+async def _end_level(fault: Fault, scene: Scene, activity: Activity) -> None:
     """Brings the index level, ends in order, and has it judged."""
     subject, scene.launch = scene.subject, Launch()
     async with scene.started() as client:
-        thorough = sessions or fault.tolerates_damaged
+        thorough = activity.sessions or fault.tolerates_damaged
         await client.call("sync", {"force": thorough}, timeout_s=2 * ANSWER_S)
+        if activity.fetches:
+            await models.until_embedded(scene)
         process = client.process
         assert process.stdin is not None
         await process.stdin.aclose()
@@ -153,6 +162,16 @@ async def _end_level(fault: Fault, scene: Scene, *, sessions: bool) -> None:
     for file in subject.index.parent.iterdir():
         if file.name not in usual and not file.name.startswith(kept or "\0"):
             scene.fail(f"left behind: {file.name}")
-    dimensions = subject.host.dimensions if subject.host else 0
-    expected = (lambda text: embedding(text, dimensions)) if dimensions else None
-    scene.failures += await Truth(subject.settings).faults(subject.index, expected=expected)
+    if activity.fetches:
+        scene.failures += models.faults_at_the_end(scene)
+    truth = Truth(subject.settings)
+    scene.failures += await truth.faults(subject.index, expected=_expected(activity, subject))
+
+
+def _expected(activity: Activity, subject: Subject) -> Callable[[str], Sequence[float]] | None:
+    """What gives the vector of a text, where somebody embeds."""
+    if activity.fetches:
+        return models.expected(subject)
+    if subject.host is None:
+        return None
+    return partial(embedding, dimensions=subject.host.dimensions)

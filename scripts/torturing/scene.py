@@ -50,6 +50,8 @@ class Scene:
     """Of descriptors, while they are taken away."""
     params: dict[str, str] = field(default_factory=dict)
     """What every search says besides."""
+    refetched: int = 0
+    """How often a model may have to be fetched anew, since what its hub did leaves nothing else."""
     kills: int = 0
     answers: int = 0
     honest: int = 0

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from benchmarks.notes import NoteWriter
 from config.settings import Settings
+from fakes.hub import REPOSITORY, FakeHub
 from fakes.transcripts import Transcript
 from fakes.vendors import FakeVendor
 from torturing.oracle import read_settings
@@ -28,19 +29,26 @@ TRANSCRIPTS: Final = 3
 STABLE: Final = "memory/stable.md"
 SENTENCE: Final = "The lighthouse keeper of the northern reef paints the lantern room."
 QUERY: Final = "lighthouse keeper lantern room"
+MODEL: Final = "tiny.gguf"
 
 
 class Subject:
-    """Lives below `root`. `host` embeds its texts, if anybody does."""
+    """Lives below `root`. `host` embeds its texts, if anybody does, or the local model of the `hub`."""
 
-    def __init__(self, root: Path, host: FakeVendor | None, seed: int) -> None:
+    def __init__(
+        self, root: Path, host: FakeVendor | None, seed: int, hub: FakeHub | None = None
+    ) -> None:
         self.root = root
         self.rng = Random(seed)
         self.host = host
+        self.hub = hub
         self.workspace = root / "workspace"
         self.state = root / "state"
         self.config = root / "openclaw.json"
         self.index = self.state / "memory/main.sqlite"
+        self.models = self.state / "models"
+        self.model = self.models / f"hf/{REPOSITORY}/main/{MODEL}"
+        """Where a download leads."""
         self.removed: set[str] = set()
         """Notes that were deleted at some time, and may be back."""
         self._writer = NoteWriter(words=2000, seed=seed)
@@ -59,7 +67,10 @@ class Subject:
     ) -> None:
         """What holds from the next start on. `memory` is the block of that name."""
         search: dict[str, Any] = {"provider": "none"}
-        if embeds:
+        if self.hub is not None:
+            local = {"modelPath": f"hf:{REPOSITORY}/{MODEL}", "modelCacheDir": str(self.models)}
+            search = {"provider": "local", "local": local}
+        elif embeds:
             assert self.host is not None
             remote = {"baseUrl": self.host.base_url, "apiKey": self.host.key}
             search = {"provider": "openai", "remote": remote | {"batch": {"pollIntervalMs": 100}}}
@@ -72,6 +83,11 @@ class Subject:
             }
         content = {"agents": {"defaults": {"memorySearch": search}}, **memory}
         self.config.write_text(json.dumps(content), encoding="utf-8")
+
+    @property
+    def stores(self) -> tuple[Path, ...]:
+        """The directories that the gateway writes to."""
+        return (self.index.parent, self.models) if self.hub else (self.index.parent,)
 
     @property
     def settings(self) -> Settings:
@@ -93,6 +109,7 @@ class Subject:
             "XDG_RUNTIME_DIR": str(self.root),
             "LANG": "C.UTF-8",
             "PYTHONDONTWRITEBYTECODE": "1",
+            **(self.hub.environment if self.hub else {}),
         }
 
     @property

@@ -24,7 +24,7 @@ class LoopbackServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), handler)
 
     def close_connections(self) -> None:
-        """Ends the handler threads that wait for a next request."""
+        """Ends the handler threads that wait for a next request, and breaks off what others send."""
         for connection in tuple(self.open):
             try:
                 connection.shutdown(socket.SHUT_RDWR)

@@ -1,4 +1,4 @@
-"""Faults of the disk: full, failing at one write, read only."""
+"""Faults of the disk: full, failing at one write, read only; of that of a model, where one is fetched."""
 
 from __future__ import annotations
 
@@ -19,8 +19,13 @@ from torturing.scene import Scene
 WRITES: Final = 200
 """Each of the first so many writes fails once."""
 _SIZE: Final = "24m"
+_SIZE_WITH_MODEL: Final = "112m"
+"""A download leaves 64 MiB free."""
 _COLUMNS: Final = 7
-"""Activities: a row as a whole has each write fail once."""
+"""Activities that write to the index: a row as a whole has each of its writes fail once."""
+_MODEL_WRITES: Final = 33
+"""Pieces of 64 KiB that a model arrives in; a stride that is prime to it takes the runs to all."""
+_STRIDE: Final = 7
 _BLOCK: Final = b"\0" * 65536
 _DETACH_S: Final = 5.0
 
@@ -29,7 +34,7 @@ class FullDisk(Fault):
     """State and index lie on a file system of their own, which is filled while the gateway works."""
 
     name = "disk-full"
-    about = f"a tmpfs of {_SIZE} is filled to the last byte, later freed"
+    about = f"a tmpfs of {_SIZE} (with a model {_SIZE_WITH_MODEL}) is filled to the last byte, later freed"
     hold_s = 0.6
     may_prevent_start = True
 
@@ -45,7 +50,8 @@ class FullDisk(Fault):
         aside = state.with_name("aside")
         state.rename(aside)
         state.mkdir()
-        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={_SIZE}", "tmpfs", state], check=True)
+        size = _SIZE_WITH_MODEL if scene.subject.hub else _SIZE
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", state], check=True)
         shutil.copytree(aside, state, dirs_exist_ok=True)
         shutil.rmtree(aside)
 
@@ -69,10 +75,13 @@ class FullDisk(Fault):
 
 
 class FailingWrite(Fault):
-    """strace lets the n-th write of the process fail, in odd runs all that follow as well."""
+    """strace lets the n-th write of each thread fail, in odd runs all that follow as well."""
 
     name = "write-error"
-    about = f"ENOSPC at the n-th write, n from 1 to {WRITES}; in every other run at all that follow"
+    about = (
+        f"ENOSPC at the n-th write, n from 1 to {WRITES} (to a model {_MODEL_WRITES}); "
+        "in every other run at all that follow"
+    )
     hold_s = 0.4
     runs = 1 + WRITES // _COLUMNS
     may_prevent_start = True
@@ -82,12 +91,20 @@ class FailingWrite(Fault):
             raise Impossible("strace is not installed")
 
     async def before(self, scene: Scene) -> None:
-        nth = 1 + (scene.number * _COLUMNS + scene.column) % WRITES
+        call, only, nth = self._target(scene)
         when = f"{nth}+" if scene.number % 2 else str(nth)
         scene.launch.prefix = (
-            "strace", "-D", "-f", "-I", "1", "-o", "/dev/null", "-e", "trace=pwrite64",
-            "-e", f"inject=pwrite64:error=ENOSPC:when={when}", "--",
+            "strace", "-D", "-f", "-I", "1", "-o", "/dev/null", *only, "-e", f"trace={call}",
+            "-e", f"inject={call}:error=ENOSPC:when={when}", "--",
         )  # fmt: skip
+
+    def _target(self, scene: Scene) -> tuple[str, tuple[str, ...], int]:
+        """A call, the file it has to be for (none: any), and n; of the model, where one is fetched."""
+        if scene.subject.hub is None:
+            nth = 1 + (scene.number * _COLUMNS + scene.column) % WRITES
+            return "pwrite64", (), nth
+        part = scene.subject.model.with_name(f"{scene.subject.model.name}.part")
+        return "write", ("-P", str(part)), 1 + scene.number * _STRIDE % _MODEL_WRITES
 
     async def lift(self, scene: Scene) -> None:
         """Ends the tracer, which lets go of the gateway."""
@@ -102,28 +119,28 @@ class FailingWrite(Fault):
 
 
 class ReadOnly(Fault):
-    """Nothing can be made or written in the directory of the index, from before the start."""
+    """Nothing can be made or written where index and model lie, from before the start."""
 
     name = "read-only"
-    about = "the directory of the index cannot be written; later it can"
+    about = "the directories of index and model cannot be written; later they can"
     may_prevent_start = True
     runs = 3
 
     async def before(self, scene: Scene) -> None:
-        place = scene.subject.index.parent
-        place.mkdir(parents=True, exist_ok=True)
-        if os.geteuid() == 0:
-            subprocess.run(["mount", "--bind", place, place], check=True)
-            subprocess.run(["mount", "-o", "remount,bind,ro", place], check=True)
-        else:
-            place.chmod(0o500)
+        for place in scene.subject.stores:
+            place.mkdir(parents=True, exist_ok=True)
+            if os.geteuid() == 0:
+                subprocess.run(["mount", "--bind", place, place], check=True)
+                subprocess.run(["mount", "-o", "remount,bind,ro", place], check=True)
+            else:
+                place.chmod(0o500)
 
     async def lift(self, scene: Scene) -> None:
-        place = scene.subject.index.parent
-        if os.geteuid() != 0:
-            place.chmod(0o700)
-        else:  # a second time there is nothing left to do
-            subprocess.run(["umount", "--lazy", place], capture_output=True, check=False)
+        for place in scene.subject.stores:
+            if os.geteuid() != 0:
+                place.chmod(0o700)
+            else:  # a second time there is nothing left to do
+                subprocess.run(["umount", "--lazy", place], capture_output=True, check=False)
 
     async def after(self, scene: Scene) -> None:
         await self.lift(scene)

@@ -33,7 +33,10 @@ class Qmd(Fault):
     about = "QMD is killed, stopped, or a program that fails, hangs, dies, floods or talks nonsense"
     hold_s = 1.0
     runs = len(_VARIANTS)
-    impossible: ClassVar = {"batch": "QMD embeds with its own model: there are no batch jobs"}
+    impossible: ClassVar = {
+        "batch": "QMD embeds with its own model: there are no batch jobs",
+        "download": "QMD fetches its model itself: the gateway has none",
+    }
 
     def require(self) -> None:
         if shutil.which("npm") is None:
