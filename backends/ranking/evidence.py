@@ -40,6 +40,8 @@ RRF_K: Final = 2
 """Constant of reciprocal rank fusion (Cormack et al., 2009); small, since only the top counts."""
 
 Strategy = Literal["weighted", "rrf"]
+Completeness = Callable[[int], float]
+"""By the set of concepts that a passage holds, the share of its odds that it keeps: 1 for all."""
 
 
 class Evidence(NamedTuple):
@@ -125,8 +127,7 @@ def ranked_odds(files: Sequence[Sequence[Evidence]], lanes: Lanes) -> list[list[
     ]
 
 
-def completeness(weights: Weights, lanes: Lanes) -> Callable[[int], float]:
-    """By the set of concepts that a passage holds, the share of its odds that it keeps: 1 for all."""
+def completeness(weights: Weights, lanes: Lanes) -> Completeness:
     weight = lanes.text * PASSAGE_WEIGHT
     return cache(lambda concepts: math.exp(weight * (weights.coverage(concepts) - 1.0)))
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from backends.ranking.assurance import WITHIN, Assurance
 from backends.ranking.evidence import (
+    Completeness,
     Evidence,
     Strategy,
     aged_odds,
@@ -180,28 +181,33 @@ class PassageRanker:
     def _prospects(self, files: Mapping[FileKey, Sequence[Chunk]], lanes: Lanes) -> list[Prospect]:
         if self._strategy == "rrf":
             return self._by_ranks(files, lanes)
+        complete = completeness(self._weights, lanes)
         bounds = partial(
             bounds_of,
             weights=self._weights,
             lanes=lanes,
             background=self._background,
+            complete=complete,
             max_chars=self._max_chars,
         )
         return [
-            Prospect(bounds(chunks), partial(self._weighed, key, chunks, lanes))
+            Prospect(bounds(chunks), partial(self._weighed, key, chunks, lanes, complete))
             for key, chunks in files.items()
         ]
 
-    def _weighed(self, key: FileKey, chunks: Sequence[Chunk], lanes: Lanes) -> File:
+    def _weighed(
+        self, key: FileKey, chunks: Sequence[Chunk], lanes: Lanes, complete: Completeness
+    ) -> File:
         units, evidence = self._lines_of(chunks)
         odds = weighted_odds(units, evidence, lanes, max_chars=self._max_chars)
-        return self._file(key, chunks, odds, lanes)
+        return self._file(key, chunks, odds, complete)
 
     def _by_ranks(self, files: Mapping[FileKey, Sequence[Chunk]], lanes: Lanes) -> list[Prospect]:
         """A line's rank is known when all lines are."""
         odds = ranked_odds([self._lines_of(chunks)[1] for chunks in files.values()], lanes)
+        complete = completeness(self._weights, lanes)
         return [
-            Prospect(UNBOUNDED, partial(self._file, key, chunks, values, lanes))
+            Prospect(UNBOUNDED, partial(self._file, key, chunks, values, complete))
             for (key, chunks), values in zip(files.items(), odds, strict=True)
         ]
 
@@ -214,11 +220,10 @@ class PassageRanker:
         return known
 
     def _file(
-        self, key: FileKey, chunks: Sequence[Chunk], odds: Sequence[float], lanes: Lanes
+        self, key: FileKey, chunks: Sequence[Chunk], odds: Sequence[float], complete: Completeness
     ) -> File:
         units, evidence = self._lines_of(chunks)
         odds = aged_odds(units, evidence, odds)
-        complete = completeness(self._weights, lanes)
         file = File(*key, units, evidence, odds, complete, max_chars=self._max_chars)
         for start, end in self._taken[file.file_id]:
             file.take(start, end)
