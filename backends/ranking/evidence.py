@@ -110,8 +110,9 @@ def weighted_odds(
     """The odds of each unit above those of an unrelated one; 0 where nothing speaks for it."""
     text, vector = lanes.text * TEXT_WEIGHT, lanes.vector * VECTOR_WEIGHT
     return [
-        max(0.0, math.expm1(text * one.text + vector * one.vector))
-        * (unit.length / max_chars) ** LENGTH_EXPONENT
+        math.expm1(told) * (unit.length / max_chars) ** LENGTH_EXPONENT
+        if (told := text * one.text + vector * one.vector) > 0
+        else 0.0
         for unit, one in zip(units, evidence, strict=True)
     ]
 
@@ -134,8 +135,10 @@ def completeness(weights: Weights, lanes: Lanes) -> Completeness:
 
 def aged_odds(
     units: Sequence[Unit], evidence: Sequence[Evidence], odds: Sequence[float]
-) -> list[float]:
+) -> Sequence[float]:
     """What age leaves of the odds; all of them where everything that was asked for is found."""
+    if all(unit.freshness == 1 for unit in units):
+        return odds
     return [
         value if one.is_full else value * unit.freshness
         for unit, one, value in zip(units, evidence, odds, strict=True)
