@@ -137,7 +137,7 @@ def aged_odds(
     units: Sequence[Unit], evidence: Sequence[Evidence], odds: Sequence[float]
 ) -> Sequence[float]:
     """What age leaves of the odds; all of them where everything that was asked for is found."""
-    if all(unit.freshness == 1 for unit in units):
+    if {unit.freshness for unit in units} <= {1.0}:
         return odds
     return [
         value if one.is_full else value * unit.freshness

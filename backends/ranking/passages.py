@@ -35,6 +35,7 @@ class Passage(NamedTuple):
 
 _BEFORE_WINDOWS: Final = -1.0
 """In the place of `Window.off_centre`: what may yet become a window comes before windows of that mass."""
+_BEFORE_ANY: Final = -2.0
 
 
 class Span(NamedTuple):
@@ -81,16 +82,16 @@ class File:
         evidence: Sequence[Evidence],
         odds: Sequence[float],
         completeness: Completeness,
-        *,
-        max_chars: int,
+        ends: Sequence[int],
     ) -> None:
+        """`ends`: of the windows that begin with each unit, see `ends_of`."""
         self.file_id = file_id
         self.path = path
         self.units = units
         self.evidence = evidence
         self.odds = odds
         self._completeness = completeness
-        self._ends = _ends(units, max_chars)
+        self._ends = ends
         self._mass = [0.0, *accumulate(odds)]
         self._taken = [False] * len(units)
 
@@ -105,7 +106,7 @@ class File:
 
     def spans(self) -> list[Span]:
         """One for each unit that can begin a window."""
-        most = self._completeness(reduce(or_, (unit.concepts for unit in self.units), 0))
+        most = self._completeness(reduce(or_, [unit.concepts for unit in self.units], 0))
         return [
             Span(self._odds_of(first, last) * most, first, last)
             for first, last in enumerate(self._free_ends())
@@ -143,7 +144,7 @@ class File:
         odds = self._odds_of(first, last)
         centre = (self._moment[last] - self._moment[first]) / odds
         off_centre = min(0.5, round(abs(centre - (first + last) / 2) / (last - first), 6))
-        held = reduce(or_, (unit.concepts for unit in self.units[first:last]))
+        held = reduce(or_, [unit.concepts for unit in self.units[first:last]])
         return Window(self, first, last, odds * self._completeness(held), off_centre)
 
     def _odds_of(self, first: int, last: int) -> float:
@@ -194,7 +195,7 @@ def best_windows(offers: Iterable[Offer]) -> Iterator[Window]:
     between two taken windows gets its turn.
     """
     heap: list[tuple[float, float, str, int, int, Offer | _Unbuilt | Window]] = [
-        (-round(offer.most_mass, 9), _BEFORE_WINDOWS, "", number, 0, offer)
+        (-round(offer.most_mass, 9), _BEFORE_ANY, "", number, 0, offer)
         for number, offer in enumerate(offers)
     ]
     heapify(heap)
@@ -227,7 +228,8 @@ def passage_near(
     (((file_id, path), units),) = units_by_file(candidates, weights).items()
     everywhere = [1.0] * len(units)
     evidence = [NO_EVIDENCE] * len(units)
-    file = File(file_id, path, units, evidence, everywhere, lambda _: 1.0, max_chars=max_chars)
+    ends = ends_of(units, max_chars)
+    file = File(file_id, path, units, evidence, everywhere, lambda _: 1.0, ends)
     first = min(range(len(units)), key=lambda at: abs(units[at].line - line))
     return to_passage(file.window_from(first), weights)
 
@@ -252,7 +254,7 @@ def to_passage(window: Window, weights: Weights) -> Passage:
     )
 
 
-def _ends(units: Sequence[Unit], max_chars: int) -> list[int]:
+def ends_of(units: Sequence[Unit], max_chars: int) -> list[int]:
     """For each unit the end of the longest run from there that fits; at least itself.
 
     In a run nothing but a newline lies between; pieces of overlapping chunks do not adjoin.

@@ -63,9 +63,9 @@ def bounds_of(
     the power `1 / (1 - e)`; of one that is longer, to its odds times its length.
     """
     coverage = weights.coverage
-    held = reduce(or_, (concepts for chunk in chunks for concepts in chunk.held), 0)
+    held = reduce(or_, [concepts for chunk in chunks for concepts in chunk.held], 0)
     cosine = max(
-        (excerpt.cosine for chunk in chunks for excerpt in chunk.candidate.excerpts), default=0.0
+        [excerpt.cosine for chunk in chunks for excerpt in chunk.candidate.excerpts], default=0.0
     )
     deviations = max(0.0, background.place(cosine)) if background else 0.0
     by_vector = lanes.vector * VECTOR_WEIGHT * deviations * (1 + NOTE_SHARE)

@@ -14,7 +14,7 @@ from backends.chunking import ChunkLimits
 from backends.ranking.evidence import NO_EVIDENCE, completeness
 from backends.ranking.fusion import PassageRanker
 from backends.ranking.lanes import KEYWORDS_ONLY
-from backends.ranking.passages import File, Passage, Window, best_windows
+from backends.ranking.passages import File, Passage, Window, best_windows, ends_of
 from backends.ranking.query import Concept
 from backends.ranking.units import units_by_file
 from backends.ranking.weights import Weights
@@ -260,11 +260,12 @@ def weighed(candidates_of, weigh):
         complete = completeness(weights, KEYWORDS_ONLY)
         files = []
         for number in range(count):
-            candidates = candidates_of(some_note(rng), file_id=number)
+            candidates = candidates_of(some_note(rng), file_id=count - number)
             for (file_id, path), units in units_by_file(candidates, weights).items():
                 odds = [rng.choice((0.0, 0.0, 1e-20, 0.5, 0.5, 2.0)) for _ in units]
                 nothing = [NO_EVIDENCE] * len(units)
-                file = File(file_id, path, units, nothing, odds, complete, max_chars=200)
+                ends = ends_of(units, max_chars=200)
+                file = File(file_id, path, units, nothing, odds, complete, ends)
                 if units and rng.random() < 0.3:
                     file.take(units[0].start, rng.choice(units).end)
                 files.append(file)
