@@ -40,6 +40,8 @@ RRF_K: Final = 2
 """Constant of reciprocal rank fusion (Cormack et al., 2009); small, since only the top counts."""
 
 Strategy = Literal["weighted", "rrf"]
+Completeness = Callable[[int], float]
+"""By the set of concepts that a passage holds, the share of its odds that it keeps: 1 for all."""
 
 
 class Evidence(NamedTuple):
@@ -108,8 +110,9 @@ def weighted_odds(
     """The odds of each unit above those of an unrelated one; 0 where nothing speaks for it."""
     text, vector = lanes.text * TEXT_WEIGHT, lanes.vector * VECTOR_WEIGHT
     return [
-        max(0.0, math.expm1(text * one.text + vector * one.vector))
-        * (unit.length / max_chars) ** LENGTH_EXPONENT
+        math.expm1(told) * (unit.length / max_chars) ** LENGTH_EXPONENT
+        if (told := text * one.text + vector * one.vector) > 0
+        else 0.0
         for unit, one in zip(units, evidence, strict=True)
     ]
 
@@ -125,16 +128,17 @@ def ranked_odds(files: Sequence[Sequence[Evidence]], lanes: Lanes) -> list[list[
     ]
 
 
-def completeness(weights: Weights, lanes: Lanes) -> Callable[[int], float]:
-    """By the set of concepts that a passage holds, the share of its odds that it keeps: 1 for all."""
+def completeness(weights: Weights, lanes: Lanes) -> Completeness:
     weight = lanes.text * PASSAGE_WEIGHT
     return cache(lambda concepts: math.exp(weight * (weights.coverage(concepts) - 1.0)))
 
 
 def aged_odds(
     units: Sequence[Unit], evidence: Sequence[Evidence], odds: Sequence[float]
-) -> list[float]:
+) -> Sequence[float]:
     """What age leaves of the odds; all of them where everything that was asked for is found."""
+    if {unit.freshness for unit in units} <= {1.0}:
+        return odds
     return [
         value if one.is_full else value * unit.freshness
         for unit, one, value in zip(units, evidence, odds, strict=True)

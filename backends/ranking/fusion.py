@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from backends.ranking.assurance import WITHIN, Assurance
 from backends.ranking.evidence import (
+    Completeness,
     Evidence,
     Strategy,
     aged_odds,
@@ -24,7 +25,14 @@ from backends.ranking.evidence import (
     weighted_odds,
 )
 from backends.ranking.lanes import KEYWORDS_ONLY, Background, Lanes
-from backends.ranking.passages import File, Passage, Window, best_windows, to_passage
+from backends.ranking.passages import (
+    File,
+    Passage,
+    Window,
+    best_windows,
+    ends_of,
+    to_passage,
+)
 from backends.ranking.prospects import UNBOUNDED, Prospect, bounds_of
 from backends.ranking.repeats import Repeats
 from backends.ranking.units import Candidate, Chunk, FileKey, Unit, chunks_by_file, units_of
@@ -61,6 +69,15 @@ class _Strength(NamedTuple):
     @property
     def highest(self) -> float:
         return max(self.text, self.cosine or 0.0)
+
+
+class _Lines(NamedTuple):
+    """Of one file, whatever the lanes count."""
+
+    units: Sequence[Unit]
+    evidence: Sequence[Evidence]
+    ends: Sequence[int]
+    """See `ends_of`."""
 
 
 class _Remaining:
@@ -124,7 +141,7 @@ class PassageRanker:
         self._promises = background is not None and lanes.text > 0
         self._shown = 0
         self._ranked_so_far: list[Prospect] = []
-        self._lines: dict[int, tuple[Sequence[Unit], Sequence[Evidence]]] = {}
+        self._lines: dict[int, _Lines] = {}
         """By the identity of the chunks they belong to, which the prospects hold; as far as they were weighed."""
 
     def files(self) -> list[File]:
@@ -180,46 +197,51 @@ class PassageRanker:
     def _prospects(self, files: Mapping[FileKey, Sequence[Chunk]], lanes: Lanes) -> list[Prospect]:
         if self._strategy == "rrf":
             return self._by_ranks(files, lanes)
+        complete = completeness(self._weights, lanes)
         bounds = partial(
             bounds_of,
             weights=self._weights,
             lanes=lanes,
             background=self._background,
+            complete=complete,
             max_chars=self._max_chars,
         )
         return [
-            Prospect(bounds(chunks), partial(self._weighed, key, chunks, lanes))
+            Prospect(bounds(chunks), partial(self._weighed, key, chunks, lanes, complete))
             for key, chunks in files.items()
         ]
 
-    def _weighed(self, key: FileKey, chunks: Sequence[Chunk], lanes: Lanes) -> File:
-        units, evidence = self._lines_of(chunks)
+    def _weighed(
+        self, key: FileKey, chunks: Sequence[Chunk], lanes: Lanes, complete: Completeness
+    ) -> File:
+        units, evidence, _ = self._lines_of(chunks)
         odds = weighted_odds(units, evidence, lanes, max_chars=self._max_chars)
-        return self._file(key, chunks, odds, lanes)
+        return self._file(key, chunks, odds, complete)
 
     def _by_ranks(self, files: Mapping[FileKey, Sequence[Chunk]], lanes: Lanes) -> list[Prospect]:
         """A line's rank is known when all lines are."""
-        odds = ranked_odds([self._lines_of(chunks)[1] for chunks in files.values()], lanes)
+        odds = ranked_odds([self._lines_of(chunks).evidence for chunks in files.values()], lanes)
+        complete = completeness(self._weights, lanes)
         return [
-            Prospect(UNBOUNDED, partial(self._file, key, chunks, values, lanes))
+            Prospect(UNBOUNDED, partial(self._file, key, chunks, values, complete))
             for (key, chunks), values in zip(files.items(), odds, strict=True)
         ]
 
-    def _lines_of(self, chunks: Sequence[Chunk]) -> tuple[Sequence[Unit], Sequence[Evidence]]:
+    def _lines_of(self, chunks: Sequence[Chunk]) -> _Lines:
         known = self._lines.get(id(chunks))
         if known is None:
             units = units_of(chunks)
-            known = units, weigh_units(units, self._weights, self._background)
+            evidence = weigh_units(units, self._weights, self._background)
+            known = _Lines(units, evidence, ends_of(units, self._max_chars))
             self._lines[id(chunks)] = known
         return known
 
     def _file(
-        self, key: FileKey, chunks: Sequence[Chunk], odds: Sequence[float], lanes: Lanes
+        self, key: FileKey, chunks: Sequence[Chunk], odds: Sequence[float], complete: Completeness
     ) -> File:
-        units, evidence = self._lines_of(chunks)
+        units, evidence, ends = self._lines_of(chunks)
         odds = aged_odds(units, evidence, odds)
-        complete = completeness(self._weights, lanes)
-        file = File(*key, units, evidence, odds, complete, max_chars=self._max_chars)
+        file = File(*key, units, evidence, odds, complete, ends)
         for start, end in self._taken[file.file_id]:
             file.take(start, end)
         return file

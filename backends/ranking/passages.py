@@ -6,14 +6,14 @@ text of a result. What a unit is worth is decided in `evidence`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, reduce
 from heapq import heapify, heappop, heappush
 from itertools import accumulate, pairwise
 from operator import or_
 from typing import Final, NamedTuple, Protocol
 
-from backends.ranking.evidence import NO_EVIDENCE, Evidence
+from backends.ranking.evidence import NO_EVIDENCE, Completeness, Evidence
 from backends.ranking.query import Concept
 from backends.ranking.units import Candidate, Unit, units_by_file
 from backends.ranking.weights import Weights
@@ -34,8 +34,17 @@ class Passage(NamedTuple):
 
 
 _BEFORE_WINDOWS: Final = -1.0
-"""In the place of `Window.off_centre`: a file comes before windows that have the mass of its best one."""
+"""In the place of `Window.off_centre`: what may yet become a window comes before windows of that mass."""
 _BEFORE_ANY: Final = -2.0
+
+
+class Span(NamedTuple):
+    """Where a window will lie."""
+
+    most_mass: float
+    """What it has if it holds all of the query that its file does."""
+    first: int
+    last: int
 
 
 class Window(NamedTuple):
@@ -72,18 +81,17 @@ class File:
         units: Sequence[Unit],
         evidence: Sequence[Evidence],
         odds: Sequence[float],
-        completeness: Callable[[int], float],
-        *,
-        max_chars: int,
+        completeness: Completeness,
+        ends: Sequence[int],
     ) -> None:
-        """`completeness`: the share of their odds that units keep which hold a set of concepts."""
+        """`ends`: of the windows that begin with each unit, see `ends_of`."""
         self.file_id = file_id
         self.path = path
         self.units = units
         self.evidence = evidence
         self.odds = odds
         self._completeness = completeness
-        self._ends = _ends(units, max_chars)
+        self._ends = ends
         self._mass = [0.0, *accumulate(odds)]
         self._taken = [False] * len(units)
 
@@ -94,14 +102,16 @@ class File:
 
     def highest_mass(self) -> float:
         """No window of the file has more."""
-        begin = self._mass
-        return max(
-            (begin[last] - begin[first] for first, last in enumerate(self._ends)), default=0.0
-        )
+        return max((span.most_mass for span in self.spans()), default=0.0)
 
-    def windows(self) -> Iterator[Window]:
-        """One for each unit that can begin one."""
-        return filter(None, map(self.window, range(len(self.units))))
+    def spans(self) -> list[Span]:
+        """One for each unit that can begin a window."""
+        most = self._completeness(reduce(or_, [unit.concepts for unit in self.units], 0))
+        return [
+            Span(self._odds_of(first, last) * most, first, last)
+            for first, last in enumerate(self._free_ends())
+            if last > first and self.odds[first] > 0
+        ]
 
     def free(self) -> list[int]:
         """The units that something speaks for and that were not shown."""
@@ -119,19 +129,37 @@ class File:
             if unit.start < end and start < unit.end:
                 self._taken[at] = True
 
-    def window(self, first: int) -> Window | None:
-        """The longest free window that starts with this unit; None where nothing speaks for it."""
-        if self._taken[first] or self.odds[first] <= 0:
-            return None
-        last = self._ends[first]
-        if True in (rest := self._taken[first:last]):
-            last = first + rest.index(True)
-        # What age left of some lines vanishes in the rounding of a sum that began with whole ones.
-        odds = self._mass[last] - self._mass[first] or sum(self.odds[first:last])
+    def rest(self, window: Window) -> Window | None:
+        """What of a window is free from its first unit on; None where that was shown."""
+        taken = self._taken[window.first : window.last]
+        free = taken.index(True) if True in taken else len(taken)
+        return self.window(window.first, window.first + free) if free else None
+
+    def window_from(self, first: int) -> Window:
+        """The longest that starts with this unit, whatever was shown."""
+        return self.window(first, self._ends[first])
+
+    def window(self, first: int, last: int) -> Window:
+        """Of units that something speaks for the first one of."""
+        odds = self._odds_of(first, last)
         centre = (self._moment[last] - self._moment[first]) / odds
         off_centre = min(0.5, round(abs(centre - (first + last) / 2) / (last - first), 6))
-        held = reduce(or_, (unit.concepts for unit in self.units[first:last]))
+        held = reduce(or_, [unit.concepts for unit in self.units[first:last]])
         return Window(self, first, last, odds * self._completeness(held), off_centre)
+
+    def _odds_of(self, first: int, last: int) -> float:
+        # What age left of some lines vanishes in the rounding of a sum that began with whole ones.
+        return self._mass[last] - self._mass[first] or sum(self.odds[first:last])
+
+    def _free_ends(self) -> Sequence[int]:
+        """For each unit the end of the longest free run from there; itself where it was shown."""
+        if True not in self._taken:
+            return self._ends
+        ends, free = list(self._ends), len(self._taken)
+        for at in range(free - 1, -1, -1):
+            free = at if self._taken[at] else free
+            ends[at] = min(ends[at], free)
+        return ends
 
 
 class Offer(Protocol):
@@ -146,33 +174,51 @@ class Offer(Protocol):
     def file(self) -> File: ...
 
 
+class _Unbuilt(NamedTuple):
+    """The windows of a file that were not put in order so far."""
+
+    file: File
+    spans: list[Span]
+    """Those that can have the most mass last."""
+
+    def order(self) -> tuple[float, float, str, int, int]:
+        """Before every window that has no more mass than one of these can have."""
+        mass = -round(self.spans[-1].most_mass, 9)
+        return mass, _BEFORE_WINDOWS, self.file.path, self.file.file_id, 0
+
+
 def best_windows(offers: Iterable[Offer]) -> Iterator[Window]:
     """Windows that share no unit, best first.
 
-    Each file is looked at, and each of its windows put in order, when nothing else can be better. A
-    window that lost units to a better one comes back as what is left of it, so that a line between two
-    taken windows gets its turn.
+    Each file is looked at, and each of its windows built and put in order, when nothing else can be
+    better. A window that lost units to a better one comes back as what is left of it, so that a line
+    between two taken windows gets its turn.
     """
-    heap: list[tuple[float, float, str, int, int, Offer | File | Window]] = [
-        (-offer.most_mass, _BEFORE_ANY, "", number, 0, offer) for number, offer in enumerate(offers)
+    heap: list[tuple[float, float, str, int, int, Offer | _Unbuilt | Window]] = [
+        (-round(offer.most_mass, 9), _BEFORE_ANY, "", number, 0, offer)
+        for number, offer in enumerate(offers)
     ]
     heapify(heap)
     while heap:
         *_, best = heappop(heap)
+        again: _Unbuilt | Window | None
         match best:
             case Window(file=file, first=first, last=last):
                 if not file.is_taken(first, last):
                     file.take(*best.characters())
                     yield best
-                elif rest := file.window(first):
-                    heappush(heap, (*rest.order(), rest))
-            case File():
-                for window in best.windows():
-                    heappush(heap, (*window.order(), window))
+                    continue
+                again = file.rest(best)
+            case _Unbuilt(file, spans):
+                _, first, last = spans.pop()
+                window = file.window(first, last)
+                heappush(heap, (*window.order(), window))
+                again = best if spans else None
             case offer:
-                file = offer.file
-                place = (file.path, file.file_id, 0)
-                heappush(heap, (-round(file.highest_mass(), 9), _BEFORE_WINDOWS, *place, file))
+                spans = sorted(offer.file.spans())
+                again = _Unbuilt(offer.file, spans) if spans else None
+        if again:
+            heappush(heap, (*again.order(), again))
 
 
 def passage_near(
@@ -182,11 +228,10 @@ def passage_near(
     (((file_id, path), units),) = units_by_file(candidates, weights).items()
     everywhere = [1.0] * len(units)
     evidence = [NO_EVIDENCE] * len(units)
-    file = File(file_id, path, units, evidence, everywhere, lambda _: 1.0, max_chars=max_chars)
+    ends = ends_of(units, max_chars)
+    file = File(file_id, path, units, evidence, everywhere, lambda _: 1.0, ends)
     first = min(range(len(units)), key=lambda at: abs(units[at].line - line))
-    window = file.window(first)
-    assert window is not None
-    return to_passage(window, weights)
+    return to_passage(file.window_from(first), weights)
 
 
 def to_passage(window: Window, weights: Weights) -> Passage:
@@ -209,7 +254,7 @@ def to_passage(window: Window, weights: Weights) -> Passage:
     )
 
 
-def _ends(units: Sequence[Unit], max_chars: int) -> list[int]:
+def ends_of(units: Sequence[Unit], max_chars: int) -> list[int]:
     """For each unit the end of the longest run from there that fits; at least itself.
 
     In a run nothing but a newline lies between; pieces of overlapping chunks do not adjoin.

@@ -20,6 +20,7 @@ from backends.ranking.evidence import (
     NOTE_SHARE,
     TEXT_WEIGHT,
     VECTOR_WEIGHT,
+    Completeness,
 )
 from backends.ranking.lanes import Background, Lanes
 from backends.ranking.passages import File
@@ -30,6 +31,7 @@ _MARGIN: Final = 1 + 1e-9
 """Bounds are computed in another order than what they bound."""
 _UTF16_UNITS: Final = 2
 """Of a character, at most."""
+_NORM: Final = 1 / (1 - LENGTH_EXPONENT)
 
 
 class Bounds(NamedTuple):
@@ -50,32 +52,35 @@ def bounds_of(
     weights: Weights,
     lanes: Lanes,
     background: Background | None,
+    complete: Completeness,
     *,
     max_chars: int,
 ) -> Bounds:
-    """The best line of each kind, all in one place, with every line of the file beside it.
+    """Each line beside all that its file holds, with the best vector of the file.
 
-    The odds of a line grow with its length to the power of `e`, so those of `n` lines, which together
-    are no longer than a snippet, add up to at most the best times `n` to the power of `1 - e`.
+    The odds of a line grow with its length to the power of `e`. By Hoelder's inequality those of lines
+    which together are no longer than a snippet add up to at most the norm of their odds in the space of
+    the power `1 / (1 - e)`; of one that is longer, to its odds times its length.
     """
-    held = [concepts | chunk.context for chunk in chunks for concepts in chunk.held]
-    together = reduce(or_, held, 0)
-    best = max(map(weights.coverage, set(held)), default=0.0)
-    text = (
-        LINE_WEIGHT * best
-        + NEIGHBOUR_WEIGHT * weights.coverage(together)
-        + CHUNK_WEIGHT * max(chunk.score for chunk in chunks)
-    ) / TEXT_WEIGHT
-    cosines = [excerpt.cosine for chunk in chunks for excerpt in chunk.candidate.excerpts]
-    cosine = max((0.0, *cosines))
-    deviations = max(0.0, background.place(cosine)) if background and cosines else 0.0
-    deviations *= 1 + NOTE_SHARE
-    odds = math.expm1(lanes.text * TEXT_WEIGHT * text + lanes.vector * VECTOR_WEIGHT * deviations)
-    length = _UTF16_UNITS * sum(len(chunk.candidate.text) for chunk in chunks)
-    longest = max(
-        float(len(held)) ** (1 - LENGTH_EXPONENT), (length / max_chars) ** LENGTH_EXPONENT
+    coverage = weights.coverage
+    held = reduce(or_, [concepts for chunk in chunks for concepts in chunk.held], 0)
+    cosine = max(
+        [excerpt.cosine for chunk in chunks for excerpt in chunk.candidate.excerpts], default=0.0
     )
-    return Bounds(text * _MARGIN, cosine, odds * longest * _MARGIN)
+    deviations = max(0.0, background.place(cosine)) if background else 0.0
+    by_vector = lanes.vector * VECTOR_WEIGHT * deviations * (1 + NOTE_SHARE)
+    highest = norm = 0.0
+    for _, score, concepts_by_line, context in chunks:
+        around = NEIGHBOUR_WEIGHT * coverage(held | context) + CHUNK_WEIGHT * score
+        for concepts in set(concepts_by_line):
+            text = LINE_WEIGHT * coverage(concepts | context) + around
+            highest = max(highest, text)
+            odds = math.expm1(lanes.text * text + by_vector)
+            norm += concepts_by_line.count(concepts) * odds**_NORM
+    length = _UTF16_UNITS * sum(len(chunk.candidate.text) for chunk in chunks)
+    longest = math.expm1(lanes.text * highest + by_vector) * (length / max_chars) ** LENGTH_EXPONENT
+    mass = max(norm ** (1 / _NORM), longest) * complete(held)
+    return Bounds(highest / TEXT_WEIGHT * _MARGIN, max(0.0, cosine), mass * _MARGIN)
 
 
 class Prospect:

@@ -8,6 +8,7 @@ that differ in a detail are often there because of the detail.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from itertools import islice
 from typing import Final
 
@@ -19,20 +20,20 @@ class Repeats:
     """What was shown for one query."""
 
     def __init__(self) -> None:
-        self._shown: list[frozenset[tuple[str, ...]]] = []
+        self._shown: list[str] = []
+        """The words of each text, with a space on either side."""
 
     def is_new(self, text: str) -> bool:
         """Whether the text says anything that no shown one says; it counts as shown from now on."""
-        runs = _runs(text)
-        if any(runs <= shown for shown in self._shown):
+        words = _WORD.findall(text.casefold()) or [text.strip()]
+        said = f" {' '.join(words)} "
+        if said in self._shown or any(_holds(shown, words) for shown in self._shown):
             return False
-        self._shown.append(runs)
+        self._shown.append(said)
         return True
 
 
-def _runs(text: str) -> frozenset[tuple[str, ...]]:
-    """Every run of three words; of fewer words, or none, the whole."""
-    words = _WORD.findall(text.casefold()) or [text.strip()]
-    return frozenset(
-        zip(*(islice(words, at, None) for at in range(min(_RUN, len(words)))), strict=False)
-    )
+def _holds(shown: str, words: Sequence[str]) -> bool:
+    """Whether every run of three of the words is there; of fewer words none is looked for."""
+    runs = zip(*(islice(words, at, None) for at in range(_RUN)), strict=False)
+    return len(words) >= _RUN and all(f" {' '.join(run)} " in shown for run in runs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from backends.ranking.query import Concept
@@ -39,7 +39,8 @@ class Weights:
             known = self._by_character if concept.is_prefix else self._by_term
             for term in concept.alternatives:
                 known[term] |= 1 << number
-        self._coverages: dict[int, float] = {}
+        self.coverage: Callable[[int], float] = _Coverages(self.by_concept, self.total).__getitem__
+        """The share of the query's information content that a set of concepts holds: 0..1."""
         self._words = [(f" {term} ", found) for term, found in self._by_term.items()]
         self._words += [(f" {start}", found) for start, found in self._by_character.items()]
 
@@ -69,17 +70,23 @@ class Weights:
                 found |= by_character[character]
         return found
 
-    def coverage(self, concepts: int) -> float:
-        """The share of the query's information content that a set of concepts holds: 0..1."""
-        known = self._coverages.get(concepts)
-        if known is None:
-            found = math.fsum(self.by_concept[number] for number in _numbers(concepts))
-            known = self._coverages[concepts] = found / self.total
-        return known
-
     def members(self, concepts: int) -> tuple[Concept, ...]:
         """A set of concepts, in the query's order."""
         return tuple(self.concepts[number] for number in _numbers(concepts))
+
+
+class _Coverages(dict[int, float]):
+    """By set of concepts; filled as they are asked for, which is some thousand times a query."""
+
+    def __init__(self, by_concept: Sequence[float], total: float) -> None:
+        super().__init__()
+        self._by_concept = by_concept
+        self._total = total
+
+    def __missing__(self, concepts: int) -> float:
+        found = math.fsum(self._by_concept[number] for number in _numbers(concepts))
+        share = self[concepts] = found / self._total
+        return share
 
 
 def _numbers(concepts: int) -> Iterator[int]:

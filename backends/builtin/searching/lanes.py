@@ -6,7 +6,7 @@ it was found. Reads only.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -74,13 +74,22 @@ class VectorLane(NamedTuple):
         """The chunks that hold these excerpts, in the order of their first one."""
         return chunks_of(self.connection, excerpt_ids)
 
-    def excerpts(self, chunk_ids: Sequence[int]) -> dict[int, tuple[Excerpt, ...]]:
-        """By chunk, with their cosines; those without a usable vector are left out."""
+    def excerpts(
+        self, chunk_ids: Sequence[int], known: Mapping[int, float]
+    ) -> dict[int, tuple[Excerpt, ...]]:
+        """By chunk, with their cosines; those without a usable vector are left out.
+
+        `known`: the cosines that `nearest` found.
+        """
         from backends.builtin.vectors.exact import cosines_of  # noqa: PLC0415 - needs numpy
 
         places = excerpts_of(self.connection, chunk_ids)
-        ids = [place.id for of_chunk in places.values() for place in of_chunk]
-        cosines = cosines_of(self.connection, self.fingerprint_id, self.query.vector, ids)
+        ids = {place.id for of_chunk in places.values() for place in of_chunk}
+        others = sorted(ids.difference(known))
+        cosines = {
+            **known,
+            **cosines_of(self.connection, self.fingerprint_id, self.query.vector, others),
+        }
         return {
             chunk_id: tuple(
                 Excerpt(place.start, place.end, cosines[place.id])
@@ -143,5 +152,5 @@ class Candidates:
             words = words + self._words.candidates_by_id(others)
         if self._vectors is None or not words:
             return words
-        excerpts = self._vectors.excerpts([one.chunk_id for one in words])
+        excerpts = self._vectors.excerpts([one.chunk_id for one in words], self._nearest)
         return [one._replace(excerpts=excerpts.get(one.chunk_id, ())) for one in words]

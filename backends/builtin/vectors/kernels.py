@@ -64,7 +64,9 @@ class Int8Kernel:
     def score(self, rows: Coded, query: Coded, out: NDArray[np.float32]) -> None:
         import simsimd  # noqa: PLC0415 - as above
 
-        simsimd.dot(rows.matrix, query.matrix[0], out=out)
+        # Not by its own `out`: SimSIMD then returns None without a reference of its own, and with the
+        # last reference that is lost the interpreter ends, some ten thousand searches later.
+        out[:] = simsimd.dot(rows.matrix, query.matrix[0])
         out *= rows.scales
 
 

@@ -1,17 +1,22 @@
 """The passages of candidate chunks: which lines, how long, in which order, with which score."""
 
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
+from heapq import heappop, heappush
+from itertools import islice, pairwise
 from random import Random
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backends.chunking import ChunkLimits
+from backends.ranking.evidence import NO_EVIDENCE, completeness
 from backends.ranking.fusion import PassageRanker
-from backends.ranking.passages import Passage
+from backends.ranking.lanes import KEYWORDS_ONLY
+from backends.ranking.passages import File, Passage, Window, best_windows, ends_of
 from backends.ranking.query import Concept
+from backends.ranking.units import units_by_file
 from backends.ranking.weights import Weights
 from backends.text.units import utf16_length
 
@@ -236,3 +241,76 @@ def test_lines_whose_age_leaves_next_to_nothing_stand_beside_an_exact_match(
     ranked = rank([chunk._replace(freshness=1e-30)], weigh("boiler membrane"), max_chars=60)
     assert ranked[0].passage.text.startswith("boiler membrane")
     assert any("an old boiler" in one.passage.text for one in ranked)
+
+
+class Known(NamedTuple):
+    """A file that is weighed already; `most_mass` is as low as it may be, or nearly."""
+
+    file: File
+    most_mass: float
+
+
+@pytest.fixture(scope="module")
+def weighed(candidates_of, weigh):
+    """Files of random notes whose lines have one of a few odds, so that many windows are equal."""
+
+    def make(seed: int, count: int) -> list[File]:
+        rng = Random(seed)
+        weights = weigh(" ".join(rng.sample(WORDS, 4)))
+        complete = completeness(weights, KEYWORDS_ONLY)
+        files = []
+        for number in range(count):
+            candidates = candidates_of(some_note(rng), file_id=count - number)
+            for (file_id, path), units in units_by_file(candidates, weights).items():
+                odds = [rng.choice((0.0, 0.0, 1e-20, 0.5, 0.5, 2.0)) for _ in units]
+                nothing = [NO_EVIDENCE] * len(units)
+                ends = ends_of(units, max_chars=200)
+                file = File(file_id, path, units, nothing, odds, complete, ends)
+                if units and rng.random() < 0.3:
+                    file.take(units[0].start, rng.choice(units).end)
+                files.append(file)
+        return files
+
+    return make
+
+
+def windows_in_order(files: Sequence[File]) -> Iterator[Window]:
+    """As `best_windows`, but every window is built at the beginning."""
+    windows = [file.window(span.first, span.last) for file in files for span in file.spans()]
+    heap = sorted((*window.order(), window) for window in windows)
+    while heap:
+        window = heappop(heap)[-1]
+        if not window.file.is_taken(window.first, window.last):
+            window.file.take(*window.characters())
+            yield window
+        elif rest := window.file.rest(window):
+            heappush(heap, (*rest.order(), rest))
+
+
+@bounded
+@given(seed=st.integers(0, 2**32), count=st.integers(1, 5))
+def test_windows_that_are_built_late_come_in_the_order_of_all_windows(weighed, seed, count):
+    offers = [Known(file, file.highest_mass()) for file in weighed(seed, count)]
+    late = [(*one.order(), one.last) for one in best_windows(offers)]
+    assert late == [(*one.order(), one.last) for one in windows_in_order(weighed(seed, count))]
+
+
+@bounded
+@given(seed=st.integers(0, 2**32))
+def test_no_window_has_more_mass_than_is_said_of_its_span(weighed, seed):
+    for file in weighed(seed, 3):
+        for span in file.spans():
+            assert file.window(span.first, span.last).mass <= span.most_mass <= file.highest_mass()
+
+
+def test_windows_far_behind_are_never_built(candidates_of, weigh, rank, monkeypatch):
+    built = []
+    monkeypatch.setattr(
+        File, "window", lambda *args, real=File.window: built.append(args) or real(*args)
+    )
+    lines = ["A boiler without a word of what was asked." for _ in range(100)]
+    lines[50] = "The boiler membrane lost pressure."
+    ranker = PassageRanker(weigh("boiler membrane pressure"), max_chars=200)
+    (best,) = islice(ranker.rank(candidates_of("\n".join(lines))), 1)
+    assert lines[50] in best.passage.text
+    assert len(built) < 10

@@ -1,5 +1,7 @@
 """Passages that say only what was shown already."""
 
+import re
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -56,3 +58,22 @@ def test_no_text_is_dropped_for_the_sake_of_several(texts):
         for one, shown in zip(alone, kept, strict=True):
             one.is_new(shown)
         assert any(not one.is_new(text) for one in alone)
+
+
+def says_nothing_else(text: str, shown: str) -> bool:
+    """The rule as it is written: every run of three words, or the whole of fewer, stands in both."""
+    words, known = ([*re.findall(r"\w+", one.casefold())] or [one.strip()] for one in (text, shown))
+    size = min(3, len(words))
+    runs, others = (
+        {tuple(one[at : at + n]) for at in range(len(one) - n + 1)}
+        for one, n in ((words, size), (known, min(3, len(known))))
+    )
+    return runs <= others
+
+
+@settings(derandomize=True, max_examples=300)
+@given(*[st.text(alphabet="aAb9 ,.\n-", max_size=20)] * 2)
+def test_a_text_is_a_repeat_exactly_when_its_runs_of_words_stand_in_the_other(text, shown):
+    repeats = Repeats()
+    repeats.is_new(shown)
+    assert repeats.is_new(text) != says_nothing_else(text, shown)

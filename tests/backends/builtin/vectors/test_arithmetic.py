@@ -1,6 +1,8 @@
 """The pure parts: quantisation, segments, choosing the best."""
 
+import gc
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -37,6 +39,16 @@ def test_a_kernel_scores_the_cosine_within_its_rounding(shape):
         peaks = np.abs(units).max(axis=1) + np.abs(unit).max()
         bound = math.sqrt(dimensions) * peaks / (2 * steps) * 1.01 + 1e-6
         assert (np.abs(scores - units @ unit) <= bound).all()
+
+
+@pytest.mark.parametrize("kernel", [Int8Kernel(), Float32Kernel()])
+def test_scoring_loses_no_reference_that_the_interpreter_lives_on(kernel):
+    rows, out = kernel.encode(vectors_of(3, 16, 1)), np.empty(3, np.float32)
+    gc.collect()  # what earlier tests left gives its references back now, not below
+    before = sys.getrefcount(None)
+    for _ in range(1_000):
+        kernel.score(rows, rows._replace(matrix=rows.matrix[:1]), out)
+    assert sys.getrefcount(None) > before - 500
 
 
 @settings(derandomize=True, max_examples=60, deadline=None)
