@@ -131,3 +131,12 @@ def test_status_by_hand_says_what_keeps_qmd_from_answering(home):
     home.configure(qmd("/nowhere/qmd"))
     done = home.run("status", "--json")
     assert "/nowhere/qmd" in json.loads(done.stdout)["details"]["fallback"]["reason"]
+
+
+def test_what_a_command_logs_is_text_for_people_and_json_for_programs(home):
+    home.configure(qmd("/nowhere/qmd"))
+    said = home.run("search", "boiler").stderr
+    assert "qmd is not available" in said
+    assert "{" not in said
+    told = home.run("search", "boiler", "--json").stderr
+    assert "qmd is not available" in [json.loads(line)["event"] for line in told.splitlines()]
