@@ -61,7 +61,7 @@ async def test_notes_are_embedded_and_found_without_any_key(local):
     assert (result["mode"], result["provider"], result["model"]) == ("hybrid", "local", "tiny.gguf")
     assert result["results"][0]["vectorScore"] > 0
     assert coverage["dimensions"] == 32
-    assert worker["resident_bytes"] > 0
+    assert worker["residentBytes"] > 0
     assert health["status"] == "ok"
     assert gone(worker["pid"])
 
@@ -148,3 +148,13 @@ async def test_chunks_are_no_longer_than_what_the_model_reads(local):
             await embedded(client)
             sizes[context] = (await client.call("status", {}))["chunks"]
     assert sizes[64] > 4 * sizes[2048]
+
+
+def test_a_model_that_is_yet_to_be_fetched_is_waited_for_and_not_called_ready(local):
+    local.reconfigure(local={"modelPath": "hf:org/repository/absent.gguf"})
+    shown = local.run("status").stdout
+    assert "local is waiting" in shown
+    assert shown.count("absent.gguf is yet to be fetched.") == 1
+    active = json.loads(local.run("status", "--json").stdout)["details"]["vector"]["provider"]
+    assert active["active"]["status"] == "waiting"
+    assert "yet to be fetched" in active["active"]["reason"]
