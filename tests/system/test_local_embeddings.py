@@ -116,6 +116,7 @@ async def test_without_its_model_notes_are_found_by_keywords_and_the_reason_is_g
     assert any(str(local.model) in reason for reason in health["reasons"])
 
 
+@pytest.mark.promises_seconds
 def test_commands_without_a_gateway_say_that_the_model_is_not_there(local):
     local.model.unlink()
     done = local.run("health", "--json")
