@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+from pathlib import Path
 
 import pytest
 
 from fakes.vendors import FakeVendor
+
+REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
@@ -72,3 +76,20 @@ def test_no_network_is_told_with_a_remedy_and_words_still_answer(home):
     home.configure(search_settings(provider="openai", remote=access))
     assert "Fix: Check the network" in home.run("health", "--deep").stdout
     assert json.loads(home.run("search", "boiler", "--json").stdout)["results"]
+
+
+def test_packages_of_the_directory_where_one_stands_are_not_taken_for_ours(home):
+    """Many projects have a package `config`; `scripts/run` and the units start us like this."""
+    stranger = home.root / "project/config/__init__.py"
+    stranger.parent.mkdir(parents=True)
+    stranger.write_text("raise SystemExit('not ours')", encoding="utf-8")
+    done = subprocess.run(
+        [REPOSITORY / "scripts/run", "demo"],
+        cwd=stranger.parents[1],
+        env=home.environment,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout.count("; found)")) == (0, 6), done.stderr
