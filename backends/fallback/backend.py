@@ -184,5 +184,6 @@ async def open_with_fallback(
         open_builtin(builtin_settings(settings)) as builtin,
         open_qmd(settings, environment) as qmd,
     ):
-        await qmd.settle(wait_s)
+        if wait_s:
+            await qmd.settle(wait_s)
         yield FallbackBackend(settings, qmd, builtin)
