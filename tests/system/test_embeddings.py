@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from functools import partial
 
 import anyio
 import pytest
@@ -33,14 +34,8 @@ def vendor():
 def wired(home, vendor):
     """A home whose openclaw.json names the loopback host."""
 
-    def configure(**search):
-        remote = {"baseUrl": vendor.base_url, "apiKey": CANARY}
-        block = {"provider": "openai", "remote": remote, **search}
-        home.configure({"agents": {"defaults": {"memorySearch": block}}})
-        return home
-
-    configure()
-    home.reconfigure = configure
+    home.reconfigure = partial(home.embed_with, vendor)
+    home.reconfigure()
     return home
 
 

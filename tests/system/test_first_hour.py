@@ -61,8 +61,7 @@ def test_a_slip_in_the_configuration_names_line_key_and_remedy(home):
 
 def test_a_wrong_key_is_told_with_its_place_and_remedy_and_words_still_answer(home):
     with FakeVendor("openai") as host:
-        access = {"baseUrl": host.base_url, "apiKey": "wrong-key-0000000000"}
-        home.configure(search_settings(provider="openai", remote=access))
+        home.embed_with(host, key="wrong-key-0000000000")
         told = home.run("health", "--deep")
         assert told.returncode == 1
         assert "refused the credential (HTTP 401)" in told.stdout
