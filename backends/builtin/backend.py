@@ -57,7 +57,9 @@ T = TypeVar("T")
 _log = structlog.get_logger(__name__)
 
 CHOICE_PATIENCE_S: Final = 0.3
-"""What `status` and `health` wait to know which provider is in use; a probe has a second in all."""
+"""What `health` waits to know which provider is in use; a probe has a second in all."""
+STATUS_CHOICE_PATIENCE_S: Final = 3.0
+"""`status` is for people, who want to know; the libraries are slow to load on a busy machine."""
 STATUS_PATIENCE_S: Final = 10.0
 """`status` lists the disk, and a mount may hang."""
 
@@ -183,7 +185,7 @@ class BuiltinBackend:
         return await self._mended(lambda: run_sync(self._sessions.is_due, reference))
 
     async def status(self) -> BackendStatus:
-        await self._semantics.choice_made(CHOICE_PATIENCE_S)
+        await self._semantics.choice_made(STATUS_CHOICE_PATIENCE_S)
         parts = (self._settings, self._database, self._indexer, self._freshness, self._semantics)
         report = partial(report_status, *parts)
         patience = {"patience_s": STATUS_PATIENCE_S, "queue_s": STATUS_PATIENCE_S}

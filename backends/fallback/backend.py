@@ -173,10 +173,17 @@ async def open_with_fallback(
     settings: Settings,
     open_builtin: OpenBuiltin,
     environment: Mapping[str, str] = os.environ,
+    *,
+    wait_s: float = 0.0,
 ) -> AsyncIterator[FallbackBackend]:
-    """Opens both; QMD in the background. Raises what `open_builtin` raises."""
+    """Opens both; QMD in the background, whose start is waited for no longer than `wait_s`.
+
+    Raises what `open_builtin` raises.
+    """
     async with (
         open_builtin(builtin_settings(settings)) as builtin,
         open_qmd(settings, environment) as qmd,
     ):
+        if wait_s:
+            await qmd.settle(wait_s)
         yield FallbackBackend(settings, qmd, builtin)

@@ -10,7 +10,7 @@ import os
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Final
 
@@ -206,6 +206,11 @@ class QmdBackend:
             trial = Trial(part="qmd", outcome="failed", detail=error.message, remedy=error.remedy)
         return msgspec.structs.replace(trial, ms=round((time.perf_counter() - started) * 1000, 1))
 
+    async def settle(self, timeout_s: float) -> None:
+        """Waits until QMD can answer, or is known not to; no longer than the timeout."""
+        with anyio.move_on_after(timeout_s), suppress(QmdUnavailableError):
+            await self._started_engine()
+
     async def _started_engine(self) -> Engine:
         """Waits for the first start to end, well or not. Raises QmdUnavailableError."""
         while self.engine is None and self.failure.cause == "not_ready":
@@ -213,6 +218,8 @@ class QmdBackend:
         engine = self._engine()
         if not engine.index_is_kept:
             await engine.schedule.updated.wait()
+        if engine.server is not None:
+            await engine.server.tried.wait()
         return engine
 
     def _holds(self, sources: Sequence[Source] | None) -> bool:

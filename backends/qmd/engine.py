@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 import anyio
 
 from backends.qmd.asking import TYPED_SINCE, Asker, CommandAsker, WarmAsker
-from backends.qmd.models import SearchMode, missing_models
+from backends.qmd.models import SearchMode, absent, missing_models
 from backends.qmd.places import Places
 from backends.qmd.program import WARM_SINCE
 from backends.qmd.schedule import Schedule
@@ -94,7 +94,7 @@ class Engine:
             return f"QMD {version} searches by words only; its models are used from 2.1 on."
         if missing := self.missing_models:
             return (
-                f"QMD searches by words only: {', '.join(missing)} is not on this machine "
+                f"QMD searches by words only: {absent(missing)} "
                 "(memory-gateway qmd -- pull fetches QMD's models)."
             )
         return "QMD searches by words only until its embeddings are computed."

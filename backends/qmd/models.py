@@ -5,7 +5,7 @@ A missing model makes QMD try for twelve minutes to fetch it; here it is a sente
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -30,3 +30,8 @@ def missing_models(mode: SearchMode, models: Mapping[str, str], directory: Path)
     """The models that `mode` needs and that are not there, as they are configured."""
     needed = [models.get(kind, f"(no {kind} model)") for kind in _NEEDED[mode]]
     return tuple(model for model in needed if not model_file(model, directory).is_file())
+
+
+def absent(models: Sequence[str]) -> str:
+    """Some models and that they are not there, as the end of a sentence without its full stop."""
+    return f"{' and '.join(models)} {'is' if len(models) == 1 else 'are'} not on this machine"

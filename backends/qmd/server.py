@@ -51,6 +51,8 @@ class WarmServer:
         """Where it answers; None while it does not."""
         self.pid: int | None = None
         self.starts = 0
+        self.tried = anyio.Event()
+        """Set when the first start has ended, well or not."""
         self.last_error: str | None = None
 
     @property
@@ -81,6 +83,7 @@ class WarmServer:
                 _log.warning("qmd server ended", error=str(error), cause=error.cause)
             finally:
                 self.port = self.pid = None
+                self.tried.set()
             if time.monotonic() - began > _STABLE_S:
                 self._pause.succeeded()
             self._pause.failed()
@@ -119,6 +122,7 @@ class WarmServer:
     async def _serve(self, port: int) -> None:
         await self._await_start(port)
         self.port, self.last_error = port, None
+        self.tried.set()
         await self._watch(port)
 
     async def _await_start(self, port: int) -> None:

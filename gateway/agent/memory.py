@@ -239,11 +239,13 @@ _HEALTH_PATIENCE_S = 0.6
 
 
 @asynccontextmanager
-async def open_memory(settings: Settings, *, background: bool = True) -> AsyncIterator[Memory]:
+async def open_memory(
+    settings: Settings, *, background: bool = True, wait_s: float = 0.0
+) -> AsyncIterator[Memory]:
     """Opens the memory that the settings describe, or one that is off.
 
-    With `background` the index is brought up to date at once and then as `sync.*` says. Raises
-    IndexUnavailableError.
+    With `background` the index is brought up to date at once and then as `sync.*` says. A QMD that
+    starts is waited for no longer than `wait_s`. Raises IndexUnavailableError.
     """
     metrics = Metrics()
     if is_disabled(settings):
@@ -253,7 +255,7 @@ async def open_memory(settings: Settings, *, background: bool = True) -> AsyncIt
         async with open_database(settings) as database, anyio.create_task_group() as tasks:
 
             def open_backend(settings: Settings) -> AbstractAsyncContextManager[MemoryBackend]:
-                opening = _open_backend(database, settings, background=background)
+                opening = _open_backend(database, settings, background=background, wait_s=wait_s)
                 return metered(opening, metrics, settings.backend)
 
             async def start(settings: Settings, reason: str) -> Engine:
@@ -276,11 +278,11 @@ async def _cannot_start(_settings: Settings, _reason: str) -> Engine:
 
 
 def _open_backend(
-    database: Database, settings: Settings, *, background: bool
+    database: Database, settings: Settings, *, background: bool, wait_s: float
 ) -> AbstractAsyncContextManager[MemoryBackend]:
     open_index = partial(open_builtin, background=background, database=database)
     if settings.backend == "builtin":
         return open_index(settings)
     from backends.fallback import open_with_fallback  # noqa: PLC0415 - most start without it
 
-    return open_with_fallback(settings, open_index)
+    return open_with_fallback(settings, open_index, wait_s=wait_s)

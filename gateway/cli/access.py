@@ -63,16 +63,18 @@ class Access(Protocol):
 
 
 @asynccontextmanager
-async def reach_memory(settings: Settings) -> AsyncIterator[Access]:
+async def reach_memory(settings: Settings, *, patient: bool = False) -> AsyncIterator[Access]:
     """The owner's memory when there is an owner, else our own, without background work.
 
-    Raises IndexUnavailableError, also when the owner serves another workspace.
+    The `patient` wait for a QMD that has to start for them alone. Raises IndexUnavailableError, also
+    when the owner serves another workspace.
     """
     lock = place_of(settings).lock
     stream = None if is_disabled(settings) else await connect_owner(lock)
     if stream is None:
         with _without_traces(settings) as ours:
-            async with open_memory(ours, background=False) as memory:
+            wait_s = TRIAL_S if patient else 0.0
+            async with open_memory(ours, background=False, wait_s=wait_s) as memory:
                 yield _Opened(memory, is_kept=ours is settings)
         return
     async with stream:

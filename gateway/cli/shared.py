@@ -37,7 +37,7 @@ def with_options(
 def _run_logged(command: Callable[..., int], options: Options, values: dict[str, Any]) -> int:
     from gateway.process.logs import configure_logs
 
-    configure_logs(options.log_level or "warning")
+    configure_logs(options.log_level or "warning", for_people=not options.json)
     return command(options, **values)
 
 

@@ -11,7 +11,7 @@ import anyio
 from msgspec.structs import replace
 
 from backends.qmd.errors import QmdUnavailableError
-from backends.qmd.models import missing_models
+from backends.qmd.models import absent, missing_models
 from backends.qmd.sidecar import Sidecar, home_of, open_sidecar
 from config.settings import Settings
 from gateway.doctor.finding import Finding
@@ -62,7 +62,7 @@ def _models(settings: Settings, sidecar: Sidecar) -> list[Finding]:
         Finding(
             check="qmd",
             severity="warning",
-            cause=f"QMD searches by words only: {', '.join(missing)} is not on this machine.",
+            cause=f"QMD searches by words only: {absent(missing)}.",
             place=str(own),
             fix="`memory-gateway qmd -- pull` fetches QMD's models.",
         )

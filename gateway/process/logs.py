@@ -1,5 +1,5 @@
-"""Logs on standard error: JSON lines for machines, colours for a terminal. Standard output is the
-protocol's.
+"""Logs on standard error: JSON lines for machines, plain lines for people, with colours on a terminal.
+Standard output is the protocol's.
 
 Owns the set-up of structlog. Memory text and secrets are never logged; see the callers.
 """
@@ -23,22 +23,23 @@ _HEAD_CHARS: Final = 2000
 LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 
-def configure_logs(level: str = "info") -> None:
-    """Call once, before the first record."""
+def configure_logs(level: str = "info", *, for_people: bool = False) -> None:
+    """Call before the first record. On a terminal records are for people in any case."""
     terminal = sys.stderr is not None and sys.stderr.isatty()
+    plain = terminal or for_people
     shared: list[structlog.types.Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.ExceptionRenderer(_traceback_text),
-        *([_show_controls] if terminal else []),
+        *([_show_controls] if plain else []),
     ]
     renderer: structlog.types.Processor = (
         structlog.dev.ConsoleRenderer(
-            colors="NO_COLOR" not in os.environ,
+            colors=terminal and not os.environ.get("NO_COLOR"),
             exception_formatter=structlog.dev.plain_traceback,
         )
-        if terminal
+        if plain
         else structlog.processors.JSONRenderer(ensure_ascii=False)
     )
     structlog.configure(

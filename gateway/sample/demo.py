@@ -103,9 +103,14 @@ async def run_demo(tell: Tell, log_level: str | None = None) -> bool:
         workspace = place / "workspace"
         await anyio.to_thread.run_sync(_copy, sample_workspace(), workspace)
 
+        told: set[Progressed] = set()
+
         def notified(method: str, params: Any) -> None:
             if method == "notifications/progress":
-                tell(Progressed(params["done"], params["total"]))
+                progress = Progressed(params["done"], params["total"])
+                if progress not in told:  # the end of a sync is told once more
+                    told.add(progress)
+                    tell(progress)
 
         started = time.perf_counter()
         logging = ["--log-level", log_level] if log_level else []

@@ -17,7 +17,7 @@ _PROVIDER_COUNTS = {
     "failures": ("embedding_failures", "Requests to providers given up, after their retries."),
     "documents": ("embedded_texts", "Texts that got a vector."),
     "queries": ("query_embeddings", "Query vectors asked for, cached ones too."),
-    "query_cache_hits": ("query_embedding_cache_hits", "Query vectors that were in the cache."),
+    "queryCacheHits": ("query_embedding_cache_hits", "Query vectors that were in the cache."),
     "tokens": ("embedding_tokens", "Tokens sent, as the providers count them."),
 }
 

@@ -14,10 +14,10 @@ from typing import IO, Final, TypeVar, cast
 
 from google.genai import types
 
+from providers.batch.deleting import deleting
 from providers.batch.gemini_lines import read_line, write_line
 from providers.batch.interface import OnResults, Outcome, RemoteJob
 from providers.batch.reading import ResultReader
-from providers.errors import ProviderError
 from providers.remote.gemini import open_library
 from providers.remote.spec import RemoteSpec
 from providers.remote.transport import open_client, typed_errors
@@ -107,12 +107,8 @@ class GeminiBatches:
             await reader.finish()
 
     async def delete(self, file_id: str) -> None:
-        try:
-            with typed_errors(self._spec):
-                await self._client.aio.files.delete(name=file_id)
-        except ProviderError as error:
-            if error.status not in _GONE:
-                raise
+        with deleting(self._spec, _GONE):
+            await self._client.aio.files.delete(name=file_id)
 
     async def aclose(self) -> None:
         await self._http.aclose()

@@ -11,11 +11,11 @@ from typing import IO, Final
 import msgspec
 import openai
 
+from providers.batch.deleting import deleting
 from providers.batch.interface import OnResults, RemoteJob
 from providers.batch.jobs import read_job
 from providers.batch.lines import read_line
 from providers.batch.reading import ResultReader, read_results
-from providers.errors import ProviderUnavailableError
 from providers.remote.spec import RemoteSpec
 from providers.remote.transport import PLACEHOLDER, open_client, time_limits, typed_errors
 from providers.texts import without_lone_surrogates
@@ -104,12 +104,8 @@ class OpenAIBatches:
                 await read_results(answer.iter_bytes(), reader)
 
     async def delete(self, file_id: str) -> None:
-        try:
-            with typed_errors(self._spec):
-                await self._client.files.delete(file_id)
-        except ProviderUnavailableError as error:
-            if error.status is None:
-                raise
+        with deleting(self._spec):
+            await self._client.files.delete(file_id)
 
     async def aclose(self) -> None:
         await self._http.aclose()

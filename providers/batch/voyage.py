@@ -11,11 +11,11 @@ from typing import IO, Any, Final
 import httpx2
 import msgspec
 
+from providers.batch.deleting import deleting
 from providers.batch.interface import OnResults, RemoteJob
 from providers.batch.jobs import read_job
 from providers.batch.lines import read_line
 from providers.batch.reading import ResultReader, read_results
-from providers.errors import ProviderUnavailableError
 from providers.remote.spec import RemoteSpec
 from providers.remote.transport import open_client, typed_errors
 from providers.texts import without_lone_surrogates
@@ -96,11 +96,8 @@ class VoyageBatches:
                 await read_results(answer.aiter_bytes(), reader)
 
     async def delete(self, file_id: str) -> None:
-        try:
+        with deleting(self._spec):
             await self._ask("DELETE", f"files/{file_id}")
-        except ProviderUnavailableError as error:
-            if error.status is None:
-                raise
 
     async def aclose(self) -> None:
         await self._http.aclose()

@@ -36,12 +36,12 @@ def look_into(index: Path) -> Content:
     """An index that is not there is empty."""
     if not index.exists():
         return Content({}, frozenset(), ())
-    with _copied(index) as copy, closing(apsw.Connection(str(copy))) as db:
+    with copied(index) as copy, closing(apsw.Connection(str(copy))) as db:
         try:
             return Content(
                 dict(db.execute("SELECT path, content_hash FROM files")),
                 frozenset(text for (text,) in db.execute(_EMBEDDED)),
-                tuple(_faults(db)),
+                tuple(table_faults(db)),
             )
         except apsw.Error as error:
             return Content({}, frozenset(), (f"{type(error).__name__}: {error}",))
@@ -49,7 +49,7 @@ def look_into(index: Path) -> Content:
 
 def rows(index: Path) -> list[tuple[object, ...]]:
     """All that search reads, in an order that does not depend on the history of the index."""
-    with _copied(index) as copy, closing(apsw.Connection(str(copy))) as db:
+    with copied(index) as copy, closing(apsw.Connection(str(copy))) as db:
         return sorted(
             db.execute(
                 "SELECT path, start, start_line, end_line, headings, text, terms"
@@ -59,8 +59,9 @@ def rows(index: Path) -> list[tuple[object, ...]]:
 
 
 @contextmanager
-def _copied(index: Path) -> Iterator[Path]:
-    with tempfile.TemporaryDirectory() as directory:
+def copied(index: Path) -> Iterator[Path]:
+    """A copy of the file and its log in a directory of its own."""
+    with tempfile.TemporaryDirectory(prefix="index-copy-") as directory:
         for suffix in ("", "-wal", "-journal"):
             source = index.with_name(index.name + suffix)
             if source.exists():
@@ -68,7 +69,8 @@ def _copied(index: Path) -> Iterator[Path]:
         yield Path(directory) / index.name
 
 
-def _faults(db: apsw.Connection) -> Iterator[str]:
+def table_faults(db: apsw.Connection) -> Iterator[str]:
+    """What SQLite and FTS5 find, and files that are there in part. `db` must be a copy: it is written."""
     if (verdict := db.execute("PRAGMA integrity_check").get) != "ok":
         yield f"integrity check: {verdict}"
     if (orphan := db.execute("PRAGMA foreign_key_check").get) is not None:

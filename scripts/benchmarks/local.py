@@ -197,7 +197,7 @@ async def _resident(
 async def _worker_bytes(client: SpawnedGateway) -> int:
     vector = (await client.call("status", {}))["details"]["vector"]
     details = vector.get("provider", {}).get("active", {}).get("details") or {}
-    return details.get("worker", {}).get("resident_bytes") or 0
+    return details.get("worker", {}).get("residentBytes") or 0
 
 
 async def measure(parts: list[str], console: Console) -> None:

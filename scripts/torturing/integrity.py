@@ -1,29 +1,26 @@
 """Looks into an index file from outside and has each of its parts checked, without mending anything.
 
-Owns the copy of a file with its write-ahead log as a killed process left them, SQLite's and FTS5's own
-checks, and what must hold among tables and vectors.
+Owns what must hold among tables and vectors, beyond the checks that `benchmarks.index_files` has.
 """
 
 from __future__ import annotations
 
 import math
-import shutil
 import struct
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final
 
 import apsw
+
+from benchmarks.index_files import copied, table_faults
 
 LENGTH_TOLERANCE: Final = 2e-3
 COSINE_TOLERANCE: Final = 1e-5
 """A hundred times what single precision costs; random models have texts that are no farther than 1e-4."""
 _NUMBER_BYTES: Final = 4
 _COUNTS: Final = {
-    "a file is there in part": "SELECT count(*) FROM files AS f"
-    " WHERE chunk_count != (SELECT count(*) FROM chunks AS c WHERE c.file_id = f.id)",
     "an excerpt lies outside of its chunk": "SELECT count(*) FROM excerpts AS x"
     ' JOIN chunks AS c ON c.id = x.chunk_id WHERE x."end" > length(c.text) AND instr(c.text, char(0)) = 0',
     "a text waits for a job that is closed or gone": "SELECT count(*) FROM batch_items AS b"
@@ -37,17 +34,6 @@ _TEXTS: Final = (
     'SELECT x.text_hash, substr(c.text, x.start + 1, x."end" - x.start)'
     " FROM excerpts AS x JOIN chunks AS c ON c.id = x.chunk_id"
 )
-
-
-@contextmanager
-def copied(index: Path) -> Iterator[Path]:
-    """A copy of the file and its log in a directory of its own."""
-    with tempfile.TemporaryDirectory(prefix="torture-copy-") as directory:
-        for suffix in ("", "-wal", "-journal"):
-            source = index.with_name(index.name + suffix)
-            if source.exists():
-                shutil.copy(source, directory)
-        yield Path(directory) / index.name
 
 
 def published(index: Path) -> dict[str, bytes]:
@@ -86,14 +72,7 @@ def integrity_faults(
 
 
 def _tables(db: apsw.Connection) -> Iterator[str]:
-    if (verdict := db.execute("PRAGMA integrity_check").get) != "ok":
-        yield f"integrity check: {verdict}"
-    if (orphan := db.execute("PRAGMA foreign_key_check").get) is not None:
-        yield f"foreign keys: {orphan}"
-    db.execute("INSERT INTO chunk_terms (chunk_terms, rank) VALUES ('integrity-check', 1)")
-    chunks = set(db.execute("SELECT id FROM chunks"))
-    if chunks != set(db.execute("SELECT id FROM chunk_terms_docsize")):
-        yield "chunks and terms disagree"
+    yield from table_faults(db)
     for fault, query in _COUNTS.items():
         if count := db.execute(query).get:
             yield f"{fault} ({count} times)"

@@ -25,9 +25,10 @@ from backends.builtin.backend import open_builtin
 from backends.builtin.searching.search import Searcher
 from backends.builtin.storage.connections import connect_reader
 from backends.interface import SearchRequest, SyncRequest
+from benchmarks.index_files import copied
 from config.loading.load import LoadRequest, load_settings
 from config.settings import Settings, StoreSettings, SyncSettings
-from torturing.integrity import copied, integrity_faults
+from torturing.integrity import integrity_faults
 
 QUERIES: Final = 50
 _MAX_SHOWN: Final = 3

@@ -95,11 +95,17 @@ def environment() -> dict[str, str]:
 
 
 @pytest.fixture
-def until() -> Callable[[Callable[[], Any]], Any]:
+def patience_s() -> float:
+    """What a condition may take to hold."""
+    return PATIENCE_S
+
+
+@pytest.fixture
+def until(patience_s) -> Callable[[Callable[[], Any]], Any]:
     """Waits on the event loop until a condition holds, and returns what it gave."""
 
     async def wait(condition: Callable[[], Any]) -> Any:
-        with anyio.fail_after(PATIENCE_S):
+        with anyio.fail_after(patience_s):
             while not (found := condition()):
                 await anyio.sleep(0.01)
         return found

@@ -20,10 +20,10 @@ from fakes.faults import (
     gemini_quota,
     openai_quota,
     rate_limited,
-    redirect,
     status,
     voyage_quota,
 )
+from fakes.hopeless import TEXTS, fails
 from fakes.vendors import FakeVendor
 from providers import errors
 from providers.remote.transport import typed_errors
@@ -31,16 +31,8 @@ from providers.resilience.retry import SINGLE
 
 pytestmark = pytest.mark.anyio
 
-TEXTS = ["the first of the notes", "the second of the notes", "the third of the notes"]
 QUOTA = {"openai": openai_quota(), "gemini": gemini_quota("Day"), "voyage": voyage_quota()}
 IMPATIENT = {"timeout_s": 1.0}
-
-
-async def fails(service, collected):
-    with pytest.raises(errors.ProviderError) as caught:
-        await service.embed_documents(TEXTS, on_batch=collected)
-    assert not collected.vectors
-    return caught.value
 
 
 async def recovers(host, service, clock, collected):
@@ -244,31 +236,6 @@ async def test_a_host_that_cannot_be_connected_to_in_time_is_slow(embedder_for, 
         raise httpx2.ConnectTimeout("text of the library")
 
 
-async def test_a_redirect_elsewhere_is_refused_before_anything_is_sent(
-    host, service_for, collected, assert_secret
-):
-    with FakeVendor(host.vendor, key=host.key) as other:
-        service = service_for(host)
-        host.misbehave(redirect(f"{other.base_url}/embeddings"))
-        error = await fails(service, collected)
-        assert type(error) is errors.ProviderRedirectError
-        assert other.origin.removeprefix("http://") in error.message
-        assert "remote.baseUrl" in error.remedy
-        assert not other.requests
-        assert len(host.requests) == 1
-    assert_secret(host.key, error=error, also=service.state())
-
-
-@pytest.mark.parametrize("code", [301, 302, 303])
-async def test_a_redirect_that_would_turn_the_request_into_another_is_refused(
-    openai_host, service_for, collected, code
-):
-    service = service_for(openai_host)
-    openai_host.misbehave(redirect("/v1/embeddings", code))
-    assert type(await fails(service, collected)) is errors.ProviderRedirectError
-    assert len(openai_host.requests) == 1
-
-
 async def test_what_is_meant_for_this_machine_passes_no_proxy(
     host, service_for, collected, monkeypatch
 ):
@@ -280,23 +247,6 @@ async def test_what_is_meant_for_this_machine_passes_no_proxy(
         await service_for(host).embed_documents(TEXTS, on_batch=collected)
         assert proxy.requests == []
     assert sorted(collected.vectors) == [0, 1, 2]
-
-
-async def test_a_redirect_on_the_same_host_is_followed(host, service_for, collected):
-    service = service_for(host)
-    path = "/v1/embeddings"
-    if host.vendor == "gemini":
-        path = "/v1beta/models/gemini-embedding-001:batchEmbedContents"
-    host.misbehave(redirect(path), times=1)
-    await service.embed_documents(TEXTS, on_batch=collected)
-    assert sorted(collected.vectors) == [0, 1, 2]
-
-
-async def test_a_redirect_in_a_circle_ends(openai_host, service_for, collected):
-    service = service_for(openai_host)
-    openai_host.misbehave(redirect("/v1/embeddings"))
-    assert type(await fails(service, collected)) is errors.ProviderRedirectError
-    assert len(openai_host.requests) == 4
 
 
 async def test_a_wrong_key_is_refused_once_and_never_shown(

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from fakes.vendors import FakeVendor
 from gateway.client import SpawnedGateway, spawn_gateway
 
 PATIENCE_S = 20
@@ -56,6 +57,12 @@ class Home:
 
     def configure(self, content: dict[str, object]) -> None:
         self.config.write_text(json.dumps(content), encoding="utf-8")
+
+    def embed_with(self, host: FakeVendor, *, key: str | None = None, **search: object) -> None:
+        """Names a host that embeds, with its own key unless another is given."""
+        access = {"baseUrl": host.base_url, "apiKey": key or host.key}
+        block = {"provider": host.vendor, "remote": access, **search}
+        self.configure({"agents": {"defaults": {"memorySearch": block}}})
 
     def write(self, path: str, text: str) -> Path:
         file = self.workspace / path

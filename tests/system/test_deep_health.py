@@ -26,9 +26,7 @@ def vendor():
 
 @pytest.fixture
 def wired(home, vendor):
-    remote = {"baseUrl": vendor.base_url, "apiKey": KEY}
-    block = {"provider": "openai", "remote": remote}
-    home.configure({"agents": {"defaults": {"memorySearch": block}}})
+    home.embed_with(vendor)
     return home
 
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from functools import partial
 
 import anyio
 import pytest
@@ -33,14 +34,8 @@ def vendor():
 def wired(home, vendor):
     """A home whose openclaw.json names the loopback host."""
 
-    def configure(**search):
-        remote = {"baseUrl": vendor.base_url, "apiKey": CANARY}
-        block = {"provider": "openai", "remote": remote, **search}
-        home.configure({"agents": {"defaults": {"memorySearch": block}}})
-        return home
-
-    configure()
-    home.reconfigure = configure
+    home.reconfigure = partial(home.embed_with, vendor)
+    home.reconfigure()
     return home
 
 
@@ -85,10 +80,29 @@ async def test_status_tells_choice_state_coverage_and_the_next_attempt(wired, ve
     active = vector["provider"]["active"]
     assert (active["status"], active["endpoint"]) == ("open", vendor.base_url)
     assert "HTTP 401" in active["reason"]
-    assert active["next_probe_in_s"] > 0
+    assert active["nextProbeInS"] > 0
     assert vector["backfill"]["coverage"]["dimensions"] == 64
     assert health["status"] == "degraded"
     assert any("HTTP 401" in reason for reason in health["reasons"])
+
+
+def names_in(value):
+    """Every name in a document, at any depth."""
+    if isinstance(value, dict):
+        yield from value
+        value = value.values()
+    if not isinstance(value, str | int | float | None):
+        for item in value:
+            yield from names_in(item)
+
+
+async def test_every_name_in_a_status_is_spelled_alike(wired):
+    async with wired.gateway() as client:
+        await client.call("sync", {})
+        await embedded(client)
+        names = set(names_in(await client.call("status", {})))
+    assert {"nextProbeInS", "keySource", "queryCacheHits", "inputType"} <= names
+    assert [name for name in names if "_" in name] == []
 
 
 @pytest.mark.promises_seconds

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+from pathlib import Path
 
 import pytest
 
 from fakes.vendors import FakeVendor
+
+REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
@@ -57,8 +61,7 @@ def test_a_slip_in_the_configuration_names_line_key_and_remedy(home):
 
 def test_a_wrong_key_is_told_with_its_place_and_remedy_and_words_still_answer(home):
     with FakeVendor("openai") as host:
-        access = {"baseUrl": host.base_url, "apiKey": "wrong-key-0000000000"}
-        home.configure(search_settings(provider="openai", remote=access))
+        home.embed_with(host, key="wrong-key-0000000000")
         told = home.run("health", "--deep")
         assert told.returncode == 1
         assert "refused the credential (HTTP 401)" in told.stdout
@@ -72,3 +75,20 @@ def test_no_network_is_told_with_a_remedy_and_words_still_answer(home):
     home.configure(search_settings(provider="openai", remote=access))
     assert "Fix: Check the network" in home.run("health", "--deep").stdout
     assert json.loads(home.run("search", "boiler", "--json").stdout)["results"]
+
+
+def test_packages_of_the_directory_where_one_stands_are_not_taken_for_ours(home):
+    """Many projects have a package `config`; `scripts/run` and the units start us like this."""
+    stranger = home.root / "project/config/__init__.py"
+    stranger.parent.mkdir(parents=True)
+    stranger.write_text("raise SystemExit('not ours')", encoding="utf-8")
+    done = subprocess.run(
+        [REPOSITORY / "scripts/run", "demo"],
+        cwd=stranger.parents[1],
+        env=home.environment,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout.count("; found)")) == (0, 6), done.stderr

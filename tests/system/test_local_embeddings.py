@@ -61,7 +61,7 @@ async def test_notes_are_embedded_and_found_without_any_key(local):
     assert (result["mode"], result["provider"], result["model"]) == ("hybrid", "local", "tiny.gguf")
     assert result["results"][0]["vectorScore"] > 0
     assert coverage["dimensions"] == 32
-    assert worker["resident_bytes"] > 0
+    assert worker["residentBytes"] > 0
     assert health["status"] == "ok"
     assert gone(worker["pid"])
 
@@ -116,6 +116,7 @@ async def test_without_its_model_notes_are_found_by_keywords_and_the_reason_is_g
     assert any(str(local.model) in reason for reason in health["reasons"])
 
 
+@pytest.mark.promises_seconds
 def test_commands_without_a_gateway_say_that_the_model_is_not_there(local):
     local.model.unlink()
     done = local.run("health", "--json")
@@ -148,3 +149,13 @@ async def test_chunks_are_no_longer_than_what_the_model_reads(local):
             await embedded(client)
             sizes[context] = (await client.call("status", {}))["chunks"]
     assert sizes[64] > 4 * sizes[2048]
+
+
+def test_a_model_that_is_yet_to_be_fetched_is_waited_for_and_not_called_ready(local):
+    local.reconfigure(local={"modelPath": "hf:org/repository/absent.gguf"})
+    shown = local.run("status").stdout
+    assert "local is waiting" in shown
+    assert shown.count("absent.gguf is yet to be fetched.") == 1
+    active = json.loads(local.run("status", "--json").stdout)["details"]["vector"]["provider"]
+    assert active["active"]["status"] == "waiting"
+    assert "yet to be fetched" in active["active"]["reason"]

@@ -84,13 +84,7 @@ async def test_the_official_client_lists_and_calls_both_tools(connect, mode):
 async def test_a_call_that_the_client_gives_up_leaves_the_connection_whole(connect, home, mode):
     with FakeVendor("openai", key="sk-test") as vendor:
         vendor.misbehave(fault("hang"))
-        remote = {"baseUrl": vendor.base_url, "apiKey": "sk-test"}
-        block = {
-            "provider": "openai",
-            "remote": remote,
-            "query": {"embeddingTimeoutMs": 20_000},
-        }
-        home.configure({"agents": {"defaults": {"memorySearch": block}}})
+        home.embed_with(vendor, query={"embeddingTimeoutMs": 20_000})
         async with connect(mode) as client:
             with anyio.move_on_after(1.0) as patience:
                 await client.call_tool("memory_search", {"query": "boiler"})

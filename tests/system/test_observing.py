@@ -105,9 +105,7 @@ def test_each_request_has_one_record_with_its_id_and_the_time_of_its_stages(log_
 def test_the_log_holds_no_memory_no_query_and_no_key(log_of, home):
     home.write("memory/2026-03-03.md", f"# {CANARY_NOTE}\n\n- {CANARY_NOTE} was seen.\n")
     with FakeVendor("openai", key=CANARY_KEY) as vendor:
-        remote = {"baseUrl": vendor.base_url, "apiKey": CANARY_KEY}
-        block = {"provider": "openai", "remote": remote}
-        home.configure({"agents": {"defaults": {"memorySearch": block}}})
+        home.embed_with(vendor)
         text, records = log_of(
             ("sync", {"force": True}),
             ("memory_search", {"query": CANARY_QUERY}),

@@ -110,3 +110,33 @@ def test_without_the_program_the_operator_is_told_where_to_get_it(home):
     done = home.run("qmd", "--", "status")
     assert done.returncode == os.EX_UNAVAILABLE
     assert "npm install" in done.stderr
+
+
+def test_a_search_by_hand_waits_for_qmd_to_start(home, qmd_command):
+    home.configure(qmd(qmd_command))
+    done = home.run("search", "heating pump membrane", "--json")
+    answer = json.loads(done.stdout)
+    assert (answer["backend"], answer.get("fallback")) == ("qmd", None)
+    assert answer["results"][0]["path"] == "memory/2026-02-01.md"
+
+
+def test_a_deep_look_without_a_gateway_waits_for_the_server_of_qmd(home, qmd_command):
+    home.configure(qmd(qmd_command))
+    done = home.run("health", "--deep", "--json")
+    (one,) = [one for one in json.loads(done.stdout)["trials"] if one["part"] == "qmd"]
+    assert (one["outcome"], "(warm)" in one["detail"]) == ("ok", True)
+
+
+def test_status_by_hand_says_what_keeps_qmd_from_answering(home):
+    home.configure(qmd("/nowhere/qmd"))
+    done = home.run("status", "--json")
+    assert "/nowhere/qmd" in json.loads(done.stdout)["details"]["fallback"]["reason"]
+
+
+def test_what_a_command_logs_is_text_for_people_and_json_for_programs(home):
+    home.configure(qmd("/nowhere/qmd"))
+    said = home.run("search", "boiler").stderr
+    assert "qmd is not available" in said
+    assert "{" not in said
+    told = home.run("search", "boiler", "--json").stderr
+    assert "qmd is not available" in [json.loads(line)["event"] for line in told.splitlines()]

@@ -17,6 +17,7 @@ import structlog
 from anyio.to_thread import run_sync
 
 from backends.builtin.embedding.meaning import Meaning
+from backends.builtin.embedding.reporting import report_candidates, report_embeddings
 from backends.builtin.storage.database import Database
 from backends.errors import IndexUnavailableError
 from backends.interface import Fallback
@@ -269,10 +270,10 @@ class Semantics:
             "enabled": self._settings.search.store.vector.enabled,
             "requested": self._settings.search.provider,
             "reason": self.reason,
-            "candidates": msgspec.to_builtins(self._choice.candidates if self._choice else ()),
+            "candidates": report_candidates(self._choice.candidates if self._choice else ()),
         }
         if self._embeddings is not None:
-            report["provider"] = msgspec.to_builtins(self._embeddings.state(), enc_hook=repr)
+            report["provider"] = report_embeddings(self._embeddings.state(), self._lacks())
             report["search"] = self._engine_report(connection, self._embeddings.fingerprint)
         if self._reader is not None and (before := self._reader.predecessor) is not None:
             report["answeredBy"] = {"provider": before.provider, "model": before.model}

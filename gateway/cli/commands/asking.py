@@ -89,7 +89,7 @@ async def _search(settings: Settings, params: SearchParams) -> tuple[SearchResul
     """The result, and how many files there are when nothing is found."""
     from gateway.cli.access import reach_memory
 
-    async with reach_memory(settings) as memory:
+    async with reach_memory(settings, patient=True) as memory:
         result = await memory.search(params)
         nothing = not result.results and not result.disabled
         return result, (await memory.status()).files if nothing else 0

@@ -17,7 +17,8 @@ def doctor(options: Options) -> int:
     from gateway.doctor.diagnosing import diagnose
     from gateway.process.logs import configure_logs
 
-    configure_logs(options.log_level or "error")  # the findings say what warnings would
+    # The findings say what warnings would.
+    configure_logs(options.log_level or "error", for_people=not options.json)
     diagnosis = anyio.run(diagnose, partial(load, options))
     if options.json:
         output.write_json(diagnosis)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -40,7 +41,7 @@ def status(
 
         anyio.run(watch_status, _looks(settings, index), options.json)
         return os.EX_OK
-    result = anyio.run(_read_status, settings, index)
+    result = anyio.run(partial(_read_status, patient=True), settings, index)
     if options.json:
         output.write_json(result)
         return os.EX_OK
@@ -57,13 +58,13 @@ def _looks(settings: Settings, index: bool) -> Callable[[], Awaitable[StatusResu
     return lambda: _read_status(settings, next(first, False))
 
 
-async def _read_status(settings: Settings, index: bool) -> StatusResult:
+async def _read_status(settings: Settings, index: bool, *, patient: bool = False) -> StatusResult:
     """With `index` after a sync. Raises IndexUnavailableError."""
     from backends.interface import SyncRequest
     from gateway.cli.access import reach_memory
     from gateway.cli.progress import sync_progress
 
-    async with reach_memory(settings) as memory:
+    async with reach_memory(settings, patient=patient) as memory:
         if index:
             with sync_progress() as progress:
                 await memory.sync(SyncRequest(reason="cli"), progress=progress)

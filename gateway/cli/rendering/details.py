@@ -78,9 +78,10 @@ def _provider(vector: Details) -> str:
     parts = [f"{active['provider']} is {active['status']}"]
     if active.get("endpoint"):
         parts.append(active["endpoint"])
-    if active.get("reason"):
+    why = vector.get("reason") or ""
+    if active.get("reason") and active["reason"] not in why:
         parts.append(active["reason"])
-    parts.append(vector.get("reason") or "")
+    parts.append(why)
     return " · ".join(part for part in parts if part)
 
 

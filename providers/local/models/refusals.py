@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from typing import Final
 
 import httpx2
 
@@ -17,6 +18,11 @@ from providers.errors import (
 from providers.local.models.errors import ModelAccessError, ModelHostError, ModelNotFoundError
 from providers.local.models.hub import Hub
 from providers.local.models.references import HubReference, RemoteReference
+
+_CANNOT_BE_REACHED: Final = (
+    "Check the network, the proxy (HTTPS_PROXY) and the address (HF_ENDPOINT); the next attempt "
+    "goes on where this one was."
+)
 
 
 def refusal(response: httpx2.Response, reference: RemoteReference, hub: Hub) -> ProviderError:
@@ -67,9 +73,11 @@ def transport_error(error: Exception, url: str) -> ProviderError:
             remedy="Check the address and the clock; SSL_CERT_FILE names further authorities.",
         )
     if isinstance(error, httpx2.TimeoutException):
-        return ProviderTimeoutError(f"{host} sent nothing for too long.")
+        return ProviderTimeoutError(f"{host} sent nothing for too long.", remedy=_CANNOT_BE_REACHED)
     name = type(error).__name__
-    return ProviderTransientError(f"{host} cannot be reached or hung up ({name}).")
+    return ProviderTransientError(
+        f"{host} cannot be reached or hung up ({name}).", remedy=_CANNOT_BE_REACHED
+    )
 
 
 def _retry_after(response: httpx2.Response) -> float | None:

@@ -238,18 +238,24 @@ def embedding_home(home: Home, vendor: FakeVendor) -> Home:
 
 
 @pytest.fixture
-def embedded() -> Callable[..., Any]:
+def pause_s() -> float:
+    """Between two looks at a status."""
+    return 0.01
+
+
+@pytest.fixture
+def embedded(patience_s, pause_s) -> Callable[..., Any]:
     """Waits until every text has its vector or its refusal; returns the backfill's report."""
 
     async def wait(backend: BuiltinBackend) -> dict[str, Any]:
-        with anyio.fail_after(PATIENCE_S):
+        with anyio.fail_after(patience_s):
             while True:
                 report = (await backend.status()).details["vector"].get("backfill")
                 if report and not report["running"] and report["lastError"] is None:
                     coverage = report["coverage"]
                     if coverage["embedded"] + coverage["failed"] >= coverage["total"]:
                         return report
-                await anyio.sleep(0.01)
+                await anyio.sleep(pause_s)
 
     return wait
 

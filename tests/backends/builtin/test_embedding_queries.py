@@ -68,7 +68,7 @@ async def test_after_some_failures_nothing_is_waited_for_until_the_circuit_close
         assert any("gives no vectors at present" in one for one in state.weaknesses)
         provider = state.details["vector"]["provider"]["active"]
         assert provider["status"] == "open"
-        assert provider["next_probe_in_s"] > 0
+        assert provider["nextProbeInS"] > 0
 
 
 @pytest.mark.parametrize(

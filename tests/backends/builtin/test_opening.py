@@ -1,6 +1,5 @@
-"""Opening an index: where it is made, with which rights, and what becomes of one that is of no use."""
+"""Opening an index: what is made, with which rights, and what becomes of one that is of no use."""
 
-import errno
 import fcntl
 import os
 import stat
@@ -12,11 +11,9 @@ import pytest
 from backends.builtin.storage import schema
 from backends.builtin.storage.connections import connect_writer
 from backends.builtin.storage.database import Database
-from backends.builtin.storage.failures import IndexDamagedError
 from backends.builtin.storage.places import set_aside
 from backends.builtin.storage.schema import APPLICATION_ID, SCHEMA_VERSION
 from backends.errors import IndexUnavailableError
-from config.errors import ErrorKind
 
 
 @pytest.fixture
@@ -207,23 +204,6 @@ def test_an_index_may_lie_behind_a_link(opened, place, tmp_path, exists):
     assert len(kept) == 1
 
 
-def test_a_place_that_cannot_be_made_is_a_typed_error_that_names_it(tmp_path):
-    (tmp_path / "file").write_text("", encoding="utf-8")
-    with pytest.raises(IndexUnavailableError) as caught:
-        Database(tmp_path / "file" / "main.sqlite")
-    assert caught.value.kind is ErrorKind.INDEX_UNAVAILABLE
-    assert str(tmp_path) in caught.value.message
-    assert caught.value.remedy
-    assert not isinstance(caught.value, IndexDamagedError)
-
-
-def test_a_name_that_is_too_long_is_a_typed_error(tmp_path):
-    with pytest.raises(IndexUnavailableError) as caught:
-        Database(tmp_path / ("x" * 400))
-    assert isinstance(caught.value.__cause__, OSError)
-    assert caught.value.__cause__.errno == errno.ENAMETOOLONG
-
-
 def test_a_new_index_may_be_opened_many_times_at_once(tmp_path, in_threads):
     for turn in range(12):
         place = tmp_path / str(turn) / "main.sqlite"
@@ -287,19 +267,3 @@ def test_an_index_of_a_later_release_is_left_alone_and_another_one_made(opened, 
     assert "later release" in again.notes[0]
     assert remembered(again) is None
     assert place.read_bytes() == before
-
-
-@pytest.mark.parametrize("exists", [False, True])
-def test_a_directory_that_may_not_be_written_is_a_typed_error(public_home, unprivileged, exists):
-    directory = public_home.root / "index"
-    directory.mkdir()
-    directory.chmod(0o777)
-    with unprivileged():
-        if exists:
-            Database(directory / "main.sqlite").close()
-    directory.chmod(0o555)
-    with unprivileged(), pytest.raises(IndexUnavailableError) as caught:
-        Database(directory / "main.sqlite")
-    assert caught.value.remedy
-    assert not isinstance(caught.value, IndexDamagedError)
-    assert [file.suffix for file in directory.iterdir()] == ([".sqlite"] if exists else [])

@@ -43,6 +43,7 @@ async def by_qmd(backend, query: str = "boiler"):
     return await until(ask, "QMD answers")
 
 
+@pytest.mark.promises_seconds
 async def test_the_first_question_is_answered_before_qmd_has_started(
     tmp_path, environment, qmd_command
 ):
@@ -55,15 +56,20 @@ async def test_the_first_question_is_answered_before_qmd_has_started(
         assert then.hits[0].snippet == first.hits[0].snippet
 
 
+async def fallen_back(backend, reason):
+    """The first answer of the builtin index that gives this reason."""
+
+    async def judged():
+        answer = await backend.search(SearchRequest(query="boiler"))
+        return answer if reason in answer.fallback.reason else None
+
+    return await until(judged, f"QMD is given up: {reason}")
+
+
 async def test_without_qmd_the_builtin_index_answers_and_status_says_why(tmp_path, environment):
     settings = qmd_settings(tmp_path, "no-such-qmd")
     async with open_with_fallback(settings, builtin, environment) as backend:
-
-        async def judged():
-            answer = await backend.search(SearchRequest(query="boiler"))
-            return answer if "no-such-qmd" in answer.fallback.reason else None
-
-        answer = await until(judged, "QMD is found missing")
+        answer = await fallen_back(backend, "no-such-qmd")
         assert answer.hits
         assert "npm install" in answer.fallback.reason
         status = await backend.status()
@@ -198,12 +204,7 @@ async def test_broken_json_is_a_fallback_and_not_an_empty_answer(
     )
     settings = qmd_settings(tmp_path, cut, mode="cli")
     async with open_with_fallback(settings, builtin, environment) as backend:
-
-        async def judged():
-            answer = await backend.search(SearchRequest(query="boiler"))
-            return answer if "gave no results" in answer.fallback.reason else None
-
-        answer = await until(judged, "QMD is asked")
+        answer = await fallen_back(backend, "gave no results")
         assert answer.hits
         assert home_of(settings).index.exists()
 

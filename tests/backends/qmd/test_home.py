@@ -6,7 +6,7 @@ from pathlib import Path
 
 from backends.qmd.environment import qmd_variables
 from backends.qmd.home import QmdHome, embed_lock
-from backends.qmd.models import missing_models, model_file
+from backends.qmd.models import absent, missing_models, model_file
 from backends.qmd.sidecar import home_of, qmd_environment
 from fakes.qmd import clean_environment, qmd_settings, write
 
@@ -80,3 +80,8 @@ def test_each_search_mode_misses_only_what_it_needs(tmp_path):
     assert missing_models("vsearch", models, tmp_path) == ()
     assert missing_models("query", models, tmp_path) == (models["rerank"],)
     assert missing_models("vsearch", {}, tmp_path) == ("(no embed model)",)
+
+
+def test_what_is_absent_is_told_in_a_sentence_that_reads_well():
+    assert absent(("a.gguf",)) == "a.gguf is not on this machine"
+    assert absent(("a.gguf", "b.gguf")) == "a.gguf and b.gguf are not on this machine"

@@ -71,12 +71,14 @@ async def test_in_the_sample_workspace_keywords_find_no_less_and_poor_vectors_hi
     assert len(questions) - len(by_words) >= FLOOR, by_words
     model = HashEmbedder()
     async with embedding_server(model) as server:
-        search = {
-            "provider": "openai",
-            "model": model.name,
-            "remote": remote(server.base_url, server.key),
-        }
+        search = embedding_by(server, model)
         assert await missed(tmp_path / "hybrid", search) <= by_words
+
+
+def embedding_by(server, model):
+    """Settings with which this server embeds."""
+    access = remote(server.base_url, server.key)
+    return {"provider": "openai", "model": model.name, "remote": access}
 
 
 @pytest.fixture
@@ -100,11 +102,7 @@ async def test_the_documented_queries_for_exact_names_work_by_keywords(examples,
 async def test_the_documented_query_in_other_words_works_with_a_real_model(examples):
     model = MiniLM()
     async with embedding_server(model) as server:
-        search = {
-            "provider": "openai",
-            "model": model.name,
-            "remote": remote(server.base_url, server.key),
-        }
+        search = embedding_by(server, model)
         async with open_builtin(make_settings(examples, search=search)) as backend:
             await backend.sync(SyncRequest())
             await all_embedded(backend)

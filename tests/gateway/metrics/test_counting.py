@@ -92,7 +92,7 @@ async def test_failures_are_counted_and_go_through():
 def test_the_counts_of_providers_and_what_waits_for_vectors_are_read_off_a_status(tmp_path):
     statistics = {
         "requests": 9, "retries": 2, "failures": 1, "documents": 40, "queries": 5,
-        "query_cache_hits": 3, "tokens": 800,
+        "queryCacheHits": 3, "tokens": 800,
     }  # fmt: skip
     service = {"provider": "openai", "statistics": statistics}
     details = {

@@ -59,6 +59,19 @@ def test_a_fault_is_one_record_of_bounded_length_without_the_values_of_variables
     assert "kestrel-canary" not in done.stderr
 
 
+def test_for_people_a_record_is_a_plain_line_also_when_it_goes_into_a_file():
+    script = SCRIPT.replace('("info")', '("info", for_people=True)').replace(
+        "%s is", "\\x1b[31m%s is"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, encoding="utf-8", check=True
+    )
+    (line,) = done.stderr.splitlines()
+    assert "\\x1b[31mthis is odd" in line
+    assert "\x1b" not in line
+    assert line.endswith("request=7")
+
+
 def read_terminal(descriptor):
     shown = b""
     with os.fdopen(descriptor, "rb", buffering=0) as terminal, suppress(OSError):  # EIO is its end

@@ -58,18 +58,22 @@ async def test_a_full_pipe_leaves_the_loop_free_and_can_be_cancelled(pipe):
         assert scope.cancelled_caught
 
 
-async def test_more_than_a_pipe_holds_arrives_whole(pipe):
-    reading, writing = pipe
-    data = os.urandom(700_001)
+async def passed_through(pipe, data):
+    """What arrives of some data that is written meanwhile."""
 
     async def write() -> None:
-        writer = DescriptorWriter(writing)
+        writer = DescriptorWriter(pipe[1])
         await writer.send(data)
         await writer.aclose()
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(write)
-        assert await read_all(DescriptorReader(reading)) == data
+        return await read_all(DescriptorReader(pipe[0]))
+
+
+async def test_more_than_a_pipe_holds_arrives_whole(pipe):
+    data = os.urandom(700_001)
+    assert await passed_through(pipe, data) == data
 
 
 async def test_the_mode_that_is_shared_with_the_parent_is_never_changed(pipe):
@@ -81,19 +85,10 @@ async def test_the_mode_that_is_shared_with_the_parent_is_never_changed(pipe):
 
 
 async def test_a_pipe_that_the_parent_made_non_blocking_works_too(pipe):
-    reading, writing = pipe
-    os.set_blocking(reading, False)
-    os.set_blocking(writing, False)
+    for descriptor in pipe:
+        os.set_blocking(descriptor, False)
     data = b"x" * 300_000
-
-    async def write() -> None:
-        writer = DescriptorWriter(writing)
-        await writer.send(data)
-        await writer.aclose()
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(write)
-        assert await read_all(DescriptorReader(reading)) == data
+    assert await passed_through(pipe, data) == data
 
 
 async def test_a_byte_that_another_reader_took_is_waited_for_again(pipe):

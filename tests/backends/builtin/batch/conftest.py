@@ -32,6 +32,18 @@ _PAUSE_S = 0.1
 QUICK = BatchSettings(poll_interval_ms=10)
 
 
+@pytest.fixture
+def patience_s() -> float:
+    """Of every wait, also those that are for all of this backend."""
+    return PATIENCE_S
+
+
+@pytest.fixture
+def pause_s() -> float:
+    """Each status compares more than a thousand files with the index, so it is asked seldom."""
+    return _PAUSE_S
+
+
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch) -> None:
     """The backlog of these tests has been there from the start: nothing is to be waited for."""
@@ -115,39 +127,6 @@ def job_in(embedding_home) -> Callable[..., Any]:
                     job: dict[str, Any] = msgspec.to_builtins(jobs[0])
                     return job
                 await anyio.sleep(_PAUSE_S)
-
-    return wait
-
-
-@pytest.fixture
-def embedded() -> Callable[..., Any]:
-    """Waits until every text has its vector or its refusal; returns the backfill's report.
-
-    It asks seldom: each status compares more than a thousand files with the index.
-    """
-
-    async def wait(backend: BuiltinBackend) -> dict[str, Any]:
-        with anyio.fail_after(PATIENCE_S):
-            while True:
-                report = (await backend.status()).details["vector"].get("backfill")
-                if report and not report["running"] and report["lastError"] is None:
-                    coverage = report["coverage"]
-                    if coverage["embedded"] + coverage["failed"] >= coverage["total"]:
-                        return report
-                await anyio.sleep(_PAUSE_S)
-
-    return wait
-
-
-@pytest.fixture
-def until() -> Callable[[Callable[[], Any]], Any]:
-    """Waits on the event loop until a condition holds, and returns what it gave."""
-
-    async def wait(condition: Callable[[], Any]) -> Any:
-        with anyio.fail_after(PATIENCE_S):
-            while not (found := condition()):
-                await anyio.sleep(0.01)
-        return found
 
     return wait
 

@@ -145,8 +145,9 @@ async def test_a_host_that_is_not_there_is_a_passing_fault(fetch):
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         endpoint = f"http://127.0.0.1:{unused.getsockname()[1]}"
-        with pytest.raises(ProviderTransientError, match="cannot be reached"):
+        with pytest.raises(ProviderTransientError, match="cannot be reached") as caught:
             await fetch(HF_ENDPOINT=endpoint)
+    assert "HTTPS_PROXY" in caught.value.remedy
 
 
 async def test_the_signature_of_an_address_does_not_reach_logs_as_they_are_set_up_or_errors(
