@@ -20,7 +20,7 @@ _PAGE_CACHE_KIB: Final = 8 * 1024
 
 
 def connect_writer(path: Path) -> apsw.Connection:
-    """Raises apsw.CorruptError when tables are missing, and every other apsw.Error."""
+    """Raises apsw.CorruptError when tables or the end are missing, and every other apsw.Error."""
     connection = open_checked(path)
     try:
         connection.set_busy_timeout(milliseconds(PATIENCE_S))
@@ -29,6 +29,7 @@ def connect_writer(path: Path) -> apsw.Connection:
         set_journal(connection, path.parent)
         connection.execute("PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON")
         connection.execute(f"PRAGMA cache_size = -{_PAGE_CACHE_KIB}")
+        _look_for_end(connection, path)
     except BaseException:
         connection.close()
         raise
@@ -55,6 +56,17 @@ def set_journal(connection: apsw.Connection, directory: Path) -> None:
     """The kind of log that is safe on the file system of the directory."""
     mode = "TRUNCATE" if shared_type(directory) else "WAL"
     connection.execute(f"PRAGMA journal_mode = {mode}")
+
+
+def _look_for_end(connection: apsw.Connection, path: Path) -> None:
+    """Raises apsw.CorruptError when the file ends before its last page: SQLite would read zeros there."""
+    try:
+        in_log, folded = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+    except apsw.Error:
+        return  # a full disk, another process: no reason not to open it
+    pages, page_size = connection.pragma("page_count"), connection.pragma("page_size")
+    if in_log == folded and path.stat().st_size < pages * page_size:
+        raise apsw.CorruptError("its end is missing")
 
 
 def milliseconds(seconds: float) -> int:

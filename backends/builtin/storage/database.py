@@ -84,16 +84,17 @@ class Database:
                 raise
 
     @contextmanager
-    def reading(self) -> Iterator[apsw.Connection]:
+    def reading(self, *, remembering: bool = True) -> Iterator[apsw.Connection]:
         """A connection that sees one state of the index from its first query to the end.
 
+        Unless it may be `remembering` what earlier readers saw, it reads every page from the file.
         Raises IndexUnavailableError for everything that SQLite cannot do.
         """
         with self._translating_errors():
             if not self._is_sound():
                 with self._turn(None):
                     pass  # to have a turn is to find a sound file
-            connection, generation = self._borrow()
+            connection, generation = self._borrow(remembering=remembering)
             try:
                 connection = connection or connect_reader(self.path)
                 connection.execute("BEGIN")
@@ -131,10 +132,10 @@ class Database:
         finally:
             self._writing.release()
 
-    def _borrow(self) -> tuple[apsw.Connection | None, int]:
+    def _borrow(self, *, remembering: bool) -> tuple[apsw.Connection | None, int]:
         """An idle connection, if there is one, and to which generation it belongs."""
         with self._sharing:
-            return self._idle.pop() if self._idle else None, self.generation
+            return self._idle.pop() if remembering and self._idle else None, self.generation
 
     def _give_back(self, connection: apsw.Connection, generation: int) -> None:
         with self._sharing:

@@ -21,10 +21,12 @@ _STEPS_BETWEEN_LOOKS: Final = 1_000
 def scrub(database: Database, limit_s: float = LIMIT_S) -> bool:
     """Whether all of it could be read in time. Blocks.
 
-    Raises IndexDamagedError, IndexUnavailableError.
+    On a connection of its own: one that was used before does not read again what it remembers, and FTS5
+    would compare what it remembers of its segments with words that were merged since (as of SQLite 3.54),
+    which looks like damage. Raises IndexDamagedError, IndexUnavailableError.
     """
     ends = time.monotonic() + limit_s
-    with database.reading() as connection:
+    with database.reading(remembering=False) as connection:
         connection.set_progress_handler(lambda: time.monotonic() > ends, _STEPS_BETWEEN_LOOKS)
         try:
             verdict: str = connection.execute("PRAGMA quick_check(1)").get

@@ -151,6 +151,25 @@ def test_a_damaged_first_page_is_set_aside_and_a_new_index_made(opened, place):
     assert kept.name in again.notes[0] and "damaged" in again.notes[0]
 
 
+@pytest.mark.parametrize("lost", [1, 8])
+def test_an_index_whose_end_is_missing_counts_as_damaged(opened, place, lost):
+    opened().close()
+    os.truncate(place, place.stat().st_size - lost)
+    assert "its end is missing" in opened().notes[0]
+
+
+def test_the_end_of_an_index_may_stand_in_the_log_that_a_killed_process_left(opened, place):
+    database = opened()
+    remember(database, "much" * 10_000)
+    left = {file: file.read_bytes() for file in place.parent.glob("main.sqlite*")}
+    database.close()
+    for file, data in left.items():
+        file.write_bytes(data)
+    again = opened()
+    assert remembered(again) == "much" * 10_000
+    assert again.notes == ()
+
+
 def test_missing_tables_count_as_damage(opened, place):
     opened().close()
     with closing(apsw.Connection(str(place))) as connection:

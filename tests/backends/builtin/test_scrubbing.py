@@ -40,6 +40,28 @@ async def test_a_sound_index_passes(index):
     database.close()
 
 
+async def test_words_that_were_merged_since_a_reader_looked_at_them_are_no_damage(index):
+    database = Database(index)
+    with database.reading() as connection:
+        assert connection.execute("SELECT count(*) FROM chunk_terms('boiler')").get
+    with database.writing() as connection:
+        connection.execute("INSERT INTO chunk_terms (chunk_terms) VALUES ('optimize')")
+    assert scrub(database)
+    assert database.notes == ()
+    database.close()
+
+
+async def test_a_page_is_read_from_the_disk_though_a_reader_remembers_it(index):
+    database = Database(index)
+    with database.reading() as connection:
+        connection.execute("PRAGMA quick_check(1)").fetchall()
+    for page in range(1, index.stat().st_size // PAGE):
+        flip(index, page * PAGE + 2000)
+    with pytest.raises(IndexDamagedError):
+        scrub(database)
+    database.close()
+
+
 @pytest.mark.parametrize("seed", range(12))
 async def test_one_flipped_bit_anywhere_is_found(index, seed):
     rng = Random(seed)
