@@ -59,13 +59,24 @@ def set_journal(connection: apsw.Connection, directory: Path) -> None:
 
 
 def _look_for_end(connection: apsw.Connection, path: Path) -> None:
-    """Raises apsw.CorruptError when the file ends before its last page: SQLite would read zeros there."""
+    """Raises apsw.CorruptError when the file ends before its last page: SQLite would read zeros there.
+
+    Pages may stand in the log alone, so it is folded in first; where that cannot be done, or others
+    write meanwhile, nothing is known.
+    """
+    before = connection.pragma("data_version")
     try:
         in_log, folded = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
     except apsw.Error:
         return  # a full disk, another process: no reason not to open it
-    pages, page_size = connection.pragma("page_count"), connection.pragma("page_size")
-    if in_log == folded and path.stat().st_size < pages * page_size:
+    connection.execute("BEGIN")  # until it ends nobody changes the size of the file
+    try:
+        size = connection.pragma("page_count") * connection.pragma("page_size")
+        is_whole = path.stat().st_size >= size
+        is_known = in_log == folded and connection.pragma("data_version") == before
+    finally:
+        connection.execute("COMMIT")
+    if is_known and not is_whole:
         raise apsw.CorruptError("its end is missing")
 
 
