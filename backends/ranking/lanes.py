@@ -15,6 +15,10 @@ LEAST_TRUST: Final = 0.001
 """What a model gets that tells nothing: enough to show its finds where words find none, too little to
 change the order of what words find."""
 
+MOST_DEVIATIONS: Final = 100.0
+"""No model that tells anything apart comes near. Where nearly all texts have one vector, the distance of
+another one would be beyond floats once it is an exponent."""
+
 
 class Background(NamedTuple):
     """The cosines that a query has to texts at large: what is high for this query and this model."""
@@ -34,10 +38,13 @@ class Background(NamedTuple):
         return max(LEAST_TRUST, 1.0 - noise / variance) if variance > noise else LEAST_TRUST
 
     def place(self, cosine: float | None) -> float:
-        """In standard deviations above the mean, trusted as far as the model is; 0 if unknown."""
+        """In standard deviations above the mean, trusted as far as the model is; 0 if unknown.
+
+        At most `MOST_DEVIATIONS`.
+        """
         if cosine is None or not self.deviation:
             return 0.0
-        return self.trust * (cosine - self.mean) / self.deviation
+        return min(MOST_DEVIATIONS, self.trust * (cosine - self.mean) / self.deviation)
 
 
 class Lanes(NamedTuple):

@@ -82,6 +82,16 @@ def test_a_model_that_tells_nothing_adds_its_finds_below_those_of_words(notes, b
     ]
 
 
+@pytest.mark.parametrize("deviation", [1e-12, 1e-7, 1e-5])
+def test_where_nearly_all_texts_have_one_vector_another_one_is_ranked_all_the_same(
+    notes, both, deviation
+):
+    found = notes(("The sea.", 0.9), ("A harbour.", 0.1), ("The boiler is old.", 0.1))
+    alike = Background(mean=0.1, deviation=deviation, dimensions=384)
+    ranked = both(found, "boiler", background=alike)
+    assert set(texts(ranked)) >= {"The sea.", "The boiler is old."}
+
+
 def test_without_the_vector_lane_cosines_do_not_matter(notes, both):
     near, far = notes(("The boiler is old.", 0.9), ("The boiler is old, too.", 0.1))
     plain = [near._replace(excerpts=()), far._replace(excerpts=())]
