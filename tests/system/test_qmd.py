@@ -23,7 +23,10 @@ def qmd_command() -> str:
 
 
 def qmd(command: str) -> dict[str, object]:
-    return {"memory": {"backend": "qmd", "qmd": {"command": command, "searchMode": "search"}}}
+    """Searches are patient, so that a busy machine does not decide what the first ones find."""
+    patient = {"memorySearch": {"sync": {"searchBudgetMs": 20_000}}}
+    memory = {"backend": "qmd", "qmd": {"command": command, "searchMode": "search"}}
+    return {"agents": {"defaults": patient}, "memory": memory}
 
 
 async def search(client, query, session_key=DIRECT):

@@ -12,8 +12,9 @@ from anyio.to_thread import run_sync
 from msgspec.structs import replace
 
 from backends.builtin.backend import BuiltinBackend
-from backends.builtin.batch.by_hand import list_jobs
+from backends.builtin.batch import reporting
 from backends.builtin.batch.claiming import KEPT_BACK, THRESHOLD
+from backends.builtin.batch.reporting import JobReport
 from backends.builtin.embedding import backfill
 from config.settings import BatchSettings
 from fakes.batches import FakeBatches
@@ -116,19 +117,28 @@ def batch_report() -> Callable[..., Any]:
 
 
 @pytest.fixture
-def job_in(embedding_home) -> Callable[..., Any]:
-    """Waits until the newest job is in one of these states; returns what `batch list` says of it."""
+def job_in(embedding_home, look) -> Callable[..., Any]:
+    """Waits until the newest job is in one of these states; returns what `batch list` says of it.
+
+    It does not list them by hand: that is for another process, since closing a file takes the locks of
+    this one away.
+    """
 
     async def wait(_backend: BuiltinBackend, *states: str) -> dict[str, Any]:
         with anyio.fail_after(PATIENCE_S):
             while True:
-                jobs = await run_sync(list_jobs, embedding_home.settings)
+                jobs = await run_sync(_read_jobs, look, embedding_home.index)
                 if jobs and (jobs[0].state in states or _bare(jobs[0].remote_state) in states):
                     job: dict[str, Any] = msgspec.to_builtins(jobs[0])
                     return job
                 await anyio.sleep(_PAUSE_S)
 
     return wait
+
+
+def _read_jobs(look, index) -> tuple[JobReport, ...]:
+    with look(index) as connection:
+        return reporting.jobs(connection)
 
 
 def _bare(remote_state: str | None) -> str:
