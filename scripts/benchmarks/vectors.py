@@ -70,7 +70,7 @@ def fill(database: Database, vectors: Vectors) -> float:
         )
         connection.executemany(
             "INSERT INTO chunks (file_id, start, start_line, end_line, identity, headings, text,"
-            " terms) VALUES (?, ?, 1, 1, ?, '', '', '')",
+            " terms, context) VALUES (?, ?, 1, 1, ?, '', '', '', '')",
             [
                 (number // CHUNKS_A_FILE + 1, number, text_hash)
                 for number, text_hash in enumerate(hashes)
