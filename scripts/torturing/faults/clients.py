@@ -31,7 +31,8 @@ class MuteClient(Fault):
     runs = 6
     without_host = True  # a vendor's library needs memory of its own
     impossible: ClassVar = {
-        "shutdown": "the end waits for no client: that is what every run of this row ends with"
+        "batch": "a vendor's library and its answers need more memory than the client may cost",
+        "shutdown": "the end waits for no client: that is what every run of this row ends with",
     }
 
     async def strike(self, scene: Scene) -> None:
