@@ -23,6 +23,7 @@ from backends.builtin.notes.publishing import ReadFile, publish_file, remove_fil
 from backends.builtin.sessions.indexing import SessionIndexer
 from backends.builtin.sessions.planning import SessionPlan, TranscriptPart
 from backends.builtin.storage.database import Database
+from backends.builtin.syncing.level import LevelMemory
 from backends.errors import IndexUnavailableError
 from backends.files.reading import (
     FileChanging,
@@ -60,6 +61,7 @@ class Indexer:
         self._roots = roots
         self._preparer = preparer
         self.sessions = sessions
+        self._level = LevelMemory()
 
     @property
     def generation(self) -> int:
@@ -93,6 +95,10 @@ class Indexer:
         verify: bool = False,
     ) -> SyncPlan:
         """What is to do, as of this transaction."""
+        pipeline = self._preparer.pipeline
+        every = force or verify
+        if not every and self._level.holds(connection, found, pipeline):
+            return SyncPlan.level(len(found.files))
         indexed = {
             row[0]: IndexedFile(*row[1:])
             for row in connection.execute(
@@ -100,8 +106,10 @@ class Indexer:
                 " FROM files WHERE source = 'memory'"
             )
         }
-        pipeline = self._preparer.pipeline
-        return plan_sync(found, indexed, pipeline=pipeline, force=force, verify=verify)
+        plan = plan_sync(found, indexed, pipeline=pipeline, force=force, verify=verify)
+        if not every and not plan.to_read and not plan.to_remove:
+            self._level.keep(connection, found, pipeline)
+        return plan
 
     def apply(
         self,
