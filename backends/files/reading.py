@@ -16,7 +16,7 @@ import msgspec
 
 from backends.errors import FileUnreadableError
 from backends.files.roots import Location, MemoryRoots
-from backends.files.safe_open import RefusedFileError, opened
+from backends.files.safe_open import MomentarilyUnreadableError, RefusedFileError, opened
 from backends.files.scan import FoundFile
 from backends.interface import SkippedFile
 
@@ -71,6 +71,8 @@ class FileUnreadable(msgspec.Struct, frozen=True):
 
     path: str
     reason: str
+    may_pass: bool = False
+    """Whether the next attempt may succeed without anybody's doing."""
 
 
 ReadOutcome: TypeAlias = FileContent | FileGone | FileChanging | FileUnreadable | SkippedFile
@@ -88,7 +90,8 @@ def read_for_index(roots: MemoryRoots, found: FoundFile) -> ReadOutcome:
     except RefusedFileError as error:
         return SkippedFile(path=found.path, reason=error.reason)
     except FileUnreadableError as error:
-        return FileUnreadable(found.path, str(error))
+        may_pass = isinstance(error, MomentarilyUnreadableError)
+        return FileUnreadable(found.path, str(error), may_pass)
 
 
 def content_hash(data: bytes) -> bytes:

@@ -43,11 +43,22 @@ class RefusedFileError(PathNotAllowedError):
         self.reason = reason
 
 
+class MomentarilyUnreadableError(FileUnreadableError):
+    """It could not be read this time, and the next attempt may succeed without anybody's doing."""
+
+
 def fault_of(error: OSError) -> Fault:
     """What an error on the way to a file means: nothing there, not followed, or really broken."""
     if error.errno in _ABSENT:
         return "absent"
     return "refused" if error.errno in _REFUSED else "failed"
+
+
+def may_pass(error: OSError) -> bool:
+    """Whether the next attempt may succeed: descriptors run out and disks recover, but a permission
+    stays refused until somebody gives it.
+    """
+    return error.errno not in (errno.EACCES, errno.EPERM)
 
 
 @contextmanager
@@ -83,7 +94,7 @@ def opened(location: Location) -> Iterator[int]:
 
     Raises `FileNotFoundError` when nothing is there, `RefusedFileError` (a `PathNotAllowedError`)
     for links and special files, `FileUnreadableError` when it is there and cannot be opened, or
-    when reading in the body fails.
+    when reading in the body fails (`MomentarilyUnreadableError` where that may pass).
     """
     try:
         descriptor = _open_regular(location)
@@ -125,9 +136,9 @@ def _typed(location: Location, error: OSError) -> Exception:
         case "refused":
             return RefusedFileError(location.path, BEHIND_LINK)
         case "failed":
-            remedy = "Check the disk and the mount, then try again."
-            if isinstance(error, PermissionError):
-                remedy = "Give the user who runs the gateway permission to read it (chmod u+r)."
-            return FileUnreadableError(
-                f"{location.path!r} cannot be read: {error.strerror}.", remedy=remedy
-            )
+            cause = f"{location.path!r} cannot be read: {error.strerror}."
+            if may_pass(error):
+                remedy = "Check the disk and the mount, then try again."
+                return MomentarilyUnreadableError(cause, remedy=remedy)
+            remedy = "Give the user who runs the gateway permission to read it (chmod u+r)."
+            return FileUnreadableError(cause, remedy=remedy)

@@ -24,6 +24,7 @@ from backends.files.safe_open import (
     NOT_REGULAR,
     fault_of,
     listing,
+    may_pass,
     walked,
 )
 from backends.interface import SkippedFile
@@ -63,6 +64,8 @@ class FailedDirectory(msgspec.Struct, frozen=True):
 
     path: str
     reason: str
+    may_pass: bool = False
+    """Whether the next scan may succeed without anybody's doing."""
 
 
 class ScanResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,7 +115,7 @@ class _Scan:
         self._skipped: list[SkippedFile] = []
         self._skipped_count = 0
         self._skipped_in_root = 0
-        self._failed: dict[str, str] = {}
+        self._failed: dict[str, FailedDirectory] = {}
         self._missing: dict[Path, None] = {}
 
     def run(self) -> ScanResult:
@@ -126,7 +129,7 @@ class _Scan:
             files=tuple(self._files),
             skipped=tuple(self._skipped),
             skipped_count=self._skipped_count,
-            failed_dirs=tuple(FailedDirectory(*failed) for failed in self._failed.items()),
+            failed_dirs=tuple(self._failed.values()),
             missing=tuple(self._missing),
             left_out=self._left_out,
         )
@@ -224,7 +227,8 @@ class _Scan:
     def _fault(self, path: str, error: OSError) -> None:
         match fault_of(error):
             case "failed":
-                self._failed.setdefault(_printable(path), error.strerror or str(error))
+                name, reason = _printable(path), error.strerror or str(error)
+                self._failed.setdefault(name, FailedDirectory(name, reason, may_pass(error)))
             case "refused":
                 self._skip(path, BEHIND_LINK)
             case "absent":

@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from backends.files.roots import Location, is_addressable
-from backends.files.safe_open import IS_LINK, NOT_REGULAR
+from backends.files.safe_open import IS_LINK, NOT_REGULAR, may_pass
 from backends.interface import SkippedFile
 
 SUFFIX: Final = ".jsonl"
@@ -40,6 +40,8 @@ class TranscriptListing(msgspec.Struct, frozen=True):
     skipped: tuple[SkippedFile, ...] = ()
     failure: str | None = None
     """Why the directory could not be listed: nothing is known about its transcripts then."""
+    may_pass: bool = False
+    """Whether that may be otherwise the next time, without anybody's doing."""
 
 
 def list_transcripts(directory: Path) -> TranscriptListing:
@@ -53,7 +55,7 @@ def list_transcripts(directory: Path) -> TranscriptListing:
     except (FileNotFoundError, NotADirectoryError):
         return TranscriptListing()
     except OSError as error:
-        return TranscriptListing(failure=error.strerror or str(error))
+        return TranscriptListing(failure=error.strerror or str(error), may_pass=may_pass(error))
     files, skipped = [], []
     for entry in listed:
         found = _look_at(entry)

@@ -18,6 +18,9 @@ class Change(Enum):
     LATER = auto()
     """It was changing while we looked; the next sync looks again."""
     SKIPPED = auto()
+    """By rule, or because it cannot be read and that will stay so until somebody changes it."""
+    UNREAD = auto()
+    """It could not be read this time; what the index holds of it may be old, or nothing."""
 
 
 class FileOutcome(NamedTuple):
@@ -25,3 +28,9 @@ class FileOutcome(NamedTuple):
     chunks: int = 0
     bytes_read: int = 0
     skipped: SkippedFile | None = None
+
+    @classmethod
+    def unreadable(cls, path: str, reason: str, *, may_pass: bool) -> FileOutcome:
+        """The system refuses to give it out; its rows stay."""
+        change = Change.UNREAD if may_pass else Change.SKIPPED
+        return cls(change, skipped=SkippedFile(path=path, reason=reason))

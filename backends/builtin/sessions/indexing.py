@@ -28,7 +28,7 @@ from backends.builtin.sessions.reading import Begin, find_begin, render
 from backends.builtin.sessions.state import START, Checkpoint
 from backends.builtin.storage.database import Database
 from backends.errors import FileUnreadableError
-from backends.files.safe_open import RefusedFileError, opened
+from backends.files.safe_open import MomentarilyUnreadableError, RefusedFileError, opened
 from backends.interface import SkippedFile
 from backends.transcripts.listing import (
     PREFIX,
@@ -113,8 +113,8 @@ class SessionIndexer:
             skipped = SkippedFile(path=part.path, reason=error.reason)
             return FileOutcome(Change.SKIPPED, skipped=skipped)
         except FileUnreadableError as error:
-            skipped = SkippedFile(path=part.path, reason=str(error))
-            return FileOutcome(Change.SKIPPED, skipped=skipped)
+            may_pass = isinstance(error, MomentarilyUnreadableError)
+            return FileOutcome.unreadable(part.path, str(error), may_pass=may_pass)
 
     def _take_in(
         self, descriptor: int, part: TranscriptPart, read_at_ns: int, patience_s: float | None

@@ -69,6 +69,7 @@ class Freshness:
         self._sweeps_started = 0
         self._last_sweep: tuple[int, Stale | None] = (0, None)
         self._level_generation: int | None = None
+        self._unread: Stale | None = None
         self.running: SyncProgress | None = None
         self.recent = RecentSyncs()
         self.unreadable: tuple[SkippedFile, ...] = ()
@@ -100,6 +101,7 @@ class Freshness:
             self.unreadable = tuple(tally.unreadable)
             self.unlisted = tally.unlisted
             self._level_generation = generation
+            self._unread = _unread(tally)
             return report
 
     def is_syncing(self) -> bool:
@@ -137,9 +139,11 @@ class Freshness:
             return stale
 
     def unsynced(self) -> Stale | None:
-        """For searches that do not sweep: whether the index was ever level with the disk."""
+        """For searches that do not sweep: whether the index is as level as the last sync could make
+        it with the disk.
+        """
         if self._level_generation == self._indexer.generation:
-            return None
+            return self._unread
         return Stale(files=0, reason="the first sync of this index has not ended")
 
     async def gone(self, paths: Collection[str]) -> frozenset[str]:
@@ -248,4 +252,12 @@ def _staleness(tally: Tally, *, syncing: bool) -> Stale | None:
         return Stale(files=len(tally.pending), reason=reason)
     if tally.later:
         return Stale(files=tally.later, reason="being written at this moment")
-    return None
+    return _unread(tally)
+
+
+def _unread(tally: Tally) -> Stale | None:
+    if not tally.unread:
+        return None
+    first, *others = tally.unread
+    more = f" (and {len(others):,} more)" if others else ""
+    return Stale(files=tally.unread_files, reason=first + more)

@@ -155,10 +155,8 @@ class Indexer:
                 return self._forget(found, patience_s)
             case FileChanging():
                 return FileOutcome(Change.LATER)
-            case FileUnreadable(reason=reason):
-                return FileOutcome(
-                    Change.SKIPPED, skipped=SkippedFile(path=found.path, reason=reason)
-                )
+            case FileUnreadable(reason=reason, may_pass=may_pass):
+                return FileOutcome.unreadable(found.path, reason, may_pass=may_pass)
             case SkippedFile() as skipped:
                 with self._database.writing(patience_s) as connection:
                     remove_file(connection, found.source, found.path)

@@ -31,6 +31,10 @@ class Tally:
         """Files that changed while they were looked at."""
         self.unreadable: list[SkippedFile] = []
         """Files that are memory and could not be indexed."""
+        self.unread_files = 0
+        """Files that could not be read this time: what the index holds of them may be old, or nothing."""
+        self.unread: list[str] = []
+        """The causes; with those of directories that could not be listed this time."""
         self.unlisted = 0
         """Directories that could not be listed."""
         self._written: set[str] = set()
@@ -52,6 +56,7 @@ class Tally:
         self._unchanged = plan.unchanged + sessions.unchanged
         self._new = plan.added | sessions.added
         self.unlisted = len(survey.scan.failed_dirs)
+        self.unread += unread_by(survey)
 
     def add(self, task: Task, outcome: FileOutcome) -> None:
         self._done += 1
@@ -71,8 +76,16 @@ class Tally:
                 self._removed += not is_new
             case Change.LATER:
                 self.later += 1
-            case Change.SKIPPED:
-                self.unreadable += [outcome.skipped] if outcome.skipped else []
+            case Change.SKIPPED | Change.UNREAD:
+                self._add_skipped(outcome)
+
+    def _add_skipped(self, outcome: FileOutcome) -> None:
+        if outcome.skipped is None:
+            return
+        self.unreadable.append(outcome.skipped)
+        if outcome.change is Change.UNREAD:
+            self.unread_files += 1
+            self.unread.append(outcome.skipped.reason.rstrip("."))
 
     @staticmethod
     def _is_complete(part: TranscriptPart, outcome: FileOutcome) -> bool:
@@ -108,3 +121,12 @@ def skipped_by(scan: ScanResult) -> tuple[SkippedFile, ...]:
     """What the listing of the disk had to leave out, with reasons."""
     failed = (SkippedFile(path=one.path, reason=one.reason) for one in scan.failed_dirs)
     return (*scan.skipped, *failed)
+
+
+def unread_by(survey: Survey) -> list[str]:
+    """Why what could not be listed this time, and may be the next time, could not."""
+    listing = survey.sessions.listing
+    failed = [(one.path, one.reason) for one in survey.scan.failed_dirs if one.may_pass]
+    if listing.failure and listing.may_pass:
+        failed.append(("sessions", listing.failure))
+    return [f"{path!r} cannot be listed: {reason}" for path, reason in failed]

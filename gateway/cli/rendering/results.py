@@ -55,9 +55,14 @@ def remarks(result: SearchResult) -> Iterator[str]:
     if result.fallback:
         yield f"Note: answered without {result.fallback.origin}: {result.fallback.reason}"
     if result.stale:
-        files = counted(result.stale.files, "file")
+        files = result.stale.files
+        what = (
+            f"{counted(files, 'file')} not up to date in"
+            if files
+            else "something may be missing in"
+        )
         yield (
-            f"Note: {files} not up to date in this answer: {result.stale.reason}. "
+            f"Note: {what} this answer: {result.stale.reason}. "
             "`memory-gateway index` brings the index up to date."
         )
     if result.timings and any(hit.explain for hit in result.results):

@@ -93,6 +93,17 @@ def test_what_could_not_be_read_is_named_beside_what_is_skipped_by_rule(tally):
     assert report.complete
 
 
+def test_what_could_not_be_read_this_time_is_told_apart_from_what_stays_unreadable(tally):
+    assert (tally.unread_files, tally.unread, tally.unlisted) == (0, [], 1)
+    work_off(
+        tally,
+        edited=FileOutcome.unreadable(EDITED, "Permission denied", may_pass=False),
+        new=FileOutcome.unreadable(NEW, "Too many open files.", may_pass=True),
+    )
+    assert [skipped.path for skipped in tally.unreadable] == [NEW, EDITED]
+    assert (tally.unread_files, tally.unread) == (1, ["Too many open files"])
+
+
 def test_a_new_file_that_vanished_was_not_removed_from_anything(tally):
     work_off(tally, new=FileOutcome(Change.GONE), gone=FileOutcome(Change.GONE))
     assert tally.report(SyncRequest(), 0.0, None).removed == 1

@@ -1,32 +1,17 @@
 """What a scan does when the disk refuses or changes under it."""
 
-import contextlib
-import os
-import resource
 import threading
-from pathlib import Path
 
 import pytest
 
 from backends.files.scan import scan
+from fakes.descriptors import descriptors_left
 
 
 @pytest.fixture
 def few_descriptors():
-    """Leave room for eight more descriptors."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    highest = max(int(path.name) for path in Path("/dev/fd").iterdir())
-    resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 16, hard))
-    taken = []
-    with contextlib.suppress(OSError):
-        while True:
-            taken.append(os.open(os.devnull, os.O_RDONLY))
-    for _ in range(8):
-        os.close(taken.pop())
-    yield
-    for descriptor in taken:
-        os.close(descriptor)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    with descriptors_left(8):
+        yield
 
 
 def test_an_unreadable_directory_is_named_and_its_rows_are_kept(
@@ -39,6 +24,7 @@ def test_an_unreadable_directory_is_named_and_its_rows_are_kept(
         result = scan(roots_of(public_workspace))
     assert [file.path for file in result.files] == ["memory/open/a.md"]
     assert [failed.path for failed in result.failed_dirs] == ["memory/closed"]
+    assert not result.failed_dirs[0].may_pass
     assert result.failed_dirs[0].reason == "Permission denied"
     assert result.keeps("memory/closed/deep/b.md")
     assert not result.keeps("memory/closed-too/b.md")
@@ -92,6 +78,7 @@ def test_running_out_of_descriptors_fails_directories_and_deletes_nothing(
     result = scan(roots_of(workspace))
     assert [file.path for file in result.files] == ["memory/near.md"]
     assert result.failed_dirs[0].reason == "Too many open files"
+    assert result.failed_dirs[0].may_pass
     assert result.keeps(str((deep / "far.md").relative_to(workspace)))
 
 

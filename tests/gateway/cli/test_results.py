@@ -77,5 +77,11 @@ def test_a_weaker_answer_says_so():
     ]
 
 
+def test_what_could_not_be_listed_counts_as_no_file():
+    stale = Stale(files=0, reason="'memory/a' cannot be listed: Too many open files")
+    (remark,) = remarks(result(HIT, stale=stale))
+    assert remark.startswith(f"Note: something may be missing in this answer: {stale.reason}. `mem")
+
+
 def test_a_sound_answer_needs_no_remark():
     assert list(remarks(result(HIT, timings={"search": 1.5}))) == []

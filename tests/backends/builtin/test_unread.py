@@ -1,0 +1,73 @@
+"""What cannot be read at this moment is said, and found as soon as it can be."""
+
+from __future__ import annotations
+
+import pytest
+
+from backends.interface import SyncRequest
+from fakes.descriptors import descriptors_left
+from fakes.freshness import stale_of
+
+pytestmark = pytest.mark.anyio
+
+DEEP = "/".join("abcdefghijklmnop")
+"""So many directories are open at once while the last of them is listed."""
+
+
+@pytest.fixture
+def notes(home):
+    home.write("MEMORY.md", "pump\n")
+    home.write(f"memory/{DEEP}/far.md", "boiler\n")
+
+
+async def test_a_search_says_which_directory_it_could_not_list(home, notes, paths_of):
+    async with home.open() as backend:
+        assert await paths_of(backend, "nothing at all") == []
+        home.write(f"memory/{DEEP}/new.md", "the unique7 boiler\n")
+        with descriptors_left(8):
+            stale = await stale_of(backend, "unique7")
+        assert stale is not None and stale.files == 0
+        assert stale.reason.startswith("'memory/a/b")
+        assert stale.reason.endswith(" cannot be listed: Too many open files")
+        assert await stale_of(backend, "unique7") is None
+        assert await paths_of(backend, "unique7") == [f"memory/{DEEP}/new.md"]
+
+
+async def test_a_search_says_which_file_it_could_not_read(home, notes, paths_of):
+    async with home.open() as backend:
+        assert await paths_of(backend, "pump") == ["MEMORY.md"]
+        home.write("MEMORY.md", "valve\n")
+        with descriptors_left(1):
+            stale = await stale_of(backend, "valve")
+        assert stale is not None and stale.files == 1
+        assert stale.reason == "'memory' cannot be listed: Too many open files (and 1 more)"
+        assert await paths_of(backend, "valve") == ["MEMORY.md"]
+
+
+async def test_a_search_that_does_not_look_at_the_disk_tells_what_the_last_sync_could_not_read(
+    home, notes, quiet, paths_of
+):
+    home.configure(**quiet)
+    async with home.open() as backend:
+        await paths_of(backend, "boiler")
+        with descriptors_left(8):
+            await backend.sync(SyncRequest())
+        stale = await stale_of(backend)
+        assert stale is not None and "cannot be listed" in stale.reason
+        await backend.sync(SyncRequest())
+        assert await stale_of(backend) is None
+        assert await paths_of(backend, "boiler") == [f"memory/{DEEP}/far.md"]
+
+
+async def test_what_needs_somebodys_doing_is_no_matter_of_each_answer(public_home, unprivileged):
+    """A directory that nobody may read is named in `status` and not in the answers."""
+    public_home.write("memory/closed/a.md", "boiler\n")
+    async with public_home.open() as backend:
+        assert await stale_of(backend) is None
+        (public_home.workspace / "memory/closed").chmod(0)
+        with unprivileged():
+            stale = await stale_of(backend)
+            status = await backend.status()
+        (public_home.workspace / "memory/closed").chmod(0o755)
+    assert stale is None
+    assert [one.path for one in status.skipped] == ["memory/closed"]
