@@ -57,6 +57,8 @@ class Semantics:
         """Why there are no batch jobs, if there are none."""
         self.is_indexing: Callable[[], bool] = lambda: False
         """Whether more texts are on their way; the owner of the syncs tells."""
+        self.is_level: Callable[[], bool] = lambda: True
+        """Whether this index was ever level with the disk; he tells that, too."""
         self.engines: VectorSearch | None = None
         """What searches stored vectors; None until a provider is open."""
         self._failure: str | None = None
@@ -172,6 +174,7 @@ class Semantics:
             on_stored=self._upkeep.changed,
             batch=self._batch,
             is_indexing=self.is_indexing,
+            is_level=self.is_level,
         )
 
     def _open_batch(self, choice: Choice, upkeep: Upkeep) -> BatchJobs | None:
