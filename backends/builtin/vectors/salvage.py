@@ -62,6 +62,7 @@ class Salvage:
         """Raises nothing: of what cannot be opened nothing is taken."""
         self._database = database
         self._name = name
+        self._generation = database.generation
         self._started = time.monotonic()
         self._ends = self._started + limit_s
         self._taken = 0
@@ -102,8 +103,10 @@ class Salvage:
         for row in rows:
             by_fingerprint[row.fingerprint][row.text_hash] = row.vector
         with self._database.writing() as connection:
+            if self._generation != self._database.generation:
+                return False  # replaced once more
             if wrecks.unread(connection) != self._name:
-                return False  # replaced once more, or another process was faster
+                return False  # another process was faster
             taken = [
                 store.add_vectors(connection, fingerprint, vectors)
                 for fingerprint, vectors in by_fingerprint.items()
