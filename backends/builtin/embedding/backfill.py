@@ -86,9 +86,8 @@ class Backfill:
     ) -> None:
         """Without `drops_superseded` the vectors of all other providers stay: a better one may return.
 
-        `on_stored` is called, on the event loop, whenever vectors were stored or dropped; no batch
-        jobs are made while `is_indexing`. Until the index `is_level` with the disk, none of the vectors
-        that were taken over from a damaged one is dropped.
+        `on_stored` is called, on the event loop, whenever vectors were stored or dropped. No batch jobs
+        are made while `is_indexing`; what came from a damaged index stays until this one `is_level`.
         """
         self._database = database
         self._embeddings = embeddings
@@ -258,11 +257,8 @@ class Backfill:
         with self._database.writing() as connection:
             lacks_texts = wrecks.is_recent(connection) and not self._is_level()
             awaits |= lacks_texts
-            if (
-                self._drops_superseded
-                and not awaits
-                and store.fingerprint_id(connection, fingerprint)
-            ):
+            has_vectors = store.fingerprint_id(connection, fingerprint) is not None
+            if self._drops_superseded and has_vectors and not awaits:
                 store.drop_superseded(connection, self._embeddings.fingerprints())
             refusals.forget_gone(connection)
             store.refresh_use(connection, fallen)

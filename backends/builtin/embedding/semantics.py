@@ -56,9 +56,8 @@ class Semantics:
         self._no_batch = "No provider is in use."
         """Why there are no batch jobs, if there are none."""
         self.is_indexing: Callable[[], bool] = lambda: False
-        """Whether more texts are on their way; the owner of the syncs tells."""
         self.is_level: Callable[[], bool] = lambda: True
-        """Whether this index was ever level with the disk; he tells that, too."""
+        """Whether more texts are on their way, or all were here once; the owner of the syncs tells."""
         self.engines: VectorSearch | None = None
         """What searches stored vectors; None until a provider is open."""
         self._failure: str | None = None

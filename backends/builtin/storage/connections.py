@@ -59,7 +59,10 @@ def set_journal(connection: apsw.Connection, directory: Path) -> None:
 
 
 def fold_log(connection: apsw.Connection) -> bool:
-    """Whether the file is whole without its log now. Readers of an earlier state prevent that."""
+    """Moves what the log holds into the file; whether that is whole without its log now.
+
+    Those who still read an earlier state prevent it.
+    """
     try:
         in_log, folded = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
     except apsw.Error:

@@ -28,9 +28,10 @@ _SIDE_FILES: Final = ("-wal", "-shm", "-journal")
 def ensure_index(wanted: Path, *, wreck: str | None = None) -> tuple[Path, tuple[str, ...]]:
     """Finds or makes the index at `wanted`, or at a sibling name when that place is taken.
 
-    A new one remembers the damaged file, named `wreck`, whose place it takes. Returns its path, and what a person should know about the choice. Must not be called while this
-    process has the file open: closing any descriptor of a file drops all locks that the process
-    holds on it (POSIX). Raises OSError and apsw.Error.
+    A new one remembers the damaged file of the name `wreck`, whose place it takes. Returns its path,
+    and what a person should know about the choice. Must not be called while this process has the file
+    open: closing any descriptor of a file drops all locks that the process holds on it (POSIX). Raises
+    OSError and apsw.Error.
     """
     make_directories(wanted.parent)
     with _alone_in(wanted.parent):

@@ -1,7 +1,8 @@
 """Which damaged file an index took the place of, for as long as that matters.
 
 Owns the mark in `meta`. It is written with the new index itself, so that neither a kill nor another process
-comes between: first its embeddings are read, then the texts that use them have to be indexed again.
+comes between. It changes when the file's embeddings were read, and goes when the texts that may use them
+have been indexed again.
 """
 
 from __future__ import annotations

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-import apsw
-import msgspec
 import structlog
 from anyio.to_thread import run_sync
 
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 _log = structlog.get_logger(__name__)
 
 LIMIT_S: Final = 120.0
-"""New notes have no vectors meanwhile. 256 MB, which is the most that is set aside, take some seconds."""
+"""New notes have no vectors meanwhile. 256 MB, the most that is set aside, take a few seconds."""
 ROWS_A_TURN: Final = 128
 """At most 2 MB of vectors, which are written in some milliseconds."""
 _TURN_S: Final = 0.05
@@ -60,6 +59,7 @@ class Salvage:
 
     def __init__(self, database: Database, name: str, limit_s: float) -> None:
         """Raises nothing: of what cannot be opened nothing is taken."""
+        self._vectors: Iterator[Salvaged | None] = iter(())
         self._database = database
         self._name = name
         self._generation = database.generation
@@ -73,9 +73,8 @@ class Salvage:
             self._wreck = Wreck(database.path.with_name(name))
             self._total = self._wreck.count()
             self._vectors = self._wreck.vectors()
-        except (apsw.Error, OSError, msgspec.DecodeError) as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, texts can be embedded anew
             self._failure = str(error)
-            self._vectors = iter(())
 
     def close(self) -> None:
         if self._wreck is not None:
@@ -94,7 +93,7 @@ class Salvage:
                 if len(rows) >= ROWS_A_TURN or now >= ends:
                     is_last = now >= self._ends
                     break
-        except apsw.Error as error:
+        except Exception as error:  # noqa: BLE001 - as above
             self._failure = str(error)
         return self._store(rows, is_last=is_last)
 
