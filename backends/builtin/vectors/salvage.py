@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+import apsw
 import structlog
 from anyio.to_thread import run_sync
 
@@ -107,7 +108,7 @@ class Salvage:
             if wrecks.unread(connection) != self._name:
                 return False  # another process was faster
             taken = [
-                store.add_vectors(connection, fingerprint, vectors)
+                _put_missing(connection, fingerprint, vectors)
                 for fingerprint, vectors in by_fingerprint.items()
             ]
             if is_last:
@@ -133,3 +134,26 @@ class Salvage:
         elif self._total != 0:
             reason = f" ({self._failure})" if self._failure else ""
             self._database.note(f"No embedding could be taken over from {self._name}{reason}.")
+
+
+def _put_missing(
+    connection: apsw.Connection, fingerprint: Fingerprint, vectors: dict[bytes, Vector]
+) -> int:
+    """Stores the vectors of those texts that have none yet; returns how many that were.
+
+    Where newer vectors have other dimensions, these are of no use any more.
+    """
+    number, dimensions = connection.execute(
+        "SELECT id, dimensions FROM fingerprints WHERE digest = ?", (fingerprint.digest(),)
+    ).get or (None, None)
+    if dimensions not in {None, len(next(iter(vectors.values())))}:
+        return 0
+    known = "SELECT 1 FROM embeddings WHERE fingerprint_id = ? AND text_hash = ?"
+    missing = [
+        (text_hash, vector)
+        for text_hash, vector in vectors.items()
+        if not connection.execute(known, (number, text_hash)).get
+    ]
+    if missing:
+        store.put_vectors(connection, fingerprint, missing)
+    return len(missing)

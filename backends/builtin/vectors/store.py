@@ -85,31 +85,6 @@ def put_vectors(
     forgive(connection, fingerprint, (text_hash for text_hash, _ in vectors))
 
 
-def add_vectors(
-    connection: apsw.Connection,
-    fingerprint: Fingerprint,
-    vectors: Mapping[bytes, Vector],
-) -> int:
-    """Stores the vectors of those texts that have none yet; returns how many that were.
-
-    Where newer vectors have other dimensions, these are of no use any more.
-    """
-    number, dimensions = connection.execute(
-        "SELECT id, dimensions FROM fingerprints WHERE digest = ?", (fingerprint.digest(),)
-    ).get or (None, None)
-    if dimensions not in {None, len(next(iter(vectors.values())))}:
-        return 0
-    known = "SELECT 1 FROM embeddings WHERE fingerprint_id = ? AND text_hash = ?"
-    missing = [
-        (text_hash, vector)
-        for text_hash, vector in vectors.items()
-        if not connection.execute(known, (number, text_hash)).get
-    ]
-    if missing:
-        put_vectors(connection, fingerprint, missing)
-    return len(missing)
-
-
 def pending_texts(
     connection: apsw.Connection,
     fingerprint: Fingerprint,
