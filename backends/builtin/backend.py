@@ -89,6 +89,7 @@ class BuiltinBackend:
             self._indexer, courtesy=self._courtesy, on_written=semantics.wake
         )
         semantics.is_indexing = self._freshness.is_syncing
+        semantics.is_level = lambda: self._freshness.unsynced() is None
         self._reporting = BoundedWork("status")
         self._scrubbing = BoundedWork("scrub of the index")
         self._searcher = Searcher(search)

@@ -14,6 +14,7 @@ import apsw
 from msgspec.structs import replace
 
 from backends.builtin.batch import dividing, records
+from backends.builtin.storage import wrecks
 from backends.builtin.vectors import store
 from providers.batch.interface import JobLimits
 from providers.fingerprint import Fingerprint
@@ -43,8 +44,10 @@ def claim(connection: apsw.Connection, fingerprint: Fingerprint, limits: JobLimi
     """Puts the backlog into new jobs; returns how many jobs.
 
     None are made when fewer texts are left than the threshold without the newest ones, which have
-    been embedded before.
+    been embedded before, and while vectors may still be taken over from a damaged index.
     """
+    if wrecks.unread(connection):
+        return 0
     digest = fingerprint.digest()
     number = store.fingerprint_id(connection, fingerprint)
     rows = connection.execute(_SELECT_BACKLOG, {"fingerprint": number, "digest": digest})

@@ -20,9 +20,11 @@ from anyio.to_thread import run_sync
 
 from backends.builtin.batch.claiming import KEPT_BACK, THRESHOLD
 from backends.builtin.batch.jobs import BatchJobs
+from backends.builtin.storage import wrecks
 from backends.builtin.storage.database import Database
 from backends.builtin.storage.housekeeping import give_back_unused
 from backends.builtin.vectors import refusals, store
+from backends.builtin.vectors.salvage import take_over
 from backends.errors import IndexUnavailableError
 from config.settings import CacheSettings
 from providers.embedding.documents import Delivery
@@ -80,11 +82,12 @@ class Backfill:
         on_stored: Callable[[], None] = lambda: None,
         batch: BatchJobs | None = None,
         is_indexing: Callable[[], bool] = lambda: False,
+        is_level: Callable[[], bool] = lambda: True,
     ) -> None:
         """Without `drops_superseded` the vectors of all other providers stay: a better one may return.
 
-        `on_stored` is called, on the event loop, whenever vectors were stored or dropped; no batch
-        jobs are made while `is_indexing`.
+        `on_stored` is called, on the event loop, whenever vectors were stored or dropped. No batch jobs
+        are made while `is_indexing`; what came from a damaged index stays until this one `is_level`.
         """
         self._database = database
         self._embeddings = embeddings
@@ -93,6 +96,7 @@ class Backfill:
         self._on_stored = on_stored
         self._batch = batch
         self._is_indexing = is_indexing
+        self._is_level = is_level
         self._grows_since: float | None = None
         self._wake = anyio.Event()
         self._wake.set()
@@ -157,11 +161,13 @@ class Backfill:
             await run_sync(self._save)
         while True:
             await self._settle()
+            if await take_over(self._database):  # before anything in it is paid for once more
+                self._on_stored()
             await self._embeddings.prepare()
             service = self._embeddings.state().active
             texts = await run_sync(self._pending, service)
-            if self._embeddings.fingerprint != service.fingerprint:
-                continue  # another provider took over meanwhile, and may have vectors of them
+            if texts is None or self._embeddings.fingerprint != service.fingerprint:
+                continue  # another index or provider took over meanwhile, and may have vectors of them
             if not texts:
                 return
             if await self._are_for_jobs(service, texts):
@@ -216,8 +222,11 @@ class Backfill:
 
         await self._embeddings.embed_documents([text for _, text in texts], on_batch=on_batch)
 
-    def _pending(self, service: ServiceState) -> list[tuple[bytes, str]]:
+    def _pending(self, service: ServiceState) -> list[tuple[bytes, str]] | None:
+        """None while there are vectors to take over from a damaged index."""
         with self._database.reading() as connection:
+            if wrecks.unread(connection):
+                return None
             return store.pending_texts(
                 connection, service.fingerprint, limit=_TEXTS_A_RUN, dimensions=service.dimensions
             )
@@ -246,15 +255,16 @@ class Backfill:
             fallen = store.fallen_out_of_use(connection)
             awaits = self._batch is not None and self._batch.is_waited_for(connection, fingerprint)
         with self._database.writing() as connection:
-            if (
-                self._drops_superseded
-                and not awaits
-                and store.fingerprint_id(connection, fingerprint)
-            ):
+            lacks_texts = wrecks.is_recent(connection) and not self._is_level()
+            awaits |= lacks_texts
+            has_vectors = store.fingerprint_id(connection, fingerprint) is not None
+            if self._drops_superseded and has_vectors and not awaits:
                 store.drop_superseded(connection, self._embeddings.fingerprints())
             refusals.forget_gone(connection)
             store.refresh_use(connection, fallen)
-            store.prune(connection, self._cache.max_entries if self._cache.enabled else 0)
+            if not lacks_texts:
+                store.prune(connection, self._cache.max_entries if self._cache.enabled else 0)
+                wrecks.forget(connection)
             self._retry_in_s = refusals.next_retry_s(connection, fingerprint)
         self.has_caught_up |= not awaits
         give_back_unused(self._database)

@@ -57,6 +57,8 @@ class Semantics:
         """Why there are no batch jobs, if there are none."""
         self.is_indexing: Callable[[], bool] = lambda: False
         """Whether more texts are on their way; the owner of the syncs tells."""
+        self.is_level: Callable[[], bool] = lambda: True
+        """Whether this index was ever level with the disk; he tells that, too."""
         self.engines: VectorSearch | None = None
         """What searches stored vectors; None until a provider is open."""
         self._failure: str | None = None
@@ -172,6 +174,7 @@ class Semantics:
             on_stored=self._upkeep.changed,
             batch=self._batch,
             is_indexing=self.is_indexing,
+            is_level=self.is_level,
         )
 
     def _open_batch(self, choice: Choice, upkeep: Upkeep) -> BatchJobs | None:
@@ -232,18 +235,14 @@ class Semantics:
             return (choice.reason,)
         if self._embeddings is None:
             return ()
-        state = self._embeddings.state()
+        active = self._embeddings.state().active
         found = []
         if fallback := self.fallback:
-            found.append(
-                f"{fallback.origin} is replaced by {state.active.provider}: {fallback.reason}"
-            )
-        if state.active.status == "open":
-            found.append(
-                f"{state.active.provider} gives no vectors at present: {state.active.reason}"
-            )
+            found.append(f"{fallback.origin} is replaced by {active.provider}: {fallback.reason}")
+        if active.status == "open":
+            found.append(f"{active.provider} gives no vectors at present: {active.reason}")
         elif lacks := self._lacks():
-            found.append(f"{state.active.provider} gives no vectors yet: {lacks}")
+            found.append(f"{active.provider} gives no vectors yet: {lacks}")
         return tuple(found)
 
     def _lacks(self) -> str | None:

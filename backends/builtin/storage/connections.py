@@ -58,6 +58,18 @@ def set_journal(connection: apsw.Connection, directory: Path) -> None:
     connection.execute(f"PRAGMA journal_mode = {mode}")
 
 
+def fold_log(connection: apsw.Connection) -> bool:
+    """Moves what the log holds into the file; whether that is whole without its log now.
+
+    Those who still read an earlier state prevent it.
+    """
+    try:
+        in_log, folded = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+    except apsw.Error:
+        return False
+    return in_log == folded
+
+
 def _look_for_end(connection: apsw.Connection, path: Path) -> None:
     """Raises apsw.CorruptError when the file ends before its last page: SQLite would read zeros there.
 

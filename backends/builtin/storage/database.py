@@ -20,10 +20,11 @@ from backends.builtin.storage.connections import (
     PATIENCE_S,
     connect_reader,
     connect_writer,
+    fold_log,
     milliseconds,
 )
 from backends.builtin.storage.failures import index_unavailable, is_damage
-from backends.builtin.storage.places import ensure_index, set_aside, size_on_disk
+from backends.builtin.storage.places import ensure_index, has_log, set_aside, size_on_disk
 
 READERS: Final = 4
 """Searches that may read at the same time; more would only wait for the same two or four cores."""
@@ -50,6 +51,8 @@ class Database:
         self._opened: tuple[int, int] | None = None
         self._damage: str | None = None
         self._times_damaged = 0
+        self._wreck: str | None = None
+        """A file that was set aside and that the next new one may take embeddings from."""
         self._closed = False
         with self._translating_errors(OSError):
             self._find_or_make()
@@ -58,7 +61,7 @@ class Database:
             except apsw.Error as error:
                 if not is_damage(error):
                     raise
-                self._set_aside(str(error))
+                self._set_aside(str(error), is_whole=not has_log(self.path))
                 self._find_or_make()
                 self._connect()
 
@@ -106,6 +109,10 @@ class Database:
                     connection.close()
                 raise
             self._give_back(connection, generation)
+
+    def note(self, *notes: str) -> None:
+        """Adds to `notes` what is not among them yet."""
+        self.notes = tuple(dict.fromkeys((*self.notes, *notes)))
 
     def size_bytes(self) -> int:
         """Bytes on disk, with the write-ahead log."""
@@ -172,29 +179,31 @@ class Database:
             return self._opened is not None
 
     def _replace(self) -> None:
+        is_whole = fold_log(self._writer)
         self._close_connections()
         if self._damage is None or not self._is_in_place():
             self._damage = None
-            self._note(f"{self.path.name} was taken away and is rebuilt from Markdown.")
+            self.note(f"{self.path.name} was taken away and is rebuilt from Markdown.")
         elif self._times_damaged < MAX_TIMES_DAMAGED:
-            self._set_aside(self._damage)
+            self._set_aside(self._damage, is_whole=is_whole)
         else:
             raise apsw.CorruptError(f"damaged again and again, see the disk ({self._damage})")
         self._opened = None
         self._find_or_make()
         self._connect()
 
-    def _set_aside(self, cause: str) -> None:
-        self._note(set_aside(self.path, cause))
+    def _set_aside(self, cause: str, *, is_whole: bool) -> None:
+        """Without its log a file may be half of one state and half of another: that is no source."""
+        kept, sentence = set_aside(self.path, cause)
+        self.note(sentence)
+        self._wreck = kept if is_whole else None
         self._damage = None
         self._times_damaged += 1
 
     def _find_or_make(self) -> None:
-        self.path, notes = ensure_index(self._wanted)
-        self._note(*notes)
-
-    def _note(self, *notes: str) -> None:
-        self.notes = tuple(dict.fromkeys((*self.notes, *notes)))
+        self.path, notes = ensure_index(self._wanted, wreck=self._wreck)
+        self._wreck = None
+        self.note(*notes)
 
     def _connect(self) -> None:
         self._writer = connect_writer(self.path)

@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 
-from backends.builtin.storage import schema
+from backends.builtin.storage import schema, wrecks
 from backends.builtin.storage.checksums import open_checked, reserve_checksums
 from backends.builtin.storage.connections import PATIENCE_S, set_journal
 from backends.builtin.storage.identity import Verdict, choose_path
@@ -25,12 +25,13 @@ _MAIN: Final = ""
 _SIDE_FILES: Final = ("-wal", "-shm", "-journal")
 
 
-def ensure_index(wanted: Path) -> tuple[Path, tuple[str, ...]]:
+def ensure_index(wanted: Path, *, wreck: str | None = None) -> tuple[Path, tuple[str, ...]]:
     """Finds or makes the index at `wanted`, or at a sibling name when that place is taken.
 
-    Returns its path, and what a person should know about the choice. Must not be called while this
-    process has the file open: closing any descriptor of a file drops all locks that the process
-    holds on it (POSIX). Raises OSError and apsw.Error.
+    A new one remembers the damaged file of the name `wreck`, whose place it takes. Returns its path,
+    and what a person should know about the choice. Must not be called while this process has the file
+    open: closing any descriptor of a file drops all locks that the process holds on it (POSIX). Raises
+    OSError and apsw.Error.
     """
     make_directories(wanted.parent)
     with _alone_in(wanted.parent):
@@ -38,14 +39,14 @@ def ensure_index(wanted: Path) -> tuple[Path, tuple[str, ...]]:
         if verdict is Verdict.OURS_OLDER:
             notes = (*notes, f"{path.name} had the format of an earlier release and was rebuilt.")
         if verdict is not Verdict.OURS:
-            _create(path)
+            _create(path, wreck)
     return path, notes
 
 
-def set_aside(path: Path, cause: str) -> str:
+def set_aside(path: Path, cause: str) -> tuple[str | None, str]:
     """Renames a damaged index, keeps only the newest such file, and says so in a sentence.
 
-    One of more than MAX_SET_ASIDE_BYTES is deleted instead.
+    Returns its name and the sentence. One of more than MAX_SET_ASIDE_BYTES is deleted instead.
     The side files go first: left behind, they would be taken for those of the next index.
     """
     prefix = f"{path.name}.damaged-"
@@ -55,11 +56,20 @@ def set_aside(path: Path, cause: str) -> str:
     _delete(path, *_SIDE_FILES)
     if path.stat().st_size > MAX_SET_ASIDE_BYTES:
         path.unlink()
-        return f"{path.name} was damaged ({cause}); it was deleted and is rebuilt from Markdown."
+        return (
+            None,
+            f"{path.name} was damaged ({cause}); it was deleted and is rebuilt from Markdown.",
+        )
     path.rename(kept)
     return (
-        f"{path.name} was damaged ({cause}); it is kept as {kept.name} and rebuilt from Markdown."
+        kept.name,
+        f"{path.name} was damaged ({cause}); it is kept as {kept.name} and rebuilt from Markdown.",
     )
+
+
+def has_log(path: Path) -> bool:
+    """Whether transactions may lie beside the file, without which it is not whole."""
+    return size_on_disk(path) > path.stat().st_size
 
 
 def size_on_disk(path: Path) -> int:
@@ -73,7 +83,7 @@ def size_on_disk(path: Path) -> int:
     return total
 
 
-def _create(path: Path) -> None:
+def _create(path: Path, wreck: str | None) -> None:
     """Puts a complete file in place in one step: whoever looks meanwhile sees none, or an index."""
     draft = path.with_name(f".{path.name}.new")
     _delete(draft, *_SIDE_FILES, _MAIN)  # a process may have been killed over it
@@ -82,6 +92,8 @@ def _create(path: Path) -> None:
         reserve_checksums(connection)
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         schema.create(connection)
+        if wreck is not None:
+            wrecks.remember(connection, wreck)
         set_journal(connection, path.parent)  # who opens it later would be in others' way
     _delete(path, *_SIDE_FILES)
     draft.replace(path)
