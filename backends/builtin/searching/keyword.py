@@ -15,6 +15,7 @@ from operator import itemgetter
 from typing import Any, Final
 
 import apsw
+from msgspec.structs import replace
 
 from backends.builtin.searching.frequencies import TermCounts
 from backends.builtin.storage.arrays import int64s
@@ -109,7 +110,7 @@ class KeywordLane:
         rows = self._connection.execute(_SELECT_CHUNKS, (int64s(chunk_ids),))
         found = {row[0]: Candidate(*row) for row in rows}
         return [
-            found[chunk_id]._replace(bm25=self._scores.get(chunk_id, 0.0))
+            replace(found[chunk_id], bm25=self._scores.get(chunk_id, 0.0))
             for chunk_id in chunk_ids
             if chunk_id in found
         ]
