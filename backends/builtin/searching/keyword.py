@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate, groupby, islice
-from operator import itemgetter
 from typing import Any, Final
 
 import apsw
@@ -39,10 +38,8 @@ MAX_CONCEPTS: Final = 64
 # row that is asked for by its id. The newest chunks are kept where there are too many.
 _SELECT_SCORES: Final = """
     {permitted}
-    SELECT id, score FROM (
-        SELECT rowid AS id, -bm25(chunk_terms, :body, :context) AS score FROM chunk_terms
-        WHERE chunk_terms MATCH :match {only} ORDER BY rowid DESC LIMIT :most
-    ) ORDER BY score DESC
+    SELECT rowid, -bm25(chunk_terms, :body, :context) FROM chunk_terms
+    WHERE chunk_terms MATCH :match {only} ORDER BY rowid DESC LIMIT :most
 """
 _PERMITTED: Final = """
     WITH permitted AS MATERIALIZED
@@ -117,7 +114,7 @@ class KeywordLane:
 
     @cached_property
     def _scores(self) -> dict[int, float]:
-        """BM25 by chunk id, best first. That of several words is the sum of theirs."""
+        """BM25 by chunk id. That of several words is the sum of theirs."""
         if not self._query.concepts or (self._file_ids is not None and not self._file_ids):
             return {}
         documents = self._counts.documents
@@ -132,7 +129,7 @@ class KeywordLane:
                     scores[chunk_id] = scores.get(chunk_id, 0.0) + score
             if len(scores) >= ENOUGH:
                 break
-        return dict(sorted(scores.items(), key=itemgetter(1), reverse=True))
+        return scores
 
     def _scored(self, concepts: Sequence[Concept], most: int) -> apsw.Cursor:
         parameters: dict[str, Any] = {
@@ -155,7 +152,8 @@ class KeywordLane:
         return max(1, count)
 
     def _in_order(self) -> Iterator[int]:
-        for _, group in groupby(self._scores, key=lambda chunk_id: self._scores[chunk_id]):
+        score_of = self._scores.__getitem__
+        for _, group in groupby(sorted(self._scores, key=score_of, reverse=True), key=score_of):
             equal = list(group)
             if len(equal) > 1:
                 rows = self._connection.execute(_SELECT_IN_ORDER, (int64s(equal),))
