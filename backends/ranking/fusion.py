@@ -17,10 +17,8 @@ from backends.ranking.assurance import WITHIN, Assurance
 from backends.ranking.evidence import (
     Completeness,
     Strategy,
-    aged_odds,
     completeness,
     ranked_odds,
-    weighted_odds,
 )
 from backends.ranking.lanes import KEYWORDS_ONLY, Background, Lanes
 from backends.ranking.passages import (
@@ -183,51 +181,45 @@ class PassageRanker:
 
     def _proposals(self, candidates: Iterable[Candidate]) -> list[Proposal]:
         files = chunks_by_file(candidates, self._weights)
-        about = (self._weights, self._background)
         return [
-            Proposal(key, chunks, *about, max_chars=self._max_chars)
+            Proposal(
+                key,
+                chunks,
+                self._weights,
+                self._background,
+                self._taken[key[0]],
+                max_chars=self._max_chars,
+            )
             for key, chunks in files.items()
         ]
 
     def _prospects(self, proposals: Sequence[Proposal], lanes: Lanes) -> list[Prospect]:
         complete = completeness(self._weights, lanes)
         if self._strategy == "rrf":
-            return self._by_ranks(proposals, lanes, complete)
+            return _by_ranks(proposals, lanes, complete)
         return [
             Prospect(
                 bounds_of(one.outline, lanes, complete, max_chars=self._max_chars),
-                partial(self._weighed, one, lanes, complete),
+                partial(one.weighed, lanes, complete),
             )
             for one in proposals
         ]
-
-    def _weighed(self, proposal: Proposal, lanes: Lanes, complete: Completeness) -> File:
-        units, evidence, _ = proposal.lines
-        odds = weighted_odds(units, evidence, lanes, max_chars=self._max_chars)
-        return self._file(proposal, odds, complete)
-
-    def _by_ranks(
-        self, proposals: Sequence[Proposal], lanes: Lanes, complete: Completeness
-    ) -> list[Prospect]:
-        """A line's rank is known when all lines are."""
-        odds = ranked_odds([one.lines.evidence for one in proposals], lanes)
-        return [
-            Prospect(UNBOUNDED, partial(self._file, one, values, complete))
-            for one, values in zip(proposals, odds, strict=True)
-        ]
-
-    def _file(self, proposal: Proposal, odds: Sequence[float], complete: Completeness) -> File:
-        units, evidence, ends = proposal.lines
-        odds = aged_odds(units, evidence, odds)
-        file = File(*proposal.key, units, evidence, odds, complete, ends)
-        for start, end in self._taken[file.file_id]:
-            file.take(start, end)
-        return file
 
     def _strength(self, file: File, first: int, last: int) -> _Strength:
         text = max(one.text for one in file.evidence[first:last]) if self._lanes.text else 0.0
         cosines = [one.cosine for one in file.units[first:last] if one.cosine is not None]
         return _Strength(text, min(1.0, max(0.0, *cosines)) if cosines else None)
+
+
+def _by_ranks(
+    proposals: Sequence[Proposal], lanes: Lanes, complete: Completeness
+) -> list[Prospect]:
+    """A line's rank is known when all lines are."""
+    odds = ranked_odds([one.lines.evidence for one in proposals], lanes)
+    return [
+        Prospect(UNBOUNDED, partial(one.with_odds, values, complete))
+        for one, values in zip(proposals, odds, strict=True)
+    ]
 
 
 def calibrate(share: float) -> float:

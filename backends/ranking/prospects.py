@@ -22,7 +22,9 @@ from backends.ranking.evidence import (
     VECTOR_WEIGHT,
     Completeness,
     Evidence,
+    aged_odds,
     weigh_units,
+    weighted_odds,
 )
 from backends.ranking.lanes import Background, Lanes
 from backends.ranking.passages import File, ends_of
@@ -113,7 +115,7 @@ class Lines(NamedTuple):
 
 
 class Proposal:
-    """The candidates of one file; cut into lines and weighed when that is asked for, once."""
+    """The candidates of one file; cut into lines when that is asked for, once."""
 
     def __init__(
         self,
@@ -121,24 +123,37 @@ class Proposal:
         chunks: Sequence[Chunk],
         weights: Weights,
         background: Background | None,
+        shown: Sequence[tuple[int, int]],
         *,
         max_chars: int,
     ) -> None:
+        """`shown`: from which character to which the file was shown so far; it grows."""
         self.key = key
+        self.outline = outline_of(chunks, weights, background)
         self._chunks = chunks
         self._weights = weights
         self._background = background
+        self._shown = shown
         self._max_chars = max_chars
-
-    @cached_property
-    def outline(self) -> Outline:
-        return outline_of(self._chunks, self._weights, self._background)
 
     @cached_property
     def lines(self) -> Lines:
         units = units_of(self._chunks)
         evidence = weigh_units(units, self._weights, self._background)
         return Lines(units, evidence, ends_of(units, self._max_chars))
+
+    def weighed(self, lanes: Lanes, complete: Completeness) -> File:
+        units, evidence, _ = self.lines
+        odds = weighted_odds(units, evidence, lanes, max_chars=self._max_chars)
+        return self.with_odds(odds, complete)
+
+    def with_odds(self, odds: Sequence[float], complete: Completeness) -> File:
+        units, evidence, ends = self.lines
+        odds = aged_odds(units, evidence, odds)
+        file = File(*self.key, units, evidence, odds, complete, ends)
+        for start, end in self._shown:
+            file.take(start, end)
+        return file
 
 
 class Prospect:

@@ -8,7 +8,7 @@ script begins few terms.) Reads only.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate, groupby, islice
 from typing import Any, Final
@@ -94,7 +94,6 @@ class KeywordLane:
         self._counts = counts
         self._file_ids = file_ids
         self._ranked: list[int] = []
-        self._order = self._in_order()
 
     def candidates(self, limit: int, offset: int = 0) -> list[Candidate]:
         """The next best chunks by BM25; equal ones by path and place."""
@@ -151,14 +150,20 @@ class KeywordLane:
         count: int = self._connection.execute(_COUNT_PERMITTED, (int64s(self._file_ids),)).get
         return max(1, count)
 
-    def _in_order(self) -> Iterator[int]:
-        score_of = self._scores.__getitem__
-        for _, group in groupby(sorted(self._scores, key=score_of, reverse=True), key=score_of):
-            equal = list(group)
-            if len(equal) > 1:
-                rows = self._connection.execute(_SELECT_IN_ORDER, (int64s(equal),))
-                equal = [chunk_id for (chunk_id,) in rows]
-            yield from equal
+    @cached_property
+    def _order(self) -> Iterator[int]:
+        return _in_order(self._connection, self._scores)
+
+
+def _in_order(connection: apsw.Connection, scores: Mapping[int, float]) -> Iterator[int]:
+    """The chunks, best first; equal ones by path and place."""
+    score_of = scores.__getitem__
+    for _, group in groupby(sorted(scores, key=score_of, reverse=True), key=score_of):
+        equal = list(group)
+        if len(equal) > 1:
+            rows = connection.execute(_SELECT_IN_ORDER, (int64s(equal),))
+            equal = [chunk_id for (chunk_id,) in rows]
+        yield from equal
 
 
 def tiers(query: Query, counts: TermCounts, most: int) -> Iterator[list[Concept]]:
