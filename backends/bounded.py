@@ -46,8 +46,8 @@ class BoundedWork:
                 while self._running is not None:
                     await self._running.wait()
         piece = _Piece(work)
-        self._running = piece.done
         pieces, self._idle = self._idle or self._start_thread(), None
+        self._running = piece.done
         pieces.put(piece)
         with anyio.fail_after(patience_s):
             await piece.done.wait()
