@@ -1,7 +1,8 @@
 """Blocking work that nobody waits for longer than they can afford.
 
 Owns the threads for work that a hung mount may hold for ever. They are daemons, which the end of the
-process does not wait for, and of each kind of work at most one is left behind.
+process does not wait for, and of each kind of work at most one is left behind. A thread waits a while for
+the next piece of its kind: to start one takes as long as a look at a small directory.
 """
 
 from __future__ import annotations
@@ -9,21 +10,30 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Generic, TypeVar
+from queue import Empty, SimpleQueue
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import anyio
 from anyio import from_thread
-from anyio.lowlevel import current_token
+from anyio.lowlevel import EventLoopToken, current_token
 
 T = TypeVar("T")
 
+IDLE_S: Final = 10.0
+"""How long a thread waits."""
+
 
 class BoundedWork:
-    """Runs one piece of work at a time. A caller that gives up, or is cancelled, leaves it behind."""
+    """Runs one piece of work at a time. A caller that gives up, or is cancelled, leaves it behind.
+
+    Belongs to one event loop.
+    """
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._running: anyio.Event | None = None
+        self._idle: _Pieces | None = None
+        """Where the thread that waits will find its next piece."""
 
     async def run(self, work: Callable[[], T], patience_s: float, *, queue_s: float = 0.0) -> T:
         """What the work returns or raises.
@@ -36,22 +46,44 @@ class BoundedWork:
                 while self._running is not None:
                     await self._running.wait()
         piece = _Piece(work)
+        pieces, self._idle = self._idle or self._start_thread(), None
         self._running = piece.done
-        token = current_token()
-
-        def finish() -> None:
-            self._running = None
-            piece.done.set()
-
-        def thread() -> None:
-            piece.work()
-            with suppress(RuntimeError):  # the event loop may have ended long ago
-                from_thread.run_sync(finish, token=token)
-
-        threading.Thread(target=thread, name=self._name, daemon=True).start()
+        pieces.put(piece)
         with anyio.fail_after(patience_s):
             await piece.done.wait()
         return piece.outcome()
+
+    def _start_thread(self) -> _Pieces:
+        pieces: _Pieces = SimpleQueue()
+        threading.Thread(
+            target=self._work_off, args=(pieces, current_token()), name=self._name, daemon=True
+        ).start()
+        return pieces
+
+    def _work_off(self, pieces: _Pieces, token: EventLoopToken) -> None:
+        """In the thread. What happens to this object happens on the event loop."""
+        with suppress(RuntimeError):  # which may have ended long ago
+            while True:
+                try:
+                    piece = pieces.get(timeout=IDLE_S)
+                except Empty:
+                    if from_thread.run_sync(self._let_go, pieces, token=token):
+                        return
+                else:
+                    piece.work()
+                    from_thread.run_sync(self._finish, pieces, piece.done, token=token)
+                    del piece  # with what came of it
+
+    def _finish(self, pieces: _Pieces, done: anyio.Event) -> None:
+        self._running, self._idle = None, pieces
+        done.set()
+
+    def _let_go(self, pieces: _Pieces) -> bool:
+        """Whether this thread may end: no piece was put on its way to it by now."""
+        if self._idle is not pieces:
+            return False
+        self._idle = None
+        return True
 
 
 class _Piece(Generic[T]):
@@ -73,3 +105,7 @@ class _Piece(Generic[T]):
         if self._error is not None:
             raise self._error
         return self._result[0]
+
+
+_Pieces: TypeAlias = "SimpleQueue[_Piece[Any]]"
+"""For one thread."""

@@ -13,7 +13,9 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import islice
 from operator import or_
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
+
+import msgspec
 
 from backends.ranking.lanes import Background, Lanes
 from backends.ranking.units import Unit
@@ -44,7 +46,7 @@ Completeness = Callable[[int], float]
 """By the set of concepts that a passage holds, the share of its odds that it keeps: 1 for all."""
 
 
-class Evidence(NamedTuple):
+class Evidence(msgspec.Struct, frozen=True, gc=False):
     """Of one unit."""
 
     text: float

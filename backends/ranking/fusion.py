@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from heapq import heapify, heapreplace
 from typing import NamedTuple
@@ -16,13 +16,9 @@ from typing import NamedTuple
 from backends.ranking.assurance import WITHIN, Assurance
 from backends.ranking.evidence import (
     Completeness,
-    Evidence,
     Strategy,
-    aged_odds,
     completeness,
     ranked_odds,
-    weigh_units,
-    weighted_odds,
 )
 from backends.ranking.lanes import KEYWORDS_ONLY, Background, Lanes
 from backends.ranking.passages import (
@@ -30,12 +26,11 @@ from backends.ranking.passages import (
     Passage,
     Window,
     best_windows,
-    ends_of,
     to_passage,
 )
-from backends.ranking.prospects import UNBOUNDED, Prospect, bounds_of
+from backends.ranking.prospects import UNBOUNDED, Proposal, Prospect, bounds_of
 from backends.ranking.repeats import Repeats
-from backends.ranking.units import Candidate, Chunk, FileKey, Unit, chunks_by_file, units_of
+from backends.ranking.units import Candidate, chunks_by_file
 from backends.ranking.weights import Weights
 
 
@@ -69,15 +64,6 @@ class _Strength(NamedTuple):
     @property
     def highest(self) -> float:
         return max(self.text, self.cosine or 0.0)
-
-
-class _Lines(NamedTuple):
-    """Of one file, whatever the lanes count."""
-
-    units: Sequence[Unit]
-    evidence: Sequence[Evidence]
-    ends: Sequence[int]
-    """See `ends_of`."""
 
 
 class _Remaining:
@@ -141,8 +127,6 @@ class PassageRanker:
         self._promises = background is not None and lanes.text > 0
         self._shown = 0
         self._ranked_so_far: list[Prospect] = []
-        self._lines: dict[int, _Lines] = {}
-        """By the identity of the chunks they belong to, which the prospects hold; as far as they were weighed."""
 
     def files(self) -> list[File]:
         """Every candidate that was ranked so far, weighed by now."""
@@ -154,12 +138,13 @@ class PassageRanker:
         The score of a passage is the highest that it or any line after it has by itself, so that it
         never contradicts the order, which knows more than one line's words and cosine tell.
         """
-        files = chunks_by_file(candidates, self._weights)
-        prospects = self._prospects(files, self._lanes)
+        proposals = self._proposals(candidates)
+        prospects = self._prospects(proposals, self._lanes)
         assurance = Assurance()
         if self._promises and not self._ranked_so_far:
-            by_words = self._prospects(files, KEYWORDS_ONLY)
-            assurance = Assurance(dict(zip(files, prospects, strict=True)), by_words)
+            by_words = self._prospects(proposals, KEYWORDS_ONLY)
+            keys = [proposal.key for proposal in proposals]
+            assurance = Assurance(dict(zip(keys, prospects, strict=True)), by_words)
         self._ranked_so_far += prospects
         remaining = _Remaining(prospects, self._lanes)
         for window in self._in_order(prospects, assurance):
@@ -194,62 +179,47 @@ class PassageRanker:
             ),
         )
 
-    def _prospects(self, files: Mapping[FileKey, Sequence[Chunk]], lanes: Lanes) -> list[Prospect]:
-        if self._strategy == "rrf":
-            return self._by_ranks(files, lanes)
-        complete = completeness(self._weights, lanes)
-        bounds = partial(
-            bounds_of,
-            weights=self._weights,
-            lanes=lanes,
-            background=self._background,
-            complete=complete,
-            max_chars=self._max_chars,
-        )
+    def _proposals(self, candidates: Iterable[Candidate]) -> list[Proposal]:
+        files = chunks_by_file(candidates, self._weights)
         return [
-            Prospect(bounds(chunks), partial(self._weighed, key, chunks, lanes, complete))
+            Proposal(
+                key,
+                chunks,
+                self._weights,
+                self._background,
+                self._taken[key[0]],
+                max_chars=self._max_chars,
+            )
             for key, chunks in files.items()
         ]
 
-    def _weighed(
-        self, key: FileKey, chunks: Sequence[Chunk], lanes: Lanes, complete: Completeness
-    ) -> File:
-        units, evidence, _ = self._lines_of(chunks)
-        odds = weighted_odds(units, evidence, lanes, max_chars=self._max_chars)
-        return self._file(key, chunks, odds, complete)
-
-    def _by_ranks(self, files: Mapping[FileKey, Sequence[Chunk]], lanes: Lanes) -> list[Prospect]:
-        """A line's rank is known when all lines are."""
-        odds = ranked_odds([self._lines_of(chunks).evidence for chunks in files.values()], lanes)
+    def _prospects(self, proposals: Sequence[Proposal], lanes: Lanes) -> list[Prospect]:
         complete = completeness(self._weights, lanes)
+        if self._strategy == "rrf":
+            return _by_ranks(proposals, lanes, complete)
         return [
-            Prospect(UNBOUNDED, partial(self._file, key, chunks, values, complete))
-            for (key, chunks), values in zip(files.items(), odds, strict=True)
+            Prospect(
+                bounds_of(one.outline, lanes, complete, max_chars=self._max_chars),
+                partial(one.weighed, lanes, complete),
+            )
+            for one in proposals
         ]
-
-    def _lines_of(self, chunks: Sequence[Chunk]) -> _Lines:
-        known = self._lines.get(id(chunks))
-        if known is None:
-            units = units_of(chunks)
-            evidence = weigh_units(units, self._weights, self._background)
-            known = _Lines(units, evidence, ends_of(units, self._max_chars))
-            self._lines[id(chunks)] = known
-        return known
-
-    def _file(
-        self, key: FileKey, chunks: Sequence[Chunk], odds: Sequence[float], complete: Completeness
-    ) -> File:
-        units, evidence, ends = self._lines_of(chunks)
-        odds = aged_odds(units, evidence, odds)
-        file = File(*key, units, evidence, odds, complete, ends)
-        for start, end in self._taken[file.file_id]:
-            file.take(start, end)
-        return file
 
     def _strength(self, file: File, first: int, last: int) -> _Strength:
         text = max(one.text for one in file.evidence[first:last]) if self._lanes.text else 0.0
         cosines = [one.cosine for one in file.units[first:last] if one.cosine is not None]
         return _Strength(text, min(1.0, max(0.0, *cosines)) if cosines else None)
+
+
+def _by_ranks(
+    proposals: Sequence[Proposal], lanes: Lanes, complete: Completeness
+) -> list[Prospect]:
+    """A line's rank is known when all lines are."""
+    odds = ranked_odds([one.lines.evidence for one in proposals], lanes)
+    return [
+        Prospect(UNBOUNDED, partial(one.with_odds, values, complete))
+        for one, values in zip(proposals, odds, strict=True)
+    ]
 
 
 def calibrate(share: float) -> float:

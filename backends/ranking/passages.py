@@ -38,13 +38,9 @@ _BEFORE_WINDOWS: Final = -1.0
 _BEFORE_ANY: Final = -2.0
 
 
-class Span(NamedTuple):
-    """Where a window will lie."""
-
-    most_mass: float
-    """What it has if it holds all of the query that its file does."""
-    first: int
-    last: int
+Span = tuple[float, int, int]
+"""Where a window will lie: the mass it has if it holds all of the query that its file does, and from which
+unit to which."""
 
 
 class Window(NamedTuple):
@@ -102,13 +98,13 @@ class File:
 
     def highest_mass(self) -> float:
         """No window of the file has more."""
-        return max((span.most_mass for span in self.spans()), default=0.0)
+        return max((mass for mass, *_ in self.spans()), default=0.0)
 
     def spans(self) -> list[Span]:
         """One for each unit that can begin a window."""
         most = self._completeness(reduce(or_, [unit.concepts for unit in self.units], 0))
         return [
-            Span(self._odds_of(first, last) * most, first, last)
+            (self._odds_of(first, last) * most, first, last)
             for first, last in enumerate(self._free_ends())
             if last > first and self.odds[first] > 0
         ]
@@ -183,8 +179,8 @@ class _Unbuilt(NamedTuple):
 
     def order(self) -> tuple[float, float, str, int, int]:
         """Before every window that has no more mass than one of these can have."""
-        mass = -round(self.spans[-1].most_mass, 9)
-        return mass, _BEFORE_WINDOWS, self.file.path, self.file.file_id, 0
+        most_mass, *_ = self.spans[-1]
+        return -round(most_mass, 9), _BEFORE_WINDOWS, self.file.path, self.file.file_id, 0
 
 
 def best_windows(offers: Iterable[Offer]) -> Iterator[Window]:

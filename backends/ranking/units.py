@@ -1,7 +1,8 @@
 """The lines of candidate chunks, at their places in their files, with what each holds of the query.
 
 Owns the joining of overlapping chunks into one run of lines a file. What a line is worth is decided in
-`evidence`, which lines become a result in `passages`.
+`evidence`, which lines become a result in `passages`. A search makes some hundred of these values, so they
+are structs, without a look of the collector: none is in a cycle.
 """
 
 from __future__ import annotations
@@ -9,7 +10,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from backends.ranking.weights import Weights
 from backends.text.units import split_units, utf16_length
@@ -18,7 +22,7 @@ BM25_K1: Final = 1.2
 """The constant of FTS5's bm25(); a term's score is below `idf * (k1 + 1)`."""
 
 
-class Excerpt(NamedTuple):
+class Excerpt(msgspec.Struct, frozen=True, gc=False):
     """The part of a chunk from character `start` to `end` of its text, and the cosine of its vector."""
 
     start: int
@@ -26,7 +30,7 @@ class Excerpt(NamedTuple):
     cosine: float
 
 
-class Candidate(NamedTuple):
+class Candidate(msgspec.Struct, frozen=True, gc=False):
     """One chunk that the keyword or the vector lane proposes.
 
     `start` is the character offset of the chunk in its file, `terms` the stored terms: one line a
@@ -51,7 +55,7 @@ class Candidate(NamedTuple):
     """What age leaves of its odds: more than 0, to 1."""
 
 
-class Unit(NamedTuple):
+class Unit(msgspec.Struct, frozen=True, gc=False):
     """A line, or a sentence of a long one."""
 
     start: int
@@ -73,7 +77,7 @@ class Unit(NamedTuple):
     freshness: float
 
 
-class Chunk(NamedTuple):
+class Chunk(msgspec.Struct, frozen=True, gc=False):
     """A candidate with what it holds of the query: all that is known of it before it is cut up."""
 
     candidate: Candidate
@@ -122,34 +126,37 @@ def units_by_file(
 
 def _better(one: Unit, other: Unit) -> Unit:
     best = max(one, other, key=lambda unit: unit.chunk_score)
-    return best._replace(cosine=one.cosine if other.cosine is None else other.cosine)
+    return replace(best, cosine=one.cosine if other.cosine is None else other.cosine)
 
 
 def _units(chunk: Chunk) -> list[Unit]:
-    candidate, chunk_score, held, context = chunk
+    candidate, chunk_score, context = chunk.candidate, chunk.score, chunk.context
     text, excerpts = candidate.text, candidate.excerpts
     ascii_only = text.isascii()
-    is_named = chunk_score > 0 and not any(held)
+    is_named = chunk_score > 0 and not any(chunk.held)
     starts = [excerpt.start for excerpt in excerpts]
-    chunk_id, _, offset, first_line, *_ = candidate
+    chunk_id, offset, first_line = candidate.chunk_id, candidate.start, candidate.start_line
     freshness = candidate.freshness
     units = []
-    for (start, end, line), concepts in zip(split_units(text), held, strict=True):
+    for place, concepts in zip(split_units(text), chunk.held, strict=True):
+        start, end = place.start, place.end
         unit = text[start:end]
         units.append(
-            Unit(  # by position: by name takes twice as long, some hundred times a query
-                offset + start,
-                offset + end,
-                first_line + line,
-                unit,
-                end - start if ascii_only else utf16_length(unit),
-                concepts,
-                context,
-                chunk_id,
-                chunk_score,
-                is_named,
-                _cosine(excerpts, bisect_right(starts, start) - 1, start) if starts else None,
-                freshness,
+            Unit(
+                start=offset + start,
+                end=offset + end,
+                line=first_line + place.line,
+                text=unit,
+                length=end - start if ascii_only else utf16_length(unit),
+                concepts=concepts,
+                context=context,
+                chunk_id=chunk_id,
+                chunk_score=chunk_score,
+                is_named=is_named,
+                cosine=_cosine(excerpts, bisect_right(starts, start) - 1, start)
+                if starts
+                else None,
+                freshness=freshness,
             )
         )
     return units

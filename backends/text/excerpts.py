@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
+
 from backends.chunking import estimate_tokens
 from backends.text.units import Unit, split_units
 
@@ -48,7 +50,7 @@ def cut_excerpts(text: str, start: int = 0) -> list[ExcerptSpan]:
             spans[-1] = spans[-1]._replace(end=unit.end)
             room -= tokens
         else:
-            spans.append(ExcerptSpan(*unit))
+            spans.append(ExcerptSpan(unit.start, unit.end, unit.line))
             room = EXCERPT_TOKENS - tokens
     return spans
 
@@ -58,4 +60,4 @@ def _from(unit: Unit, text: str, start: int) -> Unit:
     if unit.start >= start:
         return unit
     rest = text[start : unit.end]
-    return unit._replace(start=start + len(rest) - len(rest.lstrip()))
+    return replace(unit, start=start + len(rest) - len(rest.lstrip()))

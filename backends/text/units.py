@@ -1,13 +1,16 @@
 """Cutting a chunk into the units that a snippet is made of: lines, and sentences of long lines.
 
 A pure function of the text, so that the terms stored at indexing time and the passages built at
-search time always speak of the same units.
+search time always speak of the same units. Units are structs, which are made and read several times faster
+than tuples with names, and without a look of the collector, which would find no cycle in them.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from backends.chunking.graphemes import next_cut
 
@@ -20,7 +23,7 @@ _SENTENCE_END = re.compile(r"[.!?…][)\"'”’»\]]*\s+|[。！？；][」』�
 _SPACE = re.compile(r"\s+")
 
 
-class Unit(NamedTuple):
+class Unit(msgspec.Struct, frozen=True, gc=False):
     """`text[start:end]`, without the newline that ends it; `line` counts from 0 in the text."""
 
     start: int

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 
 import anyio
 import pytest
 
+from backends import bounded as module
 from backends.bounded import BoundedWork
 
 pytestmark = pytest.mark.anyio
@@ -23,8 +26,18 @@ def gate():
 
 
 @pytest.fixture
-def bounded():
-    return BoundedWork("test")
+def bounded(request):
+    return BoundedWork(request.node.name)
+
+
+def threads_of(bounded):
+    return [one for one in threading.enumerate() if one.name == bounded._name]
+
+
+async def until(condition):
+    with anyio.fail_after(PATIENCE_S):
+        while not condition():
+            await anyio.sleep(0.001)
 
 
 async def test_what_the_work_returns_or_raises_reaches_the_caller(bounded):
@@ -72,6 +85,40 @@ async def test_one_piece_of_work_runs_at_a_time(bounded):
             tasks.start_soon(run)
 
 
+async def test_the_next_piece_of_work_finds_the_thread_of_the_one_before(bounded):
+    threads = {await bounded.run(threading.get_ident, PATIENCE_S) for _ in range(20)}
+    assert len(threads) == len(threads_of(bounded)) == 1
+
+
+async def test_a_thread_that_nobody_needs_ends_and_another_comes_when_there_is_work(
+    bounded, monkeypatch
+):
+    monkeypatch.setattr(module, "IDLE_S", 0.001)
+    for _ in range(5):
+        assert await bounded.run(lambda: 7, PATIENCE_S) == 7
+        await until(lambda: not threads_of(bounded))
+
+
+async def test_work_that_comes_as_its_thread_is_about_to_end_is_done(bounded, monkeypatch):
+    monkeypatch.setattr(module, "IDLE_S", 0.0)
+    for _ in range(200):
+        assert await bounded.run(lambda: 7, PATIENCE_S) == 7
+
+
+async def test_a_thread_that_waits_holds_nothing_of_its_last_work(bounded):
+    class Result:
+        pass
+
+    held = weakref.ref(await bounded.run(Result, PATIENCE_S))
+
+    def is_gone():
+        gc.collect()
+        return held() is None
+
+    await until(is_gone)
+    assert threads_of(bounded)
+
+
 async def test_a_cancelled_caller_leaves_at_once(bounded, gate):
     with anyio.fail_after(PATIENCE_S), anyio.CancelScope() as scope:
         scope.cancel()
@@ -85,7 +132,7 @@ def test_work_may_outlive_the_event_loop(bounded, gate):
             await bounded.run(gate.wait, 0.01)
 
     anyio.run(leave)
-    (thread,) = [one for one in threading.enumerate() if one.name == "test"]
+    (thread,) = threads_of(bounded)
     assert thread.daemon
     gate.set()
     thread.join(PATIENCE_S)

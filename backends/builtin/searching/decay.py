@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from datetime import date
 
 import apsw
+from msgspec.structs import replace
 
 from backends.builtin.storage.arrays import int64s
 from backends.ranking.units import Candidate
@@ -31,4 +32,4 @@ def aged(
             (files,),
         )
     }
-    return [one._replace(freshness=share.get(one.file_id, 1.0)) for one in candidates]
+    return [replace(one, freshness=share.get(one.file_id, 1.0)) for one in candidates]

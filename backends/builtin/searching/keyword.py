@@ -8,13 +8,13 @@ script begins few terms.) Reads only.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate, groupby, islice
-from operator import itemgetter
 from typing import Any, Final
 
 import apsw
+from msgspec.structs import replace
 
 from backends.builtin.searching.frequencies import TermCounts
 from backends.builtin.storage.arrays import int64s
@@ -38,10 +38,8 @@ MAX_CONCEPTS: Final = 64
 # row that is asked for by its id. The newest chunks are kept where there are too many.
 _SELECT_SCORES: Final = """
     {permitted}
-    SELECT id, score FROM (
-        SELECT rowid AS id, -bm25(chunk_terms, :body, :context) AS score FROM chunk_terms
-        WHERE chunk_terms MATCH :match {only} ORDER BY rowid DESC LIMIT :most
-    ) ORDER BY score DESC
+    SELECT rowid, -bm25(chunk_terms, :body, :context) FROM chunk_terms
+    WHERE chunk_terms MATCH :match {only} ORDER BY rowid DESC LIMIT :most
 """
 _PERMITTED: Final = """
     WITH permitted AS MATERIALIZED
@@ -96,7 +94,6 @@ class KeywordLane:
         self._counts = counts
         self._file_ids = file_ids
         self._ranked: list[int] = []
-        self._order = self._in_order()
 
     def candidates(self, limit: int, offset: int = 0) -> list[Candidate]:
         """The next best chunks by BM25; equal ones by path and place."""
@@ -109,14 +106,14 @@ class KeywordLane:
         rows = self._connection.execute(_SELECT_CHUNKS, (int64s(chunk_ids),))
         found = {row[0]: Candidate(*row) for row in rows}
         return [
-            found[chunk_id]._replace(bm25=self._scores.get(chunk_id, 0.0))
+            replace(found[chunk_id], bm25=self._scores.get(chunk_id, 0.0))
             for chunk_id in chunk_ids
             if chunk_id in found
         ]
 
     @cached_property
     def _scores(self) -> dict[int, float]:
-        """BM25 by chunk id, best first. That of several words is the sum of theirs."""
+        """BM25 by chunk id. That of several words is the sum of theirs."""
         if not self._query.concepts or (self._file_ids is not None and not self._file_ids):
             return {}
         documents = self._counts.documents
@@ -131,7 +128,7 @@ class KeywordLane:
                     scores[chunk_id] = scores.get(chunk_id, 0.0) + score
             if len(scores) >= ENOUGH:
                 break
-        return dict(sorted(scores.items(), key=itemgetter(1), reverse=True))
+        return scores
 
     def _scored(self, concepts: Sequence[Concept], most: int) -> apsw.Cursor:
         parameters: dict[str, Any] = {
@@ -153,13 +150,20 @@ class KeywordLane:
         count: int = self._connection.execute(_COUNT_PERMITTED, (int64s(self._file_ids),)).get
         return max(1, count)
 
-    def _in_order(self) -> Iterator[int]:
-        for _, group in groupby(self._scores, key=lambda chunk_id: self._scores[chunk_id]):
-            equal = list(group)
-            if len(equal) > 1:
-                rows = self._connection.execute(_SELECT_IN_ORDER, (int64s(equal),))
-                equal = [chunk_id for (chunk_id,) in rows]
-            yield from equal
+    @cached_property
+    def _order(self) -> Iterator[int]:
+        return _in_order(self._connection, self._scores)
+
+
+def _in_order(connection: apsw.Connection, scores: Mapping[int, float]) -> Iterator[int]:
+    """The chunks, best first; equal ones by path and place."""
+    score_of = scores.__getitem__
+    for _, group in groupby(sorted(scores, key=score_of, reverse=True), key=score_of):
+        equal = list(group)
+        if len(equal) > 1:
+            rows = connection.execute(_SELECT_IN_ORDER, (int64s(equal),))
+            equal = [chunk_id for (chunk_id,) in rows]
+        yield from equal
 
 
 def tiers(query: Query, counts: TermCounts, most: int) -> Iterator[list[Concept]]:

@@ -11,6 +11,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import apsw
+from msgspec.structs import replace
 
 from backends.builtin.searching.excerpts import chunks_of, excerpts_of
 from backends.builtin.searching.keyword import KeywordLane
@@ -153,4 +154,4 @@ class Candidates:
         if self._vectors is None or not words:
             return words
         excerpts = self._vectors.excerpts([one.chunk_id for one in words], self._nearest)
-        return [one._replace(excerpts=excerpts.get(one.chunk_id, ())) for one in words]
+        return [replace(one, excerpts=excerpts.get(one.chunk_id, ())) for one in words]

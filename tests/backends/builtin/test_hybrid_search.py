@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import numpy as np
 import pytest
 
@@ -221,3 +223,18 @@ async def test_both_strategies_of_fusion_find_by_word_and_by_vector(shelf):
         settings = QuerySettings(hybrid=HybridSettings(fusion=fusion))
         found = shelf.search("tulips", axis(1), settings=settings)
         assert paths(found)[:2] == ["garden", "heating"]
+
+
+@pytest.mark.parametrize("fusion", ["weighted", "rrf"])
+@pytest.mark.parametrize("vector", [None, axis(0)], ids=["words", "both"])
+async def test_a_search_leaves_nothing_to_the_collector(shelf, fusion, vector):
+    query = QuerySettings(hybrid=HybridSettings(fusion=fusion))
+    shelf.search("boiler", vector, settings=query)  # what is made once
+    gc.collect()
+    gc.disable()
+    try:
+        found = shelf.search("boiler", vector, settings=query, max_results=1, explain=True)
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
+    assert paths(found) == ["boiler"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from backends.ranking.assurance import ASSURED, WITHIN
 from backends.ranking.evidence import Strategy
@@ -22,7 +23,7 @@ def notes_with(candidates_of, words, cosines):
     for number, (times, cosine) in enumerate(zip(words, cosines, strict=True), 1):
         text = f"{'boiler ' * times}note of its own {number}"
         (one,) = candidates_of(text, file_id=number, bm25=0.01 * times)
-        found.append(one._replace(excerpts=(Excerpt(0, len(text), cosine),)))
+        found.append(replace(one, excerpts=(Excerpt(0, len(text), cosine),)))
     return found
 
 

@@ -7,6 +7,7 @@ import math
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from backends.ranking.evidence import (
     NEIGHBOURS,
@@ -32,7 +33,7 @@ def evidence(candidates_of, weigh):
         (candidate,) = candidates_of(text, bm25=bm25)
         excerpts = tuple(Excerpt(*one) for one in cosines)
         weights = weigh(query)
-        (units,) = units_by_file([candidate._replace(excerpts=excerpts)], weights).values()
+        (units,) = units_by_file([replace(candidate, excerpts=excerpts)], weights).values()
         return weigh_units(units, weights, background)
 
     return weighed
@@ -84,7 +85,7 @@ def test_what_title_and_date_say_is_said_of_every_line(candidates_of, weigh):
     weights = weigh("boiler june")
     found = []
     for context in ("", "june 2023"):
-        (units,) = units_by_file([candidate._replace(context=context)], weights).values()
+        (units,) = units_by_file([replace(candidate, context=context)], weights).values()
         found.append(weigh_units(units, weights, None)[0])
     assert found[0].text < found[1].text
     assert [one.is_full for one in found] == [False, True]

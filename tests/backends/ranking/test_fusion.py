@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from backends.ranking.fusion import calibrate
 from backends.ranking.lanes import Background, Lanes
@@ -24,7 +25,7 @@ def notes(candidates_of):
         for number, (text, cosine) in enumerate(pairs, 1):
             (one,) = candidates_of(text, file_id=number, bm25=1.0 if "boiler" in text else 0.0)
             whole = () if cosine is None else (Excerpt(0, len(text), cosine),)
-            found.append(one._replace(excerpts=whole))
+            found.append(replace(one, excerpts=whole))
         return found
 
     return make
@@ -60,7 +61,7 @@ def test_the_part_of_a_chunk_that_the_vector_points_at_is_shown(candidates_of, b
     (chunk,) = candidates_of("\n".join(lines), bm25=0.0)
     start = chunk.text.index(lines[40])
     excerpts = (Excerpt(0, start, 0.1), Excerpt(start, start + len(lines[40]), 0.8))
-    (best, *_) = both([chunk._replace(excerpts=excerpts)], "warmth")
+    (best, *_) = both([replace(chunk, excerpts=excerpts)], "warmth")
     assert lines[40] in best.passage.text
     assert lines[0] not in best.passage.text
 
@@ -94,7 +95,7 @@ def test_where_nearly_all_texts_have_one_vector_another_one_is_ranked_all_the_sa
 
 def test_without_the_vector_lane_cosines_do_not_matter(notes, both):
     near, far = notes(("The boiler is old.", 0.9), ("The boiler is old, too.", 0.1))
-    plain = [near._replace(excerpts=()), far._replace(excerpts=())]
+    plain = [replace(near, excerpts=()), replace(far, excerpts=())]
     off = {"lanes": Lanes(1, 0), "background": None}
     assert texts(both([near, far], "boiler", **off)) == texts(both(plain, "boiler", **off))
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from backends.chunking import ChunkLimits
 from backends.ranking.evidence import NO_EVIDENCE, completeness
@@ -135,8 +136,8 @@ def test_overlapping_chunks_of_a_file_are_one_text(passages):
 def test_of_overlapping_chunks_the_better_one_gives_the_score(candidates_of, weigh, rank):
     text = "\n".join(f"- line {number} about the garden" for number in range(30)) + "\n- boiler"
     chunks = candidates_of(text, limits=ChunkLimits(tokens=150, overlap=80))
-    weak = [chunk._replace(bm25=0.01) for chunk in chunks]
-    strong = [chunk._replace(bm25=3.0) for chunk in chunks]
+    weak = [replace(chunk, bm25=0.01) for chunk in chunks]
+    strong = [replace(chunk, bm25=3.0) for chunk in chunks]
     best = rank(weak + strong[-1:], weigh("boiler"))[0]
     assert best.score == rank(strong, weigh("boiler"))[0].score
     assert best.passage.chunk_id == strong[-1].chunk_id
@@ -167,7 +168,7 @@ def test_later_blocks_never_score_higher_than_earlier_ones(candidates_of, weigh)
 
 @pytest.mark.parametrize("text", ["", "\n", "   \n\t\n"])
 def test_chunks_without_words_give_no_passage(text, candidates_of, weigh, rank):
-    assert rank([one._replace(bm25=0.0) for one in candidates_of(text)], weigh("boiler")) == []
+    assert rank([replace(one, bm25=0.0) for one in candidates_of(text)], weigh("boiler")) == []
 
 
 def test_no_candidates_give_no_passages(weigh, rank):
@@ -209,7 +210,7 @@ def test_every_passage_is_the_text_of_its_lines(candidates_of, weigh, rank, sear
 def test_scores_are_shares_and_fall(candidates_of, weigh, rank, search):
     text, query, limits, rng = search
     chunks = candidates_of(text, limits=limits)
-    found = rank([one._replace(bm25=rng.uniform(0, 4)) for one in chunks], weigh(query))
+    found = rank([replace(one, bm25=rng.uniform(0, 4)) for one in chunks], weigh(query))
     assert all(0 <= one.score <= 1 for one in found)
     assert all(0 <= one.passage.coverage <= 1 and 0 <= one.text_score <= 1 for one in found)
     assert all(one.score >= two.score for one, two in pairwise(found))
@@ -238,7 +239,7 @@ def test_lines_whose_age_leaves_next_to_nothing_stand_beside_an_exact_match(
 ):
     lines = ["boiler membrane", *["filling"] * 5, *["an old boiler of its own"] * 2]
     (chunk,) = candidates_of("\n\n".join(lines), bm25=2.0)
-    ranked = rank([chunk._replace(freshness=1e-30)], weigh("boiler membrane"), max_chars=60)
+    ranked = rank([replace(chunk, freshness=1e-30)], weigh("boiler membrane"), max_chars=60)
     assert ranked[0].passage.text.startswith("boiler membrane")
     assert any("an old boiler" in one.passage.text for one in ranked)
 
@@ -276,7 +277,7 @@ def weighed(candidates_of, weigh):
 
 def windows_in_order(files: Sequence[File]) -> Iterator[Window]:
     """As `best_windows`, but every window is built at the beginning."""
-    windows = [file.window(span.first, span.last) for file in files for span in file.spans()]
+    windows = [file.window(first, last) for file in files for _, first, last in file.spans()]
     heap = sorted((*window.order(), window) for window in windows)
     while heap:
         window = heappop(heap)[-1]
@@ -299,8 +300,8 @@ def test_windows_that_are_built_late_come_in_the_order_of_all_windows(weighed, s
 @given(seed=st.integers(0, 2**32))
 def test_no_window_has_more_mass_than_is_said_of_its_span(weighed, seed):
     for file in weighed(seed, 3):
-        for span in file.spans():
-            assert file.window(span.first, span.last).mass <= span.most_mass <= file.highest_mass()
+        for most_mass, first, last in file.spans():
+            assert file.window(first, last).mass <= most_mass <= file.highest_mass()
 
 
 def test_windows_far_behind_are_never_built(candidates_of, weigh, rank, monkeypatch):

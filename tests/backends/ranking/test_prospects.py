@@ -7,13 +7,14 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from backends.chunking import ChunkLimits
-from backends.ranking import fusion
+from backends.ranking import fusion, prospects
 from backends.ranking.fusion import PassageRanker
 from backends.ranking.lanes import Background, Lanes
 from backends.ranking.prospects import UNBOUNDED
-from backends.ranking.units import Excerpt, chunks_by_file
+from backends.ranking.units import Excerpt, units_of
 
 QUERY = "boiler membrane pressure valve"
 WORDS = [*QUERY.split(), "garden", "walk", "lunch", "letter", "\n", "\n"]
@@ -36,7 +37,7 @@ def proposed(candidates_of):
                 cosine, freshness = rng.uniform(-0.2, 0.9), rng.choice([1.0, rng.uniform(0.1, 1)])
                 excerpts = rng.choice([(), (Excerpt(0, half, cosine),)])
                 bm25 = rng.choice([0.0, rng.uniform(0, 12)])
-                found.append(one._replace(bm25=bm25, excerpts=excerpts, freshness=freshness))
+                found.append(replace(one, bm25=bm25, excerpts=excerpts, freshness=freshness))
         return found
 
     return make
@@ -72,7 +73,7 @@ def test_files_that_are_not_weighed_have_nothing_to_offer(proposed, weigh, seed,
 def test_no_line_and_no_window_has_more_than_the_bounds_of_its_file(proposed, weigh, seed):
     weights, lanes = weigh(QUERY), Lanes.of(0.3, 0.7)
     ranker = PassageRanker(weights, max_chars=200, lanes=lanes, background=BACKGROUND)
-    for prospect in ranker._prospects(chunks_by_file(proposed(seed), weights), lanes):
+    for prospect in ranker._prospects(ranker._proposals(proposed(seed)), lanes):
         bounds, file = prospect.bounds, prospect.file
         assert file.highest_mass() <= bounds.mass
         assert max(one.text for one in file.evidence) <= bounds.text
@@ -82,7 +83,7 @@ def test_no_line_and_no_window_has_more_than_the_bounds_of_its_file(proposed, we
 def test_a_file_far_behind_is_never_weighed(candidates_of, weigh, monkeypatch):
     weighed = []
     monkeypatch.setattr(
-        fusion, "units_of", lambda chunks, real=fusion.units_of: weighed.append(1) or real(chunks)
+        prospects, "units_of", lambda chunks, real=units_of: weighed.append(1) or real(chunks)
     )
     strong = candidates_of("The boiler membrane lost pressure.", file_id=1, bm25=9.0)
     weak = [
