@@ -26,7 +26,8 @@ ANALYSER_VERSION: Final = 1
 """Goes up with every change of the terms that a text gives: stored indexes are then rebuilt."""
 
 _MAX_TERM = 64
-_MAX_CACHED_WORDS = 100_000
+_MAX_CACHED_WORDS = 50_000
+"""Some 7 MiB. With twice as many nothing is indexed faster, with 20,000 it takes a twelfth longer."""
 
 _LETTER = f"(?:[^\\W{UNSPACED}]|[{MARKS}])"
 _JOINT = "[-._/:@#+&=,'’]"

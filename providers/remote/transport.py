@@ -200,8 +200,8 @@ def _typed(error: Exception, spec: RemoteSpec) -> ProviderError:
                 f"{spec.place} cannot be reached or hung up ({name}).",
                 remedy="Check the network, the proxy (HTTPS_PROXY) and the address.",
             )
-    where = traceback.extract_tb(error.__traceback__)[-1]
-    _log.debug("embedding.not_understood", file=where.filename, line=where.lineno)
+    *_, (frame, line) = traceback.walk_tb(error.__traceback__)  # reads no source, which would stay
+    _log.debug("embedding.not_understood", file=frame.f_code.co_filename, line=line)
     return ProviderBadResponseError(
         f"{spec.place} sent an answer that cannot be understood ({type(error).__name__})."
     )
