@@ -8,39 +8,51 @@ the disk itself is looked at all the same.
 from __future__ import annotations
 
 import weakref
-from typing import NamedTuple
+from dataclasses import dataclass, field
 
 import apsw
 
 from backends.files.scan import ScanResult
 
 
-class Level(NamedTuple):
-    """What was level: one state of the disk and one of the index."""
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """One state of the disk, and which states of the index were level with it."""
 
-    version: int
-    """Of the index as this connection sees it: changes with every commit of any other connection,
-    in this process or another (sqlite.org/pragma.html, data_version)."""
-    pipeline: str
     found: ScanResult
+    pipeline: str
+    versions: weakref.WeakKeyDictionary[apsw.Connection, int] = field(
+        default_factory=weakref.WeakKeyDictionary
+    )
+    """As each connection numbers them, see `_version`."""
 
 
 class LevelMemory:
-    """For each reading connection, which of its comparisons was the last with nothing to do."""
+    """The last state of the disk that was level with some state of the index. For any thread."""
 
     def __init__(self) -> None:
-        self._known: weakref.WeakKeyDictionary[apsw.Connection, Level] = weakref.WeakKeyDictionary()
+        self._level: _Level | None = None
 
     def holds(self, connection: apsw.Connection, found: ScanResult, pipeline: str) -> bool:
-        """Whether a comparison in this transaction would have nothing to do."""
-        known = self._known.get(connection)
-        return known is not None and known == Level(_version(connection), pipeline, found)
+        """Whether a comparison in this transaction of a reader would have nothing to do."""
+        level = self._level
+        return (
+            level is not None
+            and level.versions.get(connection) == _version(connection)
+            and (level.pipeline, level.found) == (pipeline, found)
+        )
 
     def keep(self, connection: apsw.Connection, found: ScanResult, pipeline: str) -> None:
-        """A comparison in this transaction had nothing to do."""
-        self._known[connection] = Level(_version(connection), pipeline, found)
+        """A comparison in this transaction of a reader had nothing to do."""
+        level = self._level
+        if level is None or (level.pipeline, level.found) != (pipeline, found):
+            self._level = level = _Level(found, pipeline)
+        level.versions[connection] = _version(connection)
 
 
 def _version(connection: apsw.Connection) -> int:
+    """Of the index as this connection sees it: another one after every commit of any other connection,
+    in this process or another (sqlite.org/pragma.html, data_version).
+    """
     ((version,),) = connection.execute("PRAGMA data_version")
     return int(version)
