@@ -58,7 +58,7 @@ class Semantics:
         self.is_indexing: Callable[[], bool] = lambda: False
         """Whether more texts are on their way; the owner of the syncs tells."""
         self.is_level: Callable[[], bool] = lambda: True
-        """Whether this index was ever level with the disk; he tells that, too."""
+        """Whether nothing of the disk was missing in this index after the last sync; he tells that, too."""
         self.engines: VectorSearch | None = None
         """What searches stored vectors; None until a provider is open."""
         self._failure: str | None = None

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from rich.text import Text
 
+from backends.interface import Stale
 from gateway.cli.rendering.highlight import matched_spans
 from gateway.cli.rendering.words import counted
 from gateway.tools.search import ResultHit, SearchParams, SearchResult
@@ -55,18 +56,23 @@ def remarks(result: SearchResult) -> Iterator[str]:
     if result.fallback:
         yield f"Note: answered without {result.fallback.origin}: {result.fallback.reason}"
     if result.stale:
-        files = result.stale.files
-        what = (
-            f"{counted(files, 'file')} not up to date in"
-            if files
-            else "something may be missing in"
-        )
-        yield (
-            f"Note: {what} this answer: {result.stale.reason}. "
-            "`memory-gateway index` brings the index up to date."
-        )
+        yield _staleness(result.stale)
     if result.timings and any(hit.explain for hit in result.results):
         yield f"Time (ms): {_flat(result.timings)}"
+
+
+def _staleness(stale: Stale) -> str:
+    """Where no file is known to be behind, indexing would be no remedy."""
+    if not stale.files:
+        return (
+            f"Note: something may be missing in this answer: {stale.reason}. "
+            "The next search tries again; `memory-gateway status` says more."
+        )
+    files = counted(stale.files, "file")
+    return (
+        f"Note: {files} not up to date in this answer: {stale.reason}. "
+        "`memory-gateway index` brings the index up to date."
+    )
 
 
 def _flat(values: Mapping[str, Any]) -> str:

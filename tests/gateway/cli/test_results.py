@@ -80,7 +80,10 @@ def test_a_weaker_answer_says_so():
 def test_what_could_not_be_listed_counts_as_no_file():
     stale = Stale(files=0, reason="'memory/a' cannot be listed: Too many open files")
     (remark,) = remarks(result(HIT, stale=stale))
-    assert remark.startswith(f"Note: something may be missing in this answer: {stale.reason}. `mem")
+    assert remark == (
+        f"Note: something may be missing in this answer: {stale.reason}. "
+        "The next search tries again; `memory-gateway status` says more."
+    )
 
 
 def test_a_sound_answer_needs_no_remark():
