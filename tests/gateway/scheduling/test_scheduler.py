@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import anyio
 import pytest
+from structlog.testing import capture_logs
 
 from backends.errors import IndexUnavailableError
 from backends.interface import SyncReport, SyncRequest
@@ -25,6 +26,7 @@ class ScriptedBackend:
         self.requests: list[SyncRequest] = []
         self.outcomes: list[Exception | bool] = []
         """What becomes of the next syncs: an error, or whether they are complete."""
+        self.added = 0
         self.hold: anyio.Event | None = None
         self._changed = anyio.Event()
 
@@ -42,7 +44,7 @@ class ScriptedBackend:
         if isinstance(outcome, Exception):
             raise outcome
         return SyncReport(
-            reason=request.reason, scanned=0, added=0, changed=0, removed=0, unchanged=0, skipped=(),
+            reason=request.reason, scanned=0, added=self.added, changed=0, removed=0, unchanged=0, skipped=(),
             chunks_written=0, bytes_read=0, duration_ms=0.0, complete=outcome,
         )  # fmt: skip
 
@@ -264,9 +266,15 @@ async def test_the_end_of_the_first_sync_is_told_even_when_it_failed(backend, ru
             await scheduler.attempted.wait()
 
 
-async def test_uneventful_syncs_are_not_loud(backend, running, capfd):
-    async with running() as scheduler:
-        for number in range(3):
-            scheduler.request("poll")
-            await backend.until(number + 1)
-    assert "[info" not in capfd.readouterr().out
+async def test_a_sync_is_told_loudly_only_when_it_changed_something(backend, running):
+    with capture_logs() as records:
+        async with running() as scheduler:
+            for number, added in enumerate((0, 4, 0)):
+                backend.added = added
+                scheduler.request("poll")
+                await backend.until(number + 1)
+    assert [(one["event"], one["log_level"], one["added"]) for one in records] == [
+        ("synced", "debug", 0),
+        ("synced", "info", 4),
+        ("synced", "debug", 0),
+    ]
