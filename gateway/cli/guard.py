@@ -14,6 +14,7 @@ from config.groups import lone_error
 from gateway.cli import output
 from gateway.cli.exit_codes import BROKEN_PIPE, EXIT_CODES, INTERRUPTED
 from gateway.cli.options import PROGRAM, Options
+from gateway.cli.shortage import shortage
 
 
 def guarded(command: Callable[[], int], options: Options) -> int:
@@ -41,7 +42,7 @@ def _attempt(command: Callable[[], int], options: Options) -> int:
 
 def _report(error: BaseException, options: Options) -> int:
     if not isinstance(error, MemoryGatewayError):
-        error = _apology(error, options)
+        error = shortage(error) or _apology(error, options)
     if options.json:
         output.write_json(
             {"error": {"kind": error.kind, "message": error.message, "remedy": error.remedy}}

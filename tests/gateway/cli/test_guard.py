@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 
 import pytest
 
@@ -71,6 +73,36 @@ def test_a_fault_of_ours_shows_its_traceback_when_debugging(capsys):
 def test_a_fault_of_ours_is_json_too_when_json_is_asked_for(capfd):
     assert guarded(raising(KeyError("chunk")), JSON) == 70
     assert json.loads(capfd.readouterr().out)["error"]["kind"] == "internal"
+
+
+@pytest.mark.parametrize(
+    ("error", "cause", "remedy"),
+    [
+        (OSError(errno.EMFILE, os.strerror(errno.EMFILE), "/x/y.py"), "open more files", "ulimit"),
+        (
+            ImportError(f"/x/y.so: cannot open shared object file: {os.strerror(errno.EMFILE)}"),
+            "open more files",
+            "LimitNOFILE=",
+        ),
+        (OSError(errno.ENFILE, os.strerror(errno.ENFILE)), "the machine", "fs.file-max"),
+        (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), "no space", "TMPDIR"),
+        (OSError(errno.EDQUOT, os.strerror(errno.EDQUOT)), "no space", "store.path"),
+        (MemoryError(), "no memory", "MemoryMax="),
+    ],
+)
+def test_what_the_machine_lacks_is_no_fault_of_ours(error, cause, remedy, capsys):
+    assert guarded(raising(error), QUIET) == os.EX_TEMPFAIL
+    err = capsys.readouterr().err
+    assert cause in err
+    assert remedy in err
+    assert "Sorry" not in err
+    assert "/x/" not in err
+
+
+@pytest.mark.parametrize("error", [OSError(errno.EIO, "I/O error"), ImportError("no module x")])
+def test_other_faults_of_the_same_kinds_are_ours(error, capsys):
+    assert guarded(raising(error), QUIET) == 70
+    assert "Sorry" in capsys.readouterr().err
 
 
 def test_an_interrupt_ends_quietly_with_130(capsys):
