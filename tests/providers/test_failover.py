@@ -158,7 +158,7 @@ async def test_watching_brings_the_primary_back_by_itself(
         openai_host.misbehave(status(401), times=4)
         with pytest.raises(errors.ProviderAuthError):
             await both.embed_documents(NOTES, on_batch=collected)
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             await recovered.wait()
         group.cancel_scope.cancel()
     assert heard == ["fell-back", "recovered"]

@@ -17,7 +17,7 @@ import pytest
 from fakes.vendors import FakeVendor
 from gateway.client import SpawnedGateway, spawn_gateway
 
-PATIENCE_S = 20
+PATIENCE_S = 60
 
 NOTES = {
     "MEMORY.md": "# Memory\n\n- The boiler is serviced by Hartmann, every October.\n",

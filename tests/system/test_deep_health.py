@@ -15,7 +15,7 @@ from fakes.vendors import FakeVendor
 pytestmark = pytest.mark.anyio
 
 KEY = "sk-canary-3f0a77c1"
-PATIENCE_S = 20
+PATIENCE_S = 60
 
 
 @pytest.fixture

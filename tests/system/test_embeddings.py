@@ -19,7 +19,7 @@ from fakes.vendors import FakeVendor
 
 pytestmark = pytest.mark.anyio
 
-PATIENCE_S = 20
+PATIENCE_S = 60
 CANARY = "sk-canary-77c1e0d94b5a4f23"
 HEAVY = ("openai", "google.genai", "voyageai", "numpy", "httpx2", "httpx", "llama_cpp")
 

@@ -23,7 +23,7 @@ CANARY_KEY = "sk-canary-0c44f1aa"
 async def run(home, *arguments):
     """A command beside the gateway."""
     command = [sys.executable, "-m", "gateway", *arguments, *home.arguments]
-    with anyio.fail_after(20):
+    with anyio.fail_after(30):
         done = await anyio.run_process(command, env=home.environment, check=False)
     return done.returncode, done.stdout.decode(), done.stderr.decode()
 
@@ -75,7 +75,7 @@ def log_of(home):
             env=home.environment,
             capture_output=True,
             encoding="utf-8",
-            timeout=20,
+            timeout=60,
         )
         return done.stderr, [json.loads(line) for line in done.stderr.splitlines()]
 

@@ -22,7 +22,7 @@ from gateway.ownership.lock import read_owner
 
 pytestmark = pytest.mark.anyio
 
-WAIT_S = 20
+WAIT_S = 60
 
 
 async def pid_behind(client):
@@ -275,7 +275,7 @@ async def test_a_client_that_never_reads_costs_little_and_delays_nobody(home, wa
             descriptor = guest.stdin.fileno()
         os.set_blocking(descriptor, False)
         await flood(descriptor, line * 50)
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             assert await found(owner) == ["MEMORY.md"]
             async with home.gateway() as other:
                 assert await found(other) == ["MEMORY.md"]

@@ -16,7 +16,7 @@ import pytest
 
 pytestmark = pytest.mark.anyio
 
-PATIENCE_S = 20
+PATIENCE_S = 60
 
 
 async def run(home, *arguments, **environment):

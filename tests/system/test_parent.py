@@ -38,8 +38,8 @@ def test_who_was_handed_over_to_a_stranger_is_an_orphan_unless_it_leads_a_sessio
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
         encoding="utf-8",
     )  # fmt: skip
-    assert done.wait(timeout=20) == 0
-    out, _ = done.communicate(timeout=20)
+    assert done.wait(timeout=60) == 0
+    out, _ = done.communicate(timeout=60)
     assert out.strip() == str(not leads)
 
 
@@ -50,7 +50,7 @@ def test_a_service_has_no_parent_to_end_with_and_ends_by_signal(home):
     )
     arguments = ["serve", "--socket-only", *home.arguments]
     subprocess.run(
-        [sys.executable, "-c", launch, *arguments], env=home.environment, check=True, timeout=20
+        [sys.executable, "-c", launch, *arguments], env=home.environment, check=True, timeout=60
     )
     (pid,) = processes(str(home.root))
 

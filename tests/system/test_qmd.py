@@ -102,7 +102,7 @@ def test_the_variables_for_a_shell_lead_to_the_same_index(home, qmd_command):
     written = home.run("qmd", "env").stdout
     script = f'{written}\nprintf %s "$QMD_CONFIG_DIR"'
     shown = subprocess.run(
-        ["sh", "-c", script], capture_output=True, encoding="utf-8", check=True, timeout=20
+        ["sh", "-c", script], capture_output=True, encoding="utf-8", check=True, timeout=60
     ).stdout
     assert shown == str(home.state / "agents/main/qmd/xdg-config/qmd")
     assert "PWD" not in written

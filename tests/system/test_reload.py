@@ -13,7 +13,7 @@ from gateway.client import RemoteError
 
 pytestmark = pytest.mark.anyio
 
-PATIENCE_S = 20
+PATIENCE_S = 60
 KEY = "sk-canary-5d1f0b7a9c3e2468"
 
 

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def search(client, query, **params):
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         return await client.call("memory_search", {"query": query, **params})
 
 
@@ -189,7 +189,7 @@ def test_answers_to_all_lines_are_written_before_the_process_ends_with_its_input
         env=home.environment,
         capture_output=True,
         encoding="utf-8",
-        timeout=20,
+        timeout=60,
         check=True,
     )
     replies = [json.loads(line) for line in done.stdout.splitlines()]
@@ -212,7 +212,7 @@ def test_a_killed_process_leaves_an_index_that_the_next_one_uses(home):
         process.stdin.flush()
         process.stdout.readline()
         process.kill()
-        process.wait(timeout=5)
+        process.wait(timeout=30)
         process.stdin.close()
         process.stdout.close()
     done = subprocess.run(

@@ -119,7 +119,7 @@ def test_what_is_handed_in_and_is_no_listening_socket_is_left_alone(home, receiv
         with running(home, command, receiver, pass_fds=[opened.fileno()]) as process:
             receiver.wait_for("READY=1")
             process.send_signal(signal.SIGTERM)
-            assert "no socket" in process.communicate(timeout=10)[1]
+            assert "no socket" in process.communicate(timeout=30)[1]
 
 
 def test_a_key_may_be_a_credential_of_the_service(home, tmp_path):
@@ -127,7 +127,7 @@ def test_a_key_may_be_a_credential_of_the_service(home, tmp_path):
     command = [sys.executable, "-m", "gateway", "config", *home.arguments]
     done = subprocess.run(
         command, env=home.environment | {"CREDENTIALS_DIRECTORY": str(tmp_path)},
-        capture_output=True, encoding="utf-8", check=True, timeout=20,
+        capture_output=True, encoding="utf-8", check=True, timeout=60,
     )  # fmt: skip
     assert "sk-from-a-credential" not in done.stdout + done.stderr
 
@@ -155,7 +155,7 @@ def manage(home):
         done = subprocess.run(
             [sys.executable, "-m", "gateway", "service", *arguments, *home.arguments],
             env=home.environment | {"PATH": path} | environment,
-            capture_output=True, encoding="utf-8", check=False, timeout=20,
+            capture_output=True, encoding="utf-8", check=False, timeout=60,
         )  # fmt: skip
         log = home.root / "systemctl.log"
         told = log.read_text(encoding="utf-8").splitlines() if log.exists() else []

@@ -11,7 +11,7 @@ from gateway.client import RemoteError
 
 pytestmark = pytest.mark.anyio
 
-PATIENCE_S = 20
+PATIENCE_S = 60
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from gateway.client import spawn_gateway
 
 pytestmark = pytest.mark.anyio
 
-PATIENCE_S = 20
+PATIENCE_S = 60
 GATEWAY = (sys.executable, "-m", "gateway", "serve")
 LIMITED = 'echo "$2" > "/proc/sys/user/$1" && shift 2 && exec "$@"'
 

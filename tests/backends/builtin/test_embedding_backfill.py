@@ -139,7 +139,7 @@ async def test_what_was_paid_for_waits_for_a_locked_database(
             await backend.search(SearchRequest(query="boiler"))
             db.execute("BEGIN IMMEDIATE")
             await until(lambda: "The boiler number 20." in vendor.embedded())
-            with anyio.fail_after(10):
+            with anyio.fail_after(30):
                 while (await backend.status()).details["vector"]["backfill"]["lastError"] is None:
                     await anyio.sleep(0.02)
             db.execute("ROLLBACK")

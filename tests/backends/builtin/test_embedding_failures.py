@@ -112,7 +112,7 @@ async def test_a_refused_text_is_named_with_its_reason_and_stops_no_other(
             db.execute("UPDATE embedding_failures SET retry_at_ms = 0")
         notes.write("memory/new.md", "A new note wakes it.\n")
         await backend.search(SearchRequest(query="boiler"))
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             while (await embedded(backend))["coverage"]["embedded"] < 14:
                 await anyio.sleep(0.01)
         assert (await embedded(backend))["failedTexts"] == ()
@@ -125,7 +125,7 @@ async def test_texts_that_were_spoilt_by_the_hosts_slip_are_tried_again_unasked(
     vendor.misbehave(fault("nan", position=3), times=1)
     async with notes.open() as backend:
         await backend.sync(SyncRequest())
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             while (await embedded(backend))["coverage"]["embedded"] < 12:
                 await anyio.sleep(0.01)
     assert sorted(Counter(vendor.embedded()).values()) == [1] * 11 + [2]
@@ -226,12 +226,12 @@ async def test_a_host_that_changed_its_dimensions_under_the_same_name_is_embedde
     vendor.dimensions = 48
     async with notes.open() as backend:
         for running in (True, False):
-            with anyio.fail_after(10):
+            with anyio.fail_after(30):
                 while await is_running(backend) is not running:
                     await anyio.sleep(0)
         first = await backend.search(SearchRequest(query="boiler", max_results=20))
         assert len(first.hits) == 12
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             while (await embedded(backend))["coverage"]["dimensions"] != 48:
                 await anyio.sleep(0.01)
         again = await backend.search(SearchRequest(query="boiler", max_results=20))

@@ -34,7 +34,7 @@ async def engine_of(backend):
 
 
 async def loaded(backend):
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         while (await engine_of(backend))["engine"] != "resident":
             await anyio.sleep(0.01)
 

@@ -114,7 +114,7 @@ async def test_a_failure_is_told_and_tried_again_by_itself():
 
         await until(failed, "the first update has failed")
         assert not plan.updated.is_set()
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             await plan.updated.wait()
         assert plan.last_error is None
         tasks.cancel_scope.cancel()

@@ -12,7 +12,7 @@ import pytest
 from gateway.client import GatewayGoneError, spawn_gateway
 
 pytestmark = pytest.mark.anyio
-WAIT_S = 10
+WAIT_S = 30
 
 
 def script(code):

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def until(heard: list[str], start: str) -> None:
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         while not any(message.startswith(start) for message in heard):
             await anyio.sleep(0.01)
 

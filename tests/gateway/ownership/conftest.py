@@ -17,7 +17,7 @@ from gateway.rpc.connection import serve_lines
 from gateway.rpc.limits import ConnectionLimits
 from gateway.rpc.streams import DescriptorReader, DescriptorWriter
 
-WAIT_S = 10
+WAIT_S = 30
 
 
 class Peer:

@@ -23,7 +23,7 @@ async def test_a_record_that_cannot_be_written_at_first_is_written_later(tmp_pat
         assert read_owner(path) is None
         with path.open("wb") as file:
             os.dup2(file.fileno(), descriptor)
-        with anyio.fail_after(20):
+        with anyio.fail_after(30):
             while read_owner(path) != RECORD:
                 await anyio.sleep(0.02)
     lock.release()

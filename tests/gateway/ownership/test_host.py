@@ -39,7 +39,7 @@ class Running:
 
     async def end(self):
         self.shutdown.set()
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             await self.over.wait()
 
 
@@ -61,7 +61,7 @@ def run(settings):
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(serve)
-            with anyio.fail_after(10):
+            with anyio.fail_after(30):
                 yield Running(host, shutdown, over)
             shutdown.set()
 
@@ -107,7 +107,7 @@ async def test_an_heir_reads_the_configuration_that_its_predecessor_had_reloaded
         await (await reach_owner(lock)).aclose()
         async with run(read_settings=lambda: newer):
             await owner.end()
-            with anyio.fail_after(10):
+            with anyio.fail_after(30):
                 while True:
                     if (await ask(await reach_owner(lock), "status"))["citations"] == "off":
                         break

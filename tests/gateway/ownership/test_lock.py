@@ -53,7 +53,7 @@ def test_a_killed_holder_leaves_a_record_and_no_lock(path):
     assert holder.stdout.readline() == b"held\n"
     assert OwnerLock.acquire(path) is None
     holder.kill()
-    holder.communicate(timeout=20)
+    holder.communicate(timeout=60)
     assert read_owner(path) == OwnerRecord(pid=1, workspace="/w", socket="/nowhere")
     lock = OwnerLock.acquire(path)
     assert lock is not None

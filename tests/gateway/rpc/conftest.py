@@ -22,7 +22,7 @@ from gateway.rpc.context import RequestContext, Session
 from gateway.rpc.limits import ConnectionLimits
 from gateway.rpc.methods import Method, MethodRegistry, NoParams
 
-WAIT_S = 5
+WAIT_S = 30
 
 
 class EchoParams(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):

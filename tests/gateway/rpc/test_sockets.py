@@ -43,7 +43,7 @@ def listen(tmp_path, connect):
 
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(listener.serve, handle)
-                with anyio.fail_after(5):
+                with anyio.fail_after(30):
                     yield path, ended
                 tasks.cancel_scope.cancel()
 

@@ -16,7 +16,7 @@ from gateway.scheduling.scheduler import FIRST_RETRY_S, LAST_RETRY_S, SyncSchedu
 
 pytestmark = pytest.mark.anyio
 
-WAIT_S = 5
+WAIT_S = 30
 
 
 class ScriptedBackend:

@@ -17,7 +17,7 @@ from gateway.scheduling.scheduler import SyncScheduler
 from gateway.watching.places import watched_places
 from gateway.watching.watcher import Watcher
 
-PATIENCE_S = 10
+PATIENCE_S = 30
 DEBOUNCE_MS = 50
 
 
