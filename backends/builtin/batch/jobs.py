@@ -15,6 +15,7 @@ import structlog
 from anyio.to_thread import run_sync
 
 from backends.builtin.batch import claiming, dividing, records, reporting, switch
+from backends.builtin.batch.agenda import Agenda, plan
 from backends.builtin.batch.records import JobRecord
 from backends.builtin.batch.reporting import BatchReport
 from backends.builtin.batch.setbacks import Verdicts
@@ -102,48 +103,27 @@ class BatchJobs:
         """Advances what is due; returns the seconds until more is, None when nothing is open."""
         if self._host_is_refused:
             await self._close_host()
-        due, unsent = await run_sync(self._due)
-        for job in unsent:
+        agenda = await run_sync(self._agenda)
+        for job in agenda.unsent:
             await run_sync(self._verdicts.drop_unsent, job)
         async with anyio.create_task_group() as tasks:
-            for job in due:
+            for job in agenda.due:
                 tasks.start_soon(self._attend, job)
-        if unsent:
+        if agenda.unsent:
             self._on_released()
-        return 0.0 if due or unsent else await run_sync(self._next_due_s)
+        return agenda.pause_s
 
-    def _due(self) -> tuple[list[JobRecord], list[JobRecord]]:
-        """The jobs to advance now, and those that are not to be begun any more."""
+    def _agenda(self) -> Agenda:
+        """From one state of the index: a wish that comes later is no part of it, and is not lost."""
         digest = self._access.fingerprint.digest()
         with self._database.reading() as connection:
-            jobs = records.open_jobs(connection, digest)
-            is_off = switch.load(connection, digest).is_off(now_ms())
-            capacity = dividing.capacity(connection, digest)
-        prepared = [job for job in jobs if job.state == "prepared"]
-        begun = [job for job in jobs if job.state != "prepared"]
-        under_way = [job.items for job in begun if job.state != "read"]
-        startable = [] if is_off else self._startable(prepared, under_way, capacity)
-        due = [job for job in (*begun, *startable) if job.next_at_ms <= now_ms()]
-        return due, prepared if is_off else []
-
-    def _startable(
-        self, prepared: list[JobRecord], under_way: list[int], capacity: int | None
-    ) -> list[JobRecord]:
-        """As many of these as may go on beside those under way, whose numbers of texts are given."""
-        started: list[JobRecord] = []
-        for job in prepared:
-            sizes = [*under_way, *(one.items for one in started)]
-            is_too_much = capacity is not None and sizes and sum(sizes) + job.items > capacity
-            if is_too_much or len(sizes) >= self._settings.concurrency:
-                break
-            started.append(job)
-        return started
-
-    def _next_due_s(self) -> float | None:
-        with self._database.reading() as connection:
-            jobs = records.open_jobs(connection, self._access.fingerprint.digest())
-        waits = [job.next_at_ms for job in jobs if job.next_at_ms > 0]
-        return max(0.01, (min(waits) - now_ms()) / 1000) if waits else None
+            return plan(
+                records.open_jobs(connection, digest),
+                now_ms=now_ms(),
+                is_off=switch.load(connection, digest).is_off(now_ms()),
+                capacity=dividing.capacity(connection, digest),
+                concurrency=self._settings.concurrency,
+            )
 
     async def _attend(self, job: JobRecord) -> None:
         try:
