@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from backends.errors import FileUnwritableError, PathNotAllowedError
 from backends.files.roots import Location
 from backends.files.safe_open import fault_of, walked
-from config.disk.locking import lock_within
+from config.disk.locking import lock_within, unlock
 
 _APPEND: Final = (
     os.O_RDWR
@@ -85,6 +85,7 @@ def _append(path: str, descriptor: int, entry: str, heading: str) -> Appended:
     before = f"{heading}\n\n" if created and heading else "" if ends_in_newline else "\n"
     body = entry.rstrip("\n")
     _write(descriptor, f"{before}{body}\n".encode())
+    unlock(descriptor)  # nobody else has to wait for a slow disk
     os.fsync(descriptor)
     first = lines + 1 + (before.count("\n") if created else 0)
     return Appended(path, first, first + body.count("\n"), created)

@@ -47,6 +47,11 @@ def lock_within(descriptor: int, timeout_s: float = math.inf, *, lenient: bool =
         time.sleep(_POLL_S)
 
 
+def unlock(descriptor: int) -> None:
+    """Gives the lock back before the file is closed."""
+    fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+
 def try_lock_file(path: Path, *, lenient: bool = False) -> int | None:
     """A descriptor that holds the lock of the file at `path`; None while somebody else holds it.
 

@@ -7,7 +7,6 @@ whether the configuration lets them, is the business of the modules that ask.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Final
 
@@ -57,7 +56,9 @@ class SyncScheduler:
         """Set once the first sync has ended, however it ended."""
         self.last_error: str | None = None
         """Why the last background sync failed; None after a success."""
-        self.last_duration_s = 0.0
+        self.look_s = 0.0
+        """How long the last sync took that found nothing to do: what it costs to look, without what
+        writing costs."""
 
     @property
     def pending(self) -> tuple[str, ...]:
@@ -99,7 +100,6 @@ class SyncScheduler:
 
     async def _sync(self, request: SyncRequest) -> bool:
         """Whether everything that was asked for is done."""
-        started = time.monotonic()
         try:
             report = await self._backend.sync(request)
         except MemoryGatewayError as error:
@@ -110,15 +110,15 @@ class SyncScheduler:
             self.last_error = f"internal fault ({type(fault).__name__}); see the log"
             _log.exception("sync failed", reason=request.reason)
             return False
-        finally:
-            self.last_duration_s = time.monotonic() - started
         self.last_error = None
-        self._log(report)
+        self._heed(report)
         return report.complete
 
-    def _log(self, report: SyncReport) -> None:
-        """Loudly only what is news: polling goes on day and night."""
+    def _heed(self, report: SyncReport) -> None:
+        """Tells loudly only what is news: polling goes on day and night."""
         changed = report.added + report.changed + report.removed
+        if not changed:
+            self.look_s = report.duration_ms / 1000
         log = _log.info if changed or report.skipped != self._skipped else _log.debug
         self._skipped = report.skipped
         log(

@@ -33,7 +33,7 @@ POLL: Final = "poll"
 SHORTEST_POLL_S: Final = 2.0
 LONGEST_POLL_S: Final = 60.0
 POLL_SHARE: Final = 0.004
-"""Of one core, what looking at intervals may cost: a sync of 70 ms is followed by a pause of 17 s."""
+"""Of one core, what looking at intervals may cost: a look of 70 ms is followed by a pause of 17 s."""
 RETRY_S: Final = 600.0
 """How often watching is tried again where it failed, and all directories are listed anew."""
 START_AFTER_S: Final = 1.0
@@ -113,7 +113,7 @@ class Watcher:
             raise WatchingFailedError("the disk does not answer; a mount may hang") from None
 
     async def _poll(self) -> None:
-        await anyio.sleep(poll_pause_s(self._scheduler.last_duration_s))
+        await anyio.sleep(poll_pause_s(self._scheduler.look_s))
         self._scheduler.request(POLL)
 
     def _tell(self, state: WatchState) -> None:

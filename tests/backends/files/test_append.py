@@ -13,6 +13,7 @@ import pytest
 from backends.errors import FileUnwritableError, PathNotAllowedError
 from backends.files.append import Appended, append_entry
 from backends.files.roots import MemoryRoots
+from config.disk.locking import try_lock
 
 
 @pytest.fixture
@@ -81,6 +82,7 @@ import sys
 from pathlib import Path
 from backends.files.append import append_entry
 from backends.files.roots import MemoryRoots
+from config.disk.locking import try_lock
 (location,) = MemoryRoots(Path(sys.argv[1])).locate("memory/2026-02-08.md")
 for number in range(200):
     added = append_entry(location, f"- {sys.argv[2]} {number}\\n  more of it", heading="# day")
@@ -99,6 +101,7 @@ def test_writers_in_many_processes_lose_nothing_and_know_their_lines(tmp_path, l
         name: one.communicate(timeout=60)[0].split()
         for name, one in zip("abc", writers, strict=True)
     }
+    assert [one.returncode for one in writers] == [0, 0, 0]
     lines = log.read_text(encoding="utf-8").split("\n")
     assert lines[0] == "# day"
     assert lines.count("# day") == 1
@@ -107,6 +110,22 @@ def test_writers_in_many_processes_lose_nothing_and_know_their_lines(tmp_path, l
             assert lines[line - 1] == f"- {name} {number}"
             assert lines[line] == "  more of it"
     assert len(lines) == 2 + 3 * 200 * 2 + 1
+
+
+def test_nobody_waits_for_the_disk_on_which_another_entry_is_being_written(
+    append, log, monkeypatch
+):
+    append("- one")
+    is_free, to_disk = [], os.fsync
+
+    def slowly(descriptor):
+        with log.open("rb") as other:
+            is_free.append(try_lock(other.fileno()))
+        to_disk(descriptor)
+
+    monkeypatch.setattr(os, "fsync", slowly)
+    append("- two")
+    assert is_free == [True]
 
 
 def test_an_entry_that_does_not_fit_leaves_the_file_as_it_was(append, log):

@@ -27,6 +27,7 @@ class ScriptedBackend:
         self.outcomes: list[Exception | bool] = []
         """What becomes of the next syncs: an error, or whether they are complete."""
         self.added = 0
+        self.duration_ms = 0.0
         self.hold: anyio.Event | None = None
         self._changed = anyio.Event()
 
@@ -45,7 +46,7 @@ class ScriptedBackend:
             raise outcome
         return SyncReport(
             reason=request.reason, scanned=0, added=self.added, changed=0, removed=0, unchanged=0, skipped=(),
-            chunks_written=0, bytes_read=0, duration_ms=0.0, complete=outcome,
+            chunks_written=0, bytes_read=0, duration_ms=self.duration_ms, complete=outcome,
         )  # fmt: skip
 
     async def until(self, syncs: int) -> None:
@@ -278,3 +279,12 @@ async def test_a_sync_is_told_loudly_only_when_it_changed_something(backend, run
         ("synced", "info", 4),
         ("synced", "debug", 0),
     ]
+
+
+async def test_what_a_look_costs_is_told_by_syncs_that_wrote_nothing(backend, running):
+    async with running() as scheduler:
+        for number, (added, duration_ms) in enumerate(((0, 20.0), (3, 9_000.0))):
+            backend.added, backend.duration_ms = added, duration_ms
+            scheduler.request("poll")
+            await backend.until(number + 1)
+    assert scheduler.look_s == 0.02
