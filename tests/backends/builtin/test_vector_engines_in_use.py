@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
+
 import anyio
+import apsw
 import pytest
 from msgspec.structs import replace
 
@@ -12,6 +16,8 @@ from benchmarks.large_index import Size, make_index
 from config.settings import VectorStoreSettings
 
 pytestmark = pytest.mark.anyio
+
+PATIENCE_S = 30
 
 
 @pytest.fixture
@@ -34,7 +40,7 @@ async def engine_of(backend):
 
 
 async def loaded(backend):
-    with anyio.fail_after(30):
+    with anyio.fail_after(PATIENCE_S):
         while (await engine_of(backend))["engine"] != "resident":
             await anyio.sleep(0.01)
 
@@ -88,9 +94,26 @@ async def test_an_extension_that_cannot_be_loaded_is_told_and_searches_go_on(
     assert "absent.so" in engine["unavailable"]["sqlite-vec"]
 
 
+@pytest.fixture
+def in_the_middle_of_sql(monkeypatch):
+    """A list of what is called, in its thread, in the middle of every longer statement from now on."""
+    called: list[Callable[[], None]] = []
+
+    def interrupted() -> bool:
+        for one in called:
+            one()
+        return False
+
+    def opened(connection: apsw.Connection) -> None:
+        connection.set_progress_handler(interrupted, 5_000)
+
+    monkeypatch.setattr(apsw, "connection_hooks", [*apsw.connection_hooks, opened])
+    return called
+
+
 @pytest.mark.parametrize("engine", ["sqlite-vec", "numpy"])
 async def test_the_event_loop_is_free_while_an_engine_reads_every_vector(
-    notes, vendor, engine, embedded
+    notes, vendor, engine, embedded, in_the_middle_of_sql
 ):
     with_engine(notes, vendor, engine=engine)
     async with notes.open() as backend:
@@ -100,20 +123,27 @@ async def test_the_event_loop_is_free_while_an_engine_reads_every_vector(
     database = Database(notes.index)
     make_index(notes.workspace, database, Size(6_000, 64), fingerprint)
     database.close()
-    turns = 0
+    turn = threading.Event()
+    waits = []
 
     async def take_turns():
-        nonlocal turns
         while True:
             await anyio.sleep(0)
-            turns += 1
+            turn.set()
+
+    def until_its_next_turn():
+        turn.clear()
+        waits.append(turn.wait(PATIENCE_S))
 
     async with notes.open() as backend:
         await backend.sync(SyncRequest())
         await backend.search(SearchRequest(query="boiler"))  # the provider is chosen by now
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(take_turns)
+            in_the_middle_of_sql.append(until_its_next_turn)
             found = await backend.search(SearchRequest(query="boiler"))
+            in_the_middle_of_sql.clear()
             tasks.cancel_scope.cancel()
     assert found.mode == "hybrid"
-    assert turns > 50
+    assert len(waits) > 10
+    assert all(waits)
