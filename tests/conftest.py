@@ -9,6 +9,7 @@ from typing import Final
 import hypothesis
 import pytest
 import structlog
+from hypothesis.internal.conjecture import providers
 
 
 def pytest_configure() -> None:
@@ -17,6 +18,9 @@ def pytest_configure() -> None:
         "repository", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
     )
     hypothesis.settings.load_profile("repository")
+    # Examples are taken from constants of the modules that were imported so far, too: those of one test
+    # would depend on which others its process ran before, and "derandomize" would not mean it.
+    providers.is_local_module_file = lambda _path: False
     # By default structlog lets rich draw tracebacks with all variables: a second for a single fault.
     processors = structlog.get_config()["processors"]
     plain = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)

@@ -17,7 +17,7 @@ import msgspec
 from gateway.cli.guard import guarded
 from gateway.cli.options import LOG_LEVELS, SERVE_OPTIONS, Options
 from gateway.process.dumps import forbid_core_dumps
-from gateway.process.orphans import is_orphan
+from gateway.process.orphans import PARENT, is_orphan
 
 _FIELDS = {option.flag: option.field for option in SERVE_OPTIONS}
 
@@ -30,7 +30,7 @@ def run(arguments: Sequence[str]) -> int:
     forbid_core_dumps()
     options = read_plain_serve(arguments)
     if options is not None:
-        if is_orphan(os.getppid()):
+        if is_orphan(PARENT):
             return os.EX_OK  # whoever wanted it is gone; there is nobody to tell
         from gateway.cli.running import run_gateway
 

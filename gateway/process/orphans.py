@@ -1,18 +1,21 @@
 """Whether the process that started this one is gone already.
 
-Owns that one question. It is asked before anything is imported that takes time, so it imports nothing.
+Owns that one question, and who that process is. Both are asked before anything is imported that takes
+time, so this imports nothing.
 """
 
 from __future__ import annotations
 
 import os
 
+PARENT = os.getppid()
+"""Whose child this process was at first: later it may be that of a stranger."""
 OUTSIDE = 0
 """The parent as seen from a process namespace that it is not in: nothing is known of it."""
 
 
 def is_orphan(parent: int) -> bool:
-    """Whether `parent`, as `os.getppid()` gave it, cannot be or no longer is the one that started us.
+    """Whether `parent`, as `os.getppid()` gave it first, cannot be or no longer is the one that started us.
 
     A child is in the session of its parent unless it leads one itself; who is neither was handed
     over to a stranger before it could look. In a container whose first process is in our session that

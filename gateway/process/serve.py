@@ -6,7 +6,6 @@ the parent end it. Exit code 0 for every orderly end. What it serves belongs to 
 
 from __future__ import annotations
 
-import os
 import signal
 import socket
 from collections.abc import Callable, Sequence
@@ -23,6 +22,7 @@ from gateway.ownership.host import Host
 from gateway.process.allocator import limit_arenas
 from gateway.process.garbage import settle_collector
 from gateway.process.logs import configure_logs
+from gateway.process.orphans import PARENT
 from gateway.process.parent import end_with_parent
 from gateway.rpc.descriptors import claim_stdio
 from gateway.rpc.streams import DescriptorReader, DescriptorWriter
@@ -46,7 +46,7 @@ def serve(
     were handed in, beside the one that the owner of an index makes for itself. The `notifier` tells a
     service manager how it goes. Raises IndexUnavailableError when the index cannot be opened at all.
     """
-    parent, notifier = os.getppid(), notifier or Notifier()
+    notifier = notifier or Notifier()
     limit_arenas()
     claimed = claim_stdio()
     configure_logs(log_level)
@@ -69,7 +69,7 @@ def serve(
             tasks.start_soon(_heed_signals, shutdown, host, tasks)
             tasks.start_soon(notifier.keep_alive)
             if not socket_only:
-                tasks.start_soon(end_with_parent, parent, shutdown)
+                tasks.start_soon(end_with_parent, PARENT, shutdown)
             await host.run()
             tasks.cancel_scope.cancel()
 

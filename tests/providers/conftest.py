@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import traceback
 from collections.abc import AsyncIterator, Callable, Iterator
+from importlib import import_module
 from typing import Any
 
 import msgspec
@@ -18,7 +19,7 @@ from providers.embedding.requester import RequestOptions
 from providers.embedding.service import EmbeddingService
 from providers.registry import ProviderRequest, provider
 
-QUICK = RequestOptions(timeout_s=5.0)
+QUICK = RequestOptions(timeout_s=60.0)
 
 
 class Collected:
@@ -71,6 +72,7 @@ def embedder_for(tmp_path) -> Callable[..., Any]:
     """Makes the embedder that talks to a host; keywords are fields of the search settings."""
 
     def make(host: FakeVendor, *, key: str | None = None, **search: Any) -> Any:
+        import_module(f"providers.remote.{host.vendor}")  # loading takes as long as it likes
         block = search.pop("remote", None) or remote(host.base_url, key or host.key)
         search = {"provider": host.vendor, "remote": block, **search}
         settings = make_settings(tmp_path, search=search)

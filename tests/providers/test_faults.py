@@ -5,7 +5,6 @@ Real sockets and the vendors' own libraries; only waiting between attempts takes
 
 from __future__ import annotations
 
-import importlib
 import logging
 import ssl
 import subprocess
@@ -93,10 +92,10 @@ async def test_a_used_up_account_is_not_asked_again(host, service_for, collected
 
 
 @pytest.mark.parametrize("kind", ["hang", "drip"])
+@pytest.mark.promises_seconds
 async def test_a_host_that_does_not_come_to_an_end(
     host, service_for, collected, clock, options, kind
 ):
-    importlib.import_module(f"providers.remote.{host.vendor}")  # loading takes as long as it likes
     service = service_for(host, options=options(**IMPATIENT))
     host.misbehave(fault(kind))
     error = await fails(service, collected)
@@ -188,7 +187,7 @@ async def test_a_host_that_changes_its_dimensions_is_found_out(openai_host, serv
 
 
 async def test_an_endless_answer_is_cut_off(openai_host, service_for, collected, options):
-    service = service_for(openai_host, options=options(retry=SINGLE))
+    service = service_for(openai_host, options=options(retry=SINGLE, timeout_s=60.0))
     openai_host.misbehave(fault("huge"))
     error = await fails(service, collected)
     assert "64 MiB" in error.message

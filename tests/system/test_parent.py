@@ -43,6 +43,25 @@ def test_who_was_handed_over_to_a_stranger_is_an_orphan_unless_it_leads_a_sessio
     assert out.strip() == str(not leads)
 
 
+def test_who_has_looked_once_knows_a_stranger_also_in_its_own_session():
+    script = (
+        "import os, sys; from gateway.process.orphans import PARENT, is_orphan;"
+        "os.write(int(sys.argv[1]), b'.'); sys.stdin.read(); print(is_orphan(PARENT))"
+    )
+    launch = (
+        "import os, subprocess, sys; seen, looked = os.pipe();"
+        "subprocess.Popen([sys.executable, '-c', sys.argv[1], str(looked)], pass_fds=[looked],"
+        " start_new_session=True); os.read(seen, 1)"
+    )
+    done = subprocess.Popen(
+        [sys.executable, "-c", launch, script],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8",
+    )  # fmt: skip
+    assert done.wait(timeout=60) == 0
+    out, _ = done.communicate(timeout=60)
+    assert out.strip() == "True"
+
+
 def test_a_service_has_no_parent_to_end_with_and_ends_by_signal(home):
     launch = (
         "import subprocess, sys; subprocess.Popen([sys.executable, '-m', 'gateway', *sys.argv[1:]],"

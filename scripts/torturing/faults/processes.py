@@ -17,7 +17,8 @@ from torturing.scene import ANSWER_S, Scene
 BUSY_GONE_S: Final = 30.0
 """Two seconds are promised; what it gets on a machine with much other work."""
 COLD_STARTS: Final = 20
-_PARENT: Final = 'exec 3<&0; "$@" <&3 & wait'
+_PARENT: Final = ("setsid", "/bin/sh", "-c", 'exec 3<&0; "$@" <&3 & wait', "sh")
+"""In a session of its own, as in `benchmarks.endings`, which says why."""
 
 
 class Kill(Fault):
@@ -55,7 +56,7 @@ class ParentDies(Fault):
     runs = 12
 
     async def before(self, scene: Scene) -> None:
-        scene.launch.prefix = ("/bin/sh", "-c", _PARENT, "sh")
+        scene.launch.prefix = _PARENT
 
     async def strike(self, scene: Scene) -> None:
         parent = scene.pid

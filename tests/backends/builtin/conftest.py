@@ -16,14 +16,23 @@ from typing import Any
 import anyio
 import apsw
 import pytest
+from msgspec.structs import replace
 
 from backends.builtin.backend import BuiltinBackend, open_builtin
+from backends.builtin.syncing import freshness
 from backends.interface import Hit, SearchRequest, SyncReport, SyncRequest
 from config.settings import QuerySettings, SyncSettings
 from fakes.settings import make_settings, remote
 from fakes.vendors import FakeVendor
 
 PATIENCE_S = 30
+
+
+@pytest.fixture(autouse=True)
+def patient_searches(monkeypatch) -> None:
+    """A disk that takes its time does not decide what a search finds, nor who may open an index."""
+    for name, patience in (("SURVEY_PATIENCE_S", (30.0, 30.0)), ("_SLICE_PATIENCE_S", 30.0)):
+        monkeypatch.setattr(freshness, name, patience)
 
 
 class Home:
@@ -235,6 +244,19 @@ def embedding_home(home: Home, vendor: FakeVendor) -> Home:
     """An agent whose texts are embedded by `vendor`."""
     home.embed_with(vendor)
     return home
+
+
+@pytest.fixture
+def indexed_alone() -> Callable[..., Any]:
+    """Brings an index up to date without embedding anything."""
+
+    async def index(home: Any) -> None:
+        settings = home.settings
+        home.settings = replace(settings, search=replace(settings.search, provider="none"))
+        await home.synced()
+        home.settings = settings
+
+    return index
 
 
 @pytest.fixture

@@ -29,11 +29,11 @@ def library_of(embedding_home):
 
 
 async def test_the_chunks_of_many_files_share_one_request(
-    embedding_home, vendor, library_of, embedded
+    embedding_home, vendor, library_of, indexed_alone, embedded
 ):
     library_of(60)
+    await indexed_alone(embedding_home)
     async with embedding_home.open() as backend:
-        await backend.sync(SyncRequest())
         report = await embedded(backend)
     assert report["coverage"] == {
         "total": 60, "embedded": 60, "failed": 0, "dimensions": 64, "stored": 60,
@@ -131,13 +131,16 @@ async def test_what_was_paid_for_waits_for_a_locked_database(
     embedding_home, vendor, library_of, look, until, embedded
 ):
     library_of(20)
+    locked = threading.Event()
     async with embedding_home.open() as backend:
         await backend.sync(SyncRequest())
         await embedded(backend)
         with look(embedding_home.index) as db:
             library_of(1, start=20)
+            vendor.rejects = lambda text: text.endswith(" 20.") and not locked.wait(60)
             await backend.search(SearchRequest(query="boiler"))
             db.execute("BEGIN IMMEDIATE")
+            locked.set()
             await until(lambda: "The boiler number 20." in vendor.embedded())
             with anyio.fail_after(30):
                 while (await backend.status()).details["vector"]["backfill"]["lastError"] is None:

@@ -177,8 +177,9 @@ async def test_a_fault_of_our_own_leaves_the_keywords(impatient, look):
     assert "internal fault" in state.details["vector"]["reason"]
 
 
-async def test_equal_queries_are_embedded_once(impatient, vendor, embedded):
-    async with impatient.open() as backend:
+async def test_equal_queries_are_embedded_once(embedding_home, vendor, embedded):
+    embedding_home.write("memory/a.md", "The boiler was serviced.\n")
+    async with embedding_home.open() as backend:
         await backend.sync(SyncRequest())
         await embedded(backend)
         for _ in range(3):

@@ -65,7 +65,7 @@ def test_a_file_that_vanished_and_came_back_keeps_its_rows(bench, home, threads_
     with bench.database.writing():
         waiting = threads_in("_turn", lambda: outcomes.append(bench.indexer.apply(found)))
         note.write_text("boiler\n", encoding="utf-8")
-    waiting.join(10)
+    waiting.join(60)
     assert outcomes[0].change is Change.LATER
     assert bench.texts() == ["boiler\n"]
 
@@ -100,7 +100,7 @@ def test_what_changed_between_reading_and_publishing_is_not_published(
     with bench.database.writing():  # the publishing has to wait for its turn
         waiting = threads_in("_turn", lambda: outcomes.append(bench.indexer.apply(found)))
         interfere(note)
-    waiting.join(10)
+    waiting.join(60)
     assert outcomes[0].change is Change.LATER
     assert bench.texts() == []
 
@@ -113,7 +113,7 @@ def test_a_touch_that_was_decided_on_older_content_marks_nothing_as_level(bench,
     with bench.database.writing():
         waiting = threads_in("_turn", lambda: bench.indexer.apply(found))
         note.write_text("two\n", encoding="utf-8")
-    waiting.join(10)
+    waiting.join(60)
     bench.indexer.apply(bench.found())
     assert bench.texts() == ["two\n"]
     plan = bench.indexer.survey().plan

@@ -24,7 +24,7 @@ async def test_text_that_went_while_its_embedding_was_in_flight_is_never_found(
     vendor.delay_s = 0.3
     async with embedding_home.open() as backend:
         await backend.sync(SyncRequest())
-        await run_sync(partial(vendor.wait_until, lambda host: host.at_once > 0))
+        await run_sync(partial(vendor.wait_until, lambda host: bool(host.requests)))
         if deleted:
             note.unlink()
         else:

@@ -99,6 +99,7 @@ async def test_a_failing_sync_is_remembered_with_its_error_and_searches_go_on(
         assert (await backend.sync(SyncRequest())).error is None
 
 
+@pytest.mark.promises_seconds
 async def test_a_locked_index_holds_searches_up_only_for_their_budget(home, look, budget):
     home.configure(**budget(20))
     home.write("memory/a.md", "boiler\n")

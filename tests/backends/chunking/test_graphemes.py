@@ -20,6 +20,8 @@ SYLLABLE = "\u1100\u1161\u11a8"
 CONJUNCT = "क\u094dषि"
 WALES = "🏴\U000e0067\U000e0062\U000e0077\U000e006c\U000e0073\U000e007f"
 CLUSTERS = (FAMILY, WAVE, FLAG, HEART, KEYCAP, ACCENTED, SYLLABLE, CONJUNCT, WALES, "กำ", "\r\n")
+ASSIGNED = st.characters(max_codepoint=0x1FAFF, exclude_categories=("Cs", "Cn"))
+"""What this Python knows; `regex` may know of later ones."""
 
 
 def boundaries(text: str) -> set[int]:
@@ -27,9 +29,7 @@ def boundaries(text: str) -> set[int]:
 
 
 @settings(derandomize=True, max_examples=500, deadline=None)
-@given(
-    st.lists(st.one_of(st.sampled_from(CLUSTERS), st.characters(max_codepoint=0x1FAFF)), min_size=2)
-)
+@given(st.lists(st.one_of(st.sampled_from(CLUSTERS), ASSIGNED), min_size=2))
 def test_every_position_allowed_is_a_cluster_boundary_of_unicode(pieces):
     text = "".join(pieces)
     allowed = {at for at in range(1, len(text)) if may_cut(text, at, 0)}

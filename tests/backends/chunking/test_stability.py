@@ -60,11 +60,12 @@ def test_a_line_at_the_top_changes_two_chunks_at_most(note_kinds, bullet, kind, 
 
 @settings(derandomize=True, max_examples=150, deadline=None)
 @given(kind=st.integers(0, 2), seed=st.integers(0, 2**32))
-def test_a_line_at_the_end_changes_two_chunks_at_most(note_kinds, bullet, kind, seed):
+def test_a_line_at_the_end_changes_three_chunks_at_most(note_kinds, bullet, kind, seed):
+    """The third once in a thousand times: the last cut but one may have been held off by the end."""
     rng = random.Random(seed)
     note = note_kinds[kind](rng)
     line = bullet(rng)[:TYPICAL_LINE]
-    assert changed(note, f"{note}{line}\n") <= 2
+    assert changed(note, f"{note}{line}\n") <= 3
 
 
 @pytest.mark.parametrize("kind", range(3))

@@ -98,7 +98,7 @@ def test_writers_in_many_processes_lose_nothing_and_know_their_lines(tmp_path, l
         for name in "abc"
     ]
     said = {
-        name: one.communicate(timeout=60)[0].split()
+        name: one.communicate(timeout=240)[0].split()
         for name, one in zip("abc", writers, strict=True)
     }
     assert [one.returncode for one in writers] == [0, 0, 0]

@@ -15,7 +15,7 @@ from backends.files.append import append_entry
 from backends.files.roots import Location
 from backends.files.safe_open import opened
 
-PATIENCE_S = 60
+PATIENCE_S = 240
 OUTSIDE = "outside the workspace\n"
 _HERE = -100  # AT_FDCWD
 _EXCHANGE = 2  # RENAME_EXCHANGE

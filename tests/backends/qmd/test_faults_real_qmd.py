@@ -115,7 +115,13 @@ async def test_a_slow_start_keeps_nobody_waiting(tmp_path, environment, qmd_comm
 async def test_searches_wait_for_the_first_update_where_that_is_wanted(
     tmp_path, environment, qmd_command
 ):
-    settings = qmd_settings(tmp_path, qmd_command, mode="cli", update={"wait_for_boot_sync": True})
+    settings = qmd_settings(
+        tmp_path,
+        qmd_command,
+        mode="cli",
+        update={"wait_for_boot_sync": True},
+        limits={"timeout_ms": 60_000},
+    )
     async with open_qmd(settings, environment) as backend:
         assert (await backend.search(SearchRequest(query="boiler"))).hits
 

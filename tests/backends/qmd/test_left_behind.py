@@ -124,8 +124,9 @@ async def test_an_index_of_an_earlier_version_is_kept(tmp_path, notes, environme
 
 
 async def test_a_full_disk_is_said_and_the_index_fills_when_there_is_room(
-    tmp_path, notes, environment, qmd_command
+    tmp_path, notes, environment, qmd_command, monkeypatch
 ):
+    monkeypatch.setattr("backends.qmd.schedule.SECOND_PAUSE_S", 1.0)
     full = tmp_path / "full"
     full.touch()
     # No file may grow beyond 32 KiB: QMD's database does not fit.

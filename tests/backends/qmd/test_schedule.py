@@ -122,7 +122,7 @@ async def test_a_failure_is_told_and_tried_again_by_itself():
 
 async def test_requests_within_the_debounce_become_one_update():
     works = Works()
-    plan = schedule(works, debounce_ms=300)
+    plan = schedule(works, debounce_ms=3_000)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(lambda: plan.run(at_once=True))
         await plan.updated.wait()

@@ -88,7 +88,7 @@ async def test_a_child_that_writes_much_to_standard_error_is_never_held_up():
 async def test_a_child_that_ignores_the_end_of_its_input_is_terminated():
     deaf = 'import time; print("{}", flush=True); time.sleep(60)'
     with anyio.fail_after(WAIT_S):
-        async with spawn_gateway(command=script(deaf), patience_s=0.1) as gateway:
+        async with spawn_gateway(command=script(deaf), patience_s=1.0) as gateway:
             pass
     assert gateway.process.returncode == -signal.SIGTERM
 

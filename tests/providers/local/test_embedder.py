@@ -28,7 +28,7 @@ async def test_documents_and_queries_get_vectors_of_length_one(embedding, model,
         service = EmbeddingService(embedder)
         texts = [f"note {number} " + "word " * number for number in range(200)]
         await service.embed_documents(texts, on_batch=collected)
-        query = await service.embed_query(texts[150])
+        query = await service.embed_query(texts[150], deadline_s=60)
         vectors = np.stack([collected.vectors[at] for at in range(200)])
         assert vectors.dtype == np.float32
         assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
@@ -87,7 +87,7 @@ async def test_a_model_that_comes_later_is_taken_up(embedding, tmp_path):
             await service.embed_query("x")
         assert service.state().status == "ready"
         write_embedder(path)
-        assert (await service.embed_query("x")).shape == (32,)
+        assert (await service.embed_query("x", deadline_s=60)).shape == (32,)
         assert embedder.is_prepared
 
 
@@ -140,7 +140,7 @@ async def test_a_damaged_model_is_looked_at_again_once_it_is_replaced(embedding,
     async with embedding(model) as embedder:
         service = EmbeddingService(embedder, options=options)
         with pytest.raises(ProviderUnavailableError, match=r"tiny\.gguf cannot be used"):
-            await service.embed_query("x")
+            await service.embed_query("x", deadline_s=60)
         assert not embedder.is_prepared
         model.write_bytes(whole)
         await embedder.prepare()

@@ -55,8 +55,9 @@ async def test_a_killed_worker_is_replaced_and_nothing_is_lost(supervising, mode
 
 
 async def test_texts_under_way_survive_several_killings(supervising, model, until):
-    texts = [f"{number} " + "x " * 200 for number in range(300)]
+    texts = [f"{number} " + "x " * 20 for number in range(2000)]  # a request holds many of them
     results = []
+    killed = None
 
     async def embed(supervisor):
         results.append(await supervisor.embed(order(model), "document", texts))
@@ -64,8 +65,13 @@ async def test_texts_under_way_survive_several_killings(supervising, model, unti
     async with supervising() as supervisor, anyio.create_task_group() as tasks:
         tasks.start_soon(embed, supervisor)
         for deaths in range(3):
-            await until(lambda: supervisor.state().status == "running")
-            os.kill(supervisor.state().pid, signal.SIGKILL)
+            await until(
+                lambda killed=killed: (
+                    supervisor.state().status == "running" and supervisor.state().pid != killed
+                )
+            )
+            killed = supervisor.state().pid
+            os.kill(killed, signal.SIGKILL)
             await until(lambda deaths=deaths: supervisor.state().deaths > deaths)
     assert not errors(results[0])
 
@@ -100,7 +106,9 @@ async def test_a_query_that_aborts_llama_cpp_is_refused_and_documents_go_on(
 
 
 async def test_a_stopped_worker_is_noticed_and_replaced_without_blame(supervising, model):
-    async with supervising() as supervisor:
+    async with supervising(
+        Patience(beat_s=0.05, silence_s=1.0, idle_s=60.0, first_pause_s=0.01)
+    ) as supervisor:
         await supervisor.embed(order(model), "document", ["one"])
         stopped = supervisor.state().pid
         os.kill(stopped, signal.SIGSTOP)

@@ -77,19 +77,6 @@ def batch_with(embedding_home) -> Callable[..., None]:
 
 
 @pytest.fixture
-def indexed_alone() -> Callable[..., Any]:
-    """Brings an index up to date without embedding anything."""
-
-    async def index(home: Any) -> None:
-        settings = home.settings
-        home.settings = replace(settings, search=replace(settings.search, provider="none"))
-        await home.synced()
-        home.settings = settings
-
-    return index
-
-
-@pytest.fixture
 async def backlog(embedding_home, batch_with, indexed_alone) -> int:
     """Notes with so many different texts in all, indexed but without a vector.
 

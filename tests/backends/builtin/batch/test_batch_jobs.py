@@ -17,7 +17,6 @@ async def test_a_large_backlog_is_embedded_by_one_job_of_many_files(
     embedding_home, vendor, batches, backlog, in_jobs, embedded, job_in
 ):
     async with embedding_home.open() as backend:
-        await backend.sync(SyncRequest())
         report = await embedded(backend)
         job = await job_in(backend, "closed")
     assert report["coverage"]["embedded"] == backlog
@@ -128,7 +127,6 @@ async def test_status_shows_a_job_that_goes_on(
 ):
     batches.held = True
     async with embedding_home.open() as backend:
-        await backend.sync(SyncRequest())
         job = await job_in(backend, "in_progress")
         report = await batch_report(backend)
     assert report["waiting"] == in_jobs

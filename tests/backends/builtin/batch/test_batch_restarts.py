@@ -55,7 +55,6 @@ async def test_a_process_killed_while_it_waits_for_an_answer_costs_nothing(
     await killed_when(lambda: batches.stalled)
     batches.stalls = None
     async with embedding_home.open() as backend:
-        await backend.sync(SyncRequest())
         report = await embedded(backend)
         job = await job_in(backend, "closed")
     assert report["coverage"]["embedded"] == backlog

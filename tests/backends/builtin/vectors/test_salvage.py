@@ -71,8 +71,9 @@ def database(tmp_path):
 
 
 @pytest.fixture
-def begun(database):
-    """A salvage that has had its first turn."""
+def begun(database, monkeypatch):
+    """A salvage that has had its first turn, of as many rows as a turn may have."""
+    monkeypatch.setattr(salvage, "_TURN_S", 60.0)
     begun = Salvage(database, wreck_of(database), 60)
     assert begun.turn()
     yield begun

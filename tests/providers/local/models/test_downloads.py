@@ -46,6 +46,7 @@ async def test_a_model_of_the_hub_is_downloaded_whole_and_noted(fetch, hub, cach
         "validator": hashlib.sha256(data).hexdigest(),
     }
     assert sorted(file.name for file in path.parent.iterdir()) == ["m.gguf", "m.gguf.json"]
+    hub.wait_until_sent(len(data))
     assert hub.sent() == len(data)
 
 
@@ -91,6 +92,7 @@ async def test_a_cancelled_download_is_continued(fetch, hub, cache, data, redire
     assert (await fetch()).read_bytes() == data
     last = hub.bodies()[-1]
     assert (last.status, last.headers["range"]) == (206, f"bytes={held - 1}-")
+    hub.wait_until(lambda _: last.sent >= len(data) - held + 1)
     assert last.sent == len(data) - held + 1
 
 
@@ -109,6 +111,7 @@ async def test_a_part_that_is_whole_but_was_not_published_costs_one_byte(fetch, 
     await stop_after(fetch, 400_000)
     part_of(cache).write_bytes(data)
     assert (await fetch()).read_bytes() == data
+    hub.wait_until(lambda _: hub.bodies()[-1].sent >= 1)
     assert hub.bodies()[-1].sent == 1
 
 

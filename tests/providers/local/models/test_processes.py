@@ -40,6 +40,7 @@ def test_ten_processes_download_once(start_download, hub, cache, data):
     outputs = [process.communicate(timeout=WAIT_S) for process in processes]
     path = cache / "hf/org/repo/main/m.gguf"
     assert outputs == [(f"{path}\n", "")] * 10
+    hub.wait_until_sent(len(data))
     assert hub.sent() == len(data)
     assert not path.with_name("m.gguf.lock").exists()
 
