@@ -7,8 +7,8 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -70,9 +70,14 @@ class Home:
         file.write_text(text, encoding="utf-8")
         return file
 
-    def gateway(self, *arguments: str) -> AbstractAsyncContextManager[SpawnedGateway]:
+    @asynccontextmanager
+    async def gateway(self, *arguments: str) -> AsyncIterator[SpawnedGateway]:
         """The daemon on this home: `async with home.gateway() as client`."""
-        return spawn_gateway([*self.arguments, *arguments], environment=self.environment)
+        async with spawn_gateway(
+            [*self.arguments, *arguments], environment=self.environment
+        ) as client:
+            client.call = _patient(client.call)  # type: ignore[method-assign]
+            yield client
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """A command of the command line on this home, to its end."""
@@ -96,6 +101,21 @@ class Home:
         while not condition():
             assert time.monotonic() < deadline
             time.sleep(0.01)
+
+
+def _patient(call: Callable[..., Any]) -> Callable[..., Any]:
+    """A disk that stalls makes an answer stale, which says so: it is asked for again, for some time."""
+
+    async def asked_again(method: str, params: object = None, **options: Any) -> Any:
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            result = await call(method, params, **options)
+            stale = result.get("stale") if method == "memory_search" else None
+            stalled = stale is not None and "did not answer in time" in stale["reason"]
+            if not stalled or time.monotonic() > deadline:
+                return result
+
+    return asked_again
 
 
 @pytest.fixture
