@@ -7,8 +7,9 @@ import sys
 
 def main() -> int:
     """Runs the command line of this process and returns its exit code."""
-    try:
-        from gateway.cli.entry import run  # noqa: PLC0415 - an interrupt may come while it is imported
+    try:  # an interrupt may come while something is imported
+        import gateway.process.orphans  # noqa: F401, PLC0415 - first: it asks who the parent is
+        from gateway.cli.entry import run  # noqa: PLC0415
 
         return run(sys.argv[1:])
     except KeyboardInterrupt:

@@ -57,7 +57,9 @@ def append_entry(location: Location, entry: str, *, heading: str = "") -> Append
             raise PathNotAllowedError(location.path) from None
         raise FileUnwritableError(
             f"{location.path!r} cannot be written: {error.strerror}.",
-            remedy="Check the permissions of the workspace and the space on the disk.",
+            remedy="Try it again in a moment."
+            if isinstance(error, TimeoutError)
+            else "Check the permissions of the workspace and the space on the disk.",
         ) from None
 
 

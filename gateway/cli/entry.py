@@ -32,12 +32,21 @@ def run(arguments: Sequence[str]) -> int:
     if options is not None:
         if is_orphan(PARENT):
             return os.EX_OK  # whoever wanted it is gone; there is nobody to tell
-        from gateway.cli.running import run_gateway
+        return guarded(lambda: _serve(options), options)
+    return guarded(lambda: _by_typer(arguments), _glance(arguments))
 
-        return guarded(lambda: run_gateway(options), options)
+
+# To import what a command needs is part of it: that may fail, too, where files or memory are short.
+def _serve(options: Options) -> int:
+    from gateway.cli.running import run_gateway
+
+    return run_gateway(options)
+
+
+def _by_typer(arguments: Sequence[str]) -> int:
     from gateway.cli.app import run_app
 
-    return guarded(lambda: run_app(arguments), _glance(arguments))
+    return run_app(arguments)
 
 
 def _glance(arguments: Sequence[str]) -> Options:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 
 from config.errors import MemoryGatewayError
 from config.groups import lone_error
@@ -35,31 +36,39 @@ def _attempt(command: Callable[[], int], options: Options) -> int:
     except BrokenPipeError:
         raise
     except Exception as error:  # noqa: BLE001 - the last line of defence: people get no tracebacks
-        code = _report(lone_error(error), options)
-        output.flush()
+        told = _as_told(lone_error(error), options)
+        with suppress(OSError):  # that nothing can be written may be the very thing to tell
+            _report(told, options)
+        code = EXIT_CODES[told.kind]
     return code
 
 
-def _report(error: BaseException, options: Options) -> int:
-    if not isinstance(error, MemoryGatewayError):
-        error = shortage(error) or _apology(error, options)
+def _as_told(error: BaseException, options: Options) -> MemoryGatewayError:
+    if isinstance(error, MemoryGatewayError):
+        return error
+    if options.log_level == "debug":
+        output.note("".join(traceback.format_exception(error)).rstrip())
+    return shortage(error) or _apology(error, options)
+
+
+def _report(error: MemoryGatewayError, options: Options) -> None:
     if options.json:
         output.write_json(
             {"error": {"kind": error.kind, "message": error.message, "remedy": error.remedy}}
         )
+        output.flush()
     else:
         output.note(f"{PROGRAM}: {error.message.strip()}")
         if error.remedy:
             output.note(f"  {error.remedy}")
-    return EXIT_CODES[error.kind]
 
 
 def _apology(error: BaseException, options: Options) -> MemoryGatewayError:
-    if options.log_level == "debug":
-        output.note("".join(traceback.format_exception(error)).rstrip())
-        remedy = "Please report it with the traceback above"
-    else:
-        remedy = "Please run it again with --log-level debug and report it with the traceback"
+    remedy = (
+        "Please report it with the traceback above"
+        if options.log_level == "debug"
+        else "Please run it again with --log-level debug and report it with the traceback"
+    )
     return MemoryGatewayError(
         f"Sorry, this is a fault of the program: {type(error).__name__}: {error}.",
         remedy=f"{remedy} and the output of `{PROGRAM} --version`.",

@@ -23,7 +23,7 @@ _RAW_IN_JSON: Final = {code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)}
 def write_text(text: str) -> None:
     """Text exactly as it is, in UTF-8, whoever reads it."""
     if sys.stdout is not None:
-        sys.stdout.flush()
+        flush()
         sys.stdout.buffer.write(text.encode("utf-8", "replace"))
 
 
@@ -62,13 +62,21 @@ def note(message: str) -> None:
 
 
 def flush() -> None:
-    """Raises BrokenPipeError when nobody reads the output any more."""
-    if sys.stdout is not None:
+    """Raises BrokenPipeError when nobody reads the output any more, OSError when no space is left for it.
+
+    What is lost then is not tried again: the end of the process would only tell the same once more.
+    """
+    if sys.stdout is None:
+        return
+    try:
         sys.stdout.flush()
+    except OSError:
+        discard()
+        raise
 
 
 def discard() -> None:
-    """Sends what is still to be written nowhere: its reader has gone."""
+    """Sends what is still to be written nowhere: its reader has gone, or its disk is full."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, sys.stdout.fileno())
     os.close(null)

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import Final
+from typing import Final, TypeGuard
 
 from config.errors import ErrorKind, MemoryGatewayError
 
 _NO_SPACE: Final = (
     "no space is left where it had to write",
-    "Free some, or set TMPDIR or memorySearch.store.path to a disk with room.",
+    "Free some, or send the output, TMPDIR or memorySearch.store.path to a disk with room.",
 )
 _SHORTAGES: Final = {
     errno.EMFILE: (
         "this process may not open more files",
-        "Allow it more: `ulimit -n 1024` in the shell, LimitNOFILE= in a service.",
+        "Allow it more: `ulimit -n` in the shell, LimitNOFILE= in a service.",
     ),
     errno.ENFILE: (
         "the machine can open no more files",
@@ -28,9 +28,16 @@ _SHORTAGES: Final = {
         "no memory is left",
         "Free some, or allow more: `ulimit -v` in the shell, MemoryMax= in a service.",
     ),
+    errno.EAGAIN: (
+        "no further thread or process may be started",
+        "End some, or allow more: `ulimit -u` and `ulimit -v` in the shell, TasksMax= in a service.",
+    ),
     errno.ENOSPC: _NO_SPACE,
     errno.EDQUOT: _NO_SPACE,
 }
+
+
+_NO_THREAD: Final = "can't start new thread"
 
 
 class ShortageError(MemoryGatewayError):
@@ -45,15 +52,28 @@ def shortage(error: BaseException) -> ShortageError | None:
     if number is None:
         return None
     what, remedy = _SHORTAGES[number]
-    return ShortageError(f"The command could not go on: {what}.", remedy=remedy)
+    place = f" ({error.filename})" if _names_a_place(error) else ""
+    return ShortageError(f"The command could not go on: {what}{place}.", remedy=remedy)
+
+
+def _names_a_place(error: BaseException) -> TypeGuard[OSError]:
+    """Where there is no space matters; which file could not be opened for want of a descriptor does not."""
+    return (
+        isinstance(error, OSError)
+        and error.errno in (errno.ENOSPC, errno.EDQUOT)
+        and error.filename is not None
+    )
 
 
 def _number(error: BaseException) -> int | None:
-    """The errno of a shortage. The loader of libraries has only words for it: those of strerror."""
+    """The errno of a shortage. Of threads, and of libraries, there are only words for it."""
     if isinstance(error, MemoryError):
         return errno.ENOMEM
     if isinstance(error, OSError):
-        return error.errno if error.errno in _SHORTAGES else None
+        is_one = error.errno in _SHORTAGES and error.errno != errno.EAGAIN  # of pipes it says less
+        return error.errno if is_one else None
+    if isinstance(error, RuntimeError):
+        return errno.EAGAIN if str(error) == _NO_THREAD else None
     if isinstance(error, ImportError):
         return next((one for one in _SHORTAGES if os.strerror(one) in str(error)), None)
     return None

@@ -1,7 +1,7 @@
 """Whether the process that started this one is gone already.
 
-Owns that one question, and who that process is. Both are asked before anything is imported that takes
-time, so this imports nothing.
+Owns that one question, and who that process is. That is asked before anything is imported that takes
+time: `gateway.__main__` imports this first, and this imports nothing.
 """
 
 from __future__ import annotations

@@ -24,6 +24,8 @@ from gateway.sample import sample_workspace
 _INHERITED: Final = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "PYTHONPATH", "TMPDIR", "TZ")
 """All that the gateway gets of our environment: no configuration, no API keys."""
 _ANSWERS: Final = 3
+_PATIENCE_S: Final = 10.0
+"""With a disk that does not answer a search in time."""
 
 
 class Question(NamedTuple):
@@ -132,17 +134,24 @@ async def _converse(client: Client, workspace: Path, tell: Tell) -> bool:
     await anyio.to_thread.run_sync(_append, workspace / path, NOTE)
     tell(Wrote(path, NOTE))
     just_written = Question("what was just written", NOTE_QUERY, path)
-    answers.append(await _question(client, just_written, tell))
+    answers.append(await _question(client, just_written, tell, patience_s=_PATIENCE_S))
     times = tuple(answer.exchange.ms for answer in answers)
     tell(Finished(await _ask(client, "status", {}), times))
     return all(answer.found for answer in answers)
 
 
-async def _question(client: Client, question: Question, tell: Tell) -> Answered:
+async def _question(
+    client: Client, question: Question, tell: Tell, *, patience_s: float = 0.0
+) -> Answered:
+    """Asked again, for some time, while the answer says itself that it may lack something."""
     params = {"query": question.query, "maxResults": _ANSWERS}
-    answer = Answered(await _ask(client, "memory_search", params), question)
-    tell(answer)
-    return answer
+    deadline = time.perf_counter() + patience_s
+    while True:
+        answer = Answered(await _ask(client, "memory_search", params), question)
+        is_late = time.perf_counter() >= deadline
+        if answer.found or not answer.exchange.result.get("stale") or is_late:
+            tell(answer)
+            return answer
 
 
 async def _ask(client: Client, method: str, params: Mapping[str, Any]) -> Exchange:

@@ -57,8 +57,8 @@ class SyncScheduler:
         self.last_error: str | None = None
         """Why the last background sync failed; None after a success."""
         self.look_s = 0.0
-        """How long the last sync took that found nothing to do: what it costs to look, without what
-        writing costs."""
+        """How long the last sync took that read no file: what it costs to look, without what reading
+        and writing cost."""
 
     @property
     def pending(self) -> tuple[str, ...]:
@@ -117,7 +117,7 @@ class SyncScheduler:
     def _heed(self, report: SyncReport) -> None:
         """Tells loudly only what is news: polling goes on day and night."""
         changed = report.added + report.changed + report.removed
-        if not changed:
+        if not (changed or report.bytes_read):
             self.look_s = report.duration_ms / 1000
         log = _log.info if changed or report.skipped != self._skipped else _log.debug
         self._skipped = report.skipped

@@ -114,7 +114,8 @@ class Watcher:
 
     async def _poll(self) -> None:
         await anyio.sleep(poll_pause_s(self._scheduler.look_s))
-        self._scheduler.request(POLL)
+        if self._scheduler.last_error is None:  # else it tries again by itself, and ever less often
+            self._scheduler.request(POLL)
 
     def _tell(self, state: WatchState) -> None:
         before, self.state = self.state, state

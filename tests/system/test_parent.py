@@ -62,6 +62,16 @@ def test_who_has_looked_once_knows_a_stranger_also_in_its_own_session():
     assert out.strip() == "True"
 
 
+def test_who_the_parent_is_is_asked_before_anything_is_loaded():
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "gateway", "--version"],
+        capture_output=True, encoding="utf-8", timeout=60, check=True,
+    )  # fmt: skip
+    loaded = [line.rpartition("|")[2].strip() for line in done.stderr.splitlines()]
+    ours = [name for name in loaded if name.startswith(("gateway.", "config", "msgspec"))]
+    assert ours[:2] == ["gateway.process", "gateway.process.orphans"]
+
+
 def test_a_service_has_no_parent_to_end_with_and_ends_by_signal(home):
     launch = (
         "import subprocess, sys; subprocess.Popen([sys.executable, '-m', 'gateway', *sys.argv[1:]],"

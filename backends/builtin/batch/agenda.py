@@ -37,8 +37,10 @@ def plan(
     prepared = [job for job in jobs if job.state == "prepared"]
     begun = [job for job in jobs if job.state != "prepared"]
     under_way = [job.items for job in begun if job.state != "read"]
-    startable = [] if is_off else _startable(prepared, under_way, capacity, concurrency)
-    candidates = (*begun, *startable)
+    wanted = [job for job in prepared if not job.cancelling]
+    unwanted = [job for job in prepared if job.cancelling]
+    startable = _startable(wanted, under_way, capacity, concurrency)
+    candidates = tuple(begun) if is_off else (*begun, *unwanted, *startable)
     due = tuple(job for job in candidates if job.next_at_ms <= now_ms)
     unsent = tuple(prepared) if is_off else ()
     return Agenda(due, unsent, 0.0 if due or unsent else _pause_s(candidates, now_ms))

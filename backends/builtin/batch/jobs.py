@@ -25,7 +25,12 @@ from backends.builtin.vectors.refusals import now_ms
 from backends.errors import IndexUnavailableError
 from config.settings import BatchSettings
 from providers.batch.interface import BatchAccess, BatchHost
-from providers.errors import ProviderAuthError, ProviderError, ProviderTimeoutError
+from providers.errors import (
+    ProviderAuthError,
+    ProviderError,
+    ProviderTimeoutError,
+    ProviderTransientError,
+)
 from providers.fingerprint import Fingerprint
 
 _log = structlog.get_logger(__name__)
@@ -62,6 +67,7 @@ class BatchJobs:
         self._wake = anyio.Event()
         self._host: BatchHost | None = None
         self._host_is_refused = False
+        self._opening = anyio.Lock()
 
     def wake(self) -> None:
         self._wake.set()
@@ -145,6 +151,12 @@ class BatchJobs:
         except ProviderError as error:
             self._host_is_refused |= isinstance(error, ProviderAuthError)
             await run_sync(self._verdicts.stumbled, job, error)
+        except IndexUnavailableError:
+            raise
+        except Exception as fault:  # noqa: BLE001 - ours; a job must not try the same for ever
+            _log.exception("batch job", label=job.label)
+            message = f"Internal fault ({type(fault).__name__}); see the log."
+            await run_sync(self._verdicts.stumbled, job, ProviderTransientError(message))
         if job.state in ("prepared", "uploaded", "submitted", "ended"):
             await self._tell_if_released(job)
 
@@ -157,9 +169,10 @@ class BatchJobs:
             self._on_released()
 
     async def _opened(self) -> BatchHost:
-        if self._host is None:
-            self._host = await run_sync(self._access.open)
-        return self._host
+        async with self._opening:
+            if self._host is None:
+                self._host = await run_sync(self._access.open)
+            return self._host
 
     async def _close_host(self) -> None:
         host, self._host = self._host, None

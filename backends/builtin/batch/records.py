@@ -21,6 +21,7 @@ State = Literal["prepared", "uploaded", "submitted", "ended", "read", "closed"]
 """`prepared`: texts chosen; `uploaded`: the vendor has the file; `submitted`: it works on the job;
 `ended`: results may be read; `read`: they are stored, the vendor's files are still to be deleted."""
 
+BY_REQUEST: Final = "It was cancelled on request."
 _KEPT_CLOSED: Final = 20
 
 
@@ -51,6 +52,10 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 _COLUMNS: Final = JobRecord.__struct_fields__
 _FIELDS: Final = tuple(name for name in _COLUMNS if name != "id")
+_KEPT: Final = {
+    "cancelling": "max(cancelling, :cancelling)",
+    "reason": "CASE WHEN cancelling > :cancelling THEN reason ELSE :reason END",
+}
 _SELECT: Final = f"SELECT {', '.join(_COLUMNS)} FROM batch_jobs"  # noqa: S608 - our own fields
 
 
@@ -71,11 +76,8 @@ def add(connection: apsw.Connection, digest: bytes, text_hashes: Sequence[bytes]
 
 
 def save(connection: apsw.Connection, job: JobRecord) -> None:
-    """Writes down how far the job is. A wish to cancel it that came meanwhile stays."""
-    changes = ", ".join(
-        f"{name} = :{name}" if name != "cancelling" else "cancelling = max(cancelling, :cancelling)"
-        for name in _FIELDS
-    )
+    """Writes down how far the job is. A wish to cancel it that came meanwhile stays, with its reason."""
+    changes = ", ".join(f"{name} = {_KEPT.get(name, f':{name}')}" for name in _FIELDS)
     update = f"UPDATE batch_jobs SET {changes} WHERE id = :id"  # noqa: S608 - our own fields
     connection.execute(update, _row(job))
 
@@ -133,11 +135,19 @@ def release(
 def ask_to_cancel(connection: apsw.Connection, job_id: int) -> bool:
     """Whether there is such a job under way; it will be cancelled when it is looked after next."""
     connection.execute(
-        "UPDATE batch_jobs SET cancelling = 1, next_at_ms = 0 WHERE id = ?"
+        "UPDATE batch_jobs SET cancelling = 1, next_at_ms = 0, reason = ? WHERE id = ?"
         " AND state IN ('prepared', 'uploaded', 'submitted')",
-        (job_id,),
+        (BY_REQUEST, job_id),
     )
     return connection.changes() > 0
+
+
+def wish_to_cancel(connection: apsw.Connection, job: JobRecord) -> str | None:
+    """Why the job is to be cancelled, also if that came after it was read; None while it is not."""
+    reason: str | None = connection.execute(
+        "SELECT reason FROM batch_jobs WHERE id = ? AND cancelling", (job.id,)
+    ).get
+    return reason
 
 
 def forget_old(connection: apsw.Connection) -> None:

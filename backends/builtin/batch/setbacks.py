@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import Final
 
+import apsw
 import structlog
 from msgspec.structs import replace
 
 from backends.builtin.batch import dividing, records, switch
-from backends.builtin.batch.records import JobRecord
+from backends.builtin.batch.records import BY_REQUEST, JobRecord
 from backends.builtin.batch.switch import Switch
 from backends.builtin.storage.database import Database
 from backends.builtin.vectors.refusals import now_ms
@@ -31,7 +32,6 @@ _LONGEST_PAUSE_MS: Final = 60_000
 _GRACE_MS: Final = 3_600_000
 """Beyond the vendor's own window, or its time to cancel a job."""
 _UNKNOWN: Final = frozenset({404, 405, 410})
-_BY_REQUEST: Final = "It was cancelled on request."
 
 
 class Verdicts:
@@ -60,7 +60,7 @@ class Verdicts:
                 replace(
                     job,
                     attempts=attempts,
-                    reason=error.message,
+                    reason=job.reason if job.cancelling else error.message,
                     next_at_ms=now_ms() + self._pause_ms(attempts, error),
                 )
             )
@@ -68,7 +68,8 @@ class Verdicts:
     def too_large(self, job: JobRecord, reason: str) -> None:
         """The vendor takes less at once: its texts go into smaller jobs, or are given up as a failure."""
         with self._database.writing() as connection:
-            is_divided = dividing.divide(connection, job, reason)
+            is_wanted = records.wish_to_cancel(connection, job) is None
+            is_divided = is_wanted and dividing.divide(connection, job, reason)
         if not is_divided:
             self._give_up(job, reason)
 
@@ -96,6 +97,7 @@ class Verdicts:
     def end(self, job: JobRecord) -> None:
         """All that the job gave is stored: its other texts wait no longer."""
         with self._database.writing() as connection:
+            job = _as_wished(connection, job)
             state = switch.load(connection, job.digest)
             switch.save(connection, _judged(job, state))
             records.release(connection, job)
@@ -134,11 +136,19 @@ def _speaks_of_size(error: ProviderError) -> bool:
     return isinstance(error, ProviderInputTooLargeError | ProviderRateLimitError)
 
 
+def _as_wished(connection: apsw.Connection, job: JobRecord) -> JobRecord:
+    """Where a person wished the job to end, it is no failure that it did, in whatever way."""
+    is_wished = records.wish_to_cancel(connection, job) == BY_REQUEST
+    if is_wished and job.outcome in ("cancelled", "failed"):
+        return replace(job, outcome="cancelled", reason=BY_REQUEST)
+    return job
+
+
 def _judged(job: JobRecord, state: Switch) -> Switch:
     """What the end of a job says about batch jobs as such."""
     if job.outcome == "completed" and 2 * job.refused <= job.items:
         return state.succeeded()
-    if job.outcome == "cancelled" and job.reason is None:
-        return state.switched_off(_BY_REQUEST, now_ms())
+    if job.outcome == "cancelled" and job.reason in (None, BY_REQUEST):  # None: at the vendor's
+        return state.switched_off(BY_REQUEST, now_ms())
     reason = job.reason or f"{job.refused} of {job.items} texts got no vector."
     return state.failed(f"A batch job ended as {job.outcome}: {reason}", now_ms())

@@ -7,8 +7,10 @@ host are raised; what they mean for the job is the business of `setbacks`.
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from typing import IO, Final
 
 import anyio
@@ -23,6 +25,7 @@ from backends.builtin.vectors import refusals, store
 from backends.builtin.vectors.refusals import now_ms
 from config.settings import BatchSettings
 from providers.batch.interface import BatchAccess, BatchHost, RemoteJob, Result
+from providers.errors import ProviderTransientError
 from providers.interface import ItemError, Vector
 
 _MISSING: Final = "The batch job's results hold nothing about this text."
@@ -30,6 +33,10 @@ _TOO_LARGE: Final = "The vendor takes fewer texts at once."
 _LONGEST_POLL_MS: Final = 60_000
 _POLLS_OF_AN_AGE: Final = 20
 """A job is asked after when it has grown older by this part of its age."""
+
+
+class LinesError(ProviderTransientError):
+    """The texts could not be written down for the vendor."""
 
 
 class Steps:
@@ -69,23 +76,30 @@ class Steps:
         # Also the first thing that is asked of a host: one without batch jobs says so here.
         uploaded = await host.find_upload(name)
         if uploaded is None:
-            with await run_sync(tempfile.TemporaryFile) as file:
-                if not await run_sync(self._write_lines, file, job, host):
+            with await run_sync(self._lines, job, host) as file:
+                if not os.fstat(file.fileno()).st_size:
                     # All of its texts have left the notes.
                     await self._save(replace(job, state="read", outcome="cancelled"))
                     return
                 uploaded = await host.upload(name, file)
         await self._save(replace(job, state="uploaded", input_file=uploaded, attempts=0))
 
-    def _write_lines(self, file: IO[bytes], job: JobRecord, host: BatchHost) -> int:
-        """Returns how many there are."""
-        count = 0
-        with self._database.reading() as connection:
-            for text_hash, text in records.texts_of(connection, job):
-                file.write(host.line(text_hash.hex(), text))
-                count += 1
-        file.seek(0)
-        return count
+    def _lines(self, job: JobRecord, host: BatchHost) -> IO[bytes]:
+        """A temporary file with one for each text, to be closed by the caller. Raises `LinesError`."""
+        try:
+            with ExitStack() as unless_complete:
+                file = unless_complete.enter_context(tempfile.TemporaryFile())
+                with self._database.reading() as connection:
+                    for text_hash, text in records.texts_of(connection, job):
+                        file.write(host.line(text_hash.hex(), text))
+                file.seek(0)
+                unless_complete.pop_all()
+                return file
+        except OSError as error:
+            raise LinesError(
+                f"The texts of a batch job could not be written to a temporary file: {error.strerror}."
+                " Set TMPDIR to a directory with room."
+            ) from None
 
     async def _submit(self, job: JobRecord, host: BatchHost) -> None:
         assert job.input_file is not None
@@ -105,16 +119,19 @@ class Steps:
                 submitted_at_ms=now,
                 next_at_ms=now + self._settings.poll_interval_ms,
                 attempts=0,
-                reason=None,
+                reason=_reason_to_cancel(job),
             )
         )
 
     async def _poll(self, job: JobRecord, host: BatchHost) -> None:
         assert job.remote_id is not None
         remote = await host.look(job.remote_id)
-        reason = job.reason if job.cancelling else None
         job = replace(
-            job, remote_state=remote.state, remote_done=remote.done, attempts=0, reason=reason
+            job,
+            remote_state=remote.state,
+            remote_done=remote.done,
+            attempts=0,
+            reason=_reason_to_cancel(job),
         )
         if remote.too_large:
             await run_sync(self._verdicts.too_large, job, remote.reason or _TOO_LARGE)
@@ -137,8 +154,7 @@ class Steps:
         return max(least, min(age_ms // _POLLS_OF_AN_AGE, _LONGEST_POLL_MS))
 
     async def _read(self, job: JobRecord, host: BatchHost) -> None:
-        with self._database.reading() as connection:
-            intake = _Intake(job, records.waiting_hashes(connection, job))
+        intake = await run_sync(self._intake, job)
 
         async def on_results(results: Sequence[Result]) -> None:
             with anyio.CancelScope(shield=True):
@@ -148,6 +164,10 @@ class Steps:
         for file_id in job.result_files.split():
             await host.read(file_id, on_results)
         await run_sync(self._finish, intake)
+
+    def _intake(self, job: JobRecord) -> _Intake:
+        with self._database.reading() as connection:
+            return _Intake(job, records.waiting_hashes(connection, job))
 
     def _store(self, intake: _Intake, results: Sequence[Result]) -> None:
         """One slice of results, and that nobody waits for them any longer, in one transaction."""
@@ -216,12 +236,17 @@ class _Intake:
         self.waiting.difference_update(text_hashes)
 
 
+def _reason_to_cancel(job: JobRecord) -> str | None:
+    """What else was written down as a reason is over when the vendor answers."""
+    return job.reason if job.cancelling else None
+
+
 def _ended(job: JobRecord, remote: RemoteJob) -> JobRecord:
     return replace(
         job,
         state="ended",
         outcome=remote.outcome,
         result_files=" ".join(remote.result_files),
-        reason=job.reason or remote.reason,
+        reason=remote.reason if remote.outcome == "completed" else job.reason or remote.reason,
         next_at_ms=0,
     )

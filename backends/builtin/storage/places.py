@@ -14,13 +14,16 @@ from typing import Final
 
 from backends.builtin.storage import schema, wrecks
 from backends.builtin.storage.checksums import open_checked, reserve_checksums
-from backends.builtin.storage.connections import PATIENCE_S, set_journal
+from backends.builtin.storage.connections import set_journal
 from backends.builtin.storage.identity import Verdict, choose_path
 from config.disk.locking import lock_within
 from config.disk.making import make_directories
 
 MAX_SET_ASIDE_BYTES: Final = 256_000_000
 """A damaged index is kept for whoever wants to know why; a larger one is not worth its space."""
+_MAKING_PATIENCE_S: Final = 20.0
+"""For another process, perhaps another agent's, that makes its index in the same directory: some writes that
+a disk may hold up."""
 _MAIN: Final = ""
 _SIDE_FILES: Final = ("-wal", "-shm", "-journal")
 
@@ -34,6 +37,9 @@ def ensure_index(wanted: Path, *, wreck: str | None = None) -> tuple[Path, tuple
     OSError and apsw.Error.
     """
     make_directories(wanted.parent)
+    path, verdict, notes = choose_path(wanted)
+    if verdict is Verdict.OURS:
+        return path, notes  # most starts: nobody is waited for
     with _alone_in(wanted.parent):
         path, verdict, notes = choose_path(wanted)
         if verdict is Verdict.OURS_OLDER:
@@ -104,7 +110,7 @@ def _alone_in(directory: Path) -> Iterator[None]:
     """One process at a time chooses and makes an index; without locks, as on some mounts, all may."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        lock_within(descriptor, PATIENCE_S, lenient=True)
+        lock_within(descriptor, _MAKING_PATIENCE_S, lenient=True)
         yield
     finally:
         os.close(descriptor)

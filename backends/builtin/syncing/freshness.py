@@ -70,6 +70,7 @@ class Freshness:
         self._last_sweep: tuple[int, Stale | None] = (0, None)
         self._level_generation: int | None = None
         self._unread: Stale | None = None
+        self._untold = False
         self.running: SyncProgress | None = None
         self.recent = RecentSyncs()
         self.unreadable: tuple[SkippedFile, ...] = ()
@@ -96,6 +97,7 @@ class Freshness:
                 raise
             finally:
                 self.running = None
+                self._tell()
                 report = tally.report(request, time.perf_counter() - started, error)
                 self.recent.add(report)
             self.unreadable = tuple(tally.unreadable)
@@ -167,6 +169,8 @@ class Freshness:
         except IndexUnavailableError as error:
             reason = f"recent changes could not be indexed: {error}"
             return Stale(files=len(tally.pending), reason=reason)
+        finally:
+            self._tell()
         return _staleness(tally, syncing=self.running is not None)
 
     async def _look(self, budget_s: float) -> Survey:
@@ -226,9 +230,9 @@ class Freshness:
         def work() -> bool:
             for task in queue:
                 patience_s = max(0.0, deadline - time.perf_counter()) if in_a_hurry else None
-                outcomes.append(
-                    (task, self._indexer.apply(task, force=force, patience_s=patience_s))
-                )
+                outcome = self._indexer.apply(task, force=force, patience_s=patience_s)
+                self._untold |= bool(outcome.chunks)
+                outcomes.append((task, outcome))
                 if time.perf_counter() >= deadline:
                     return True
             return False
@@ -238,8 +242,13 @@ class Freshness:
         finally:
             for task, outcome in outcomes:
                 tally.add(task, outcome)
-            if any(outcome.chunks for _, outcome in outcomes):
-                self._on_written()
+            self._tell()
+
+    def _tell(self) -> None:
+        """Also of what a slice wrote that a search had to leave behind."""
+        if self._untold:
+            self._untold = False
+            self._on_written()
 
 
 def _fits(task: Task, budget_s: float) -> bool:

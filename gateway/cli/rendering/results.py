@@ -62,11 +62,11 @@ def remarks(result: SearchResult) -> Iterator[str]:
 
 
 def _staleness(stale: Stale) -> str:
-    """Where no file is known to be behind, indexing would be no remedy."""
+    """Where no file is known to be behind, indexing may be no remedy."""
     if not stale.files:
         return (
             f"Note: something may be missing in this answer: {stale.reason}. "
-            "The next search tries again; `memory-gateway status` says more."
+            "`memory-gateway status` says more."
         )
     files = counted(stale.files, "file")
     return (

@@ -60,8 +60,10 @@ async def _acquire(place: Place, clock: Clock, on_wait: Callable[[], None]) -> i
 
 
 def release(place: Place, descriptor: int) -> None:
-    place.lock.unlink(missing_ok=True)
-    os.close(descriptor)
+    try:
+        place.lock.unlink(missing_ok=True)
+    finally:
+        os.close(descriptor)
 
 
 def tidy(place: Place) -> None:

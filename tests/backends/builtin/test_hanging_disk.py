@@ -75,6 +75,34 @@ def hanging(home, monkeypatch):
     database.close()
 
 
+class HangingRead(Indexer):
+    """A disk that lists its files at once, and lets one wait for what stands in them."""
+
+    released = threading.Event()
+
+    def apply(self, task, *, force, patience_s=None):
+        self.released.wait(PATIENCE_S * 20)
+        return super().apply(task, force=force, patience_s=patience_s)
+
+
+async def test_what_a_search_left_behind_is_told_when_it_is_written(home, monkeypatch):
+    monkeypatch.setattr(freshness, "_SLICE_PATIENCE_S", 0.05)
+    HangingRead.released.clear()
+    database, written = Database(home.index), []
+    indexer = HangingRead(database, MemoryRoots(home.workspace), Preparer(ChunkLimits()))
+    fresh = Freshness(indexer, on_written=lambda: written.append("chunks"))
+    home.write("memory/a.md", "one\n")
+    stale = await fresh.sweep(0.05)
+    assert stale is not None and "did not answer" in stale.reason
+    assert written == []
+    HangingRead.released.set()
+    with anyio.fail_after(PATIENCE_S * 20):
+        while await fresh.sweep(1.0) is not None:
+            await anyio.sleep(0.01)
+    assert written == ["chunks"]
+    database.close()
+
+
 @pytest.mark.promises_seconds
 async def test_a_search_waits_for_a_hanging_disk_only_so_long_and_says_so(hanging):
     started = time.monotonic()

@@ -41,11 +41,11 @@ from pathlib import Path
 import anyio
 from backends.builtin.backend import open_builtin
 from backends.interface import SearchRequest, SyncRequest
-from backends.builtin.storage import connections, database, places
+from backends.builtin.storage import connections, database
 from fakes.settings import make_settings
 
 root, name = Path(sys.argv[1]), sys.argv[2]
-for module in (connections, database, places):
+for module in (connections, database):
     module.PATIENCE_S = 60.0  # a disk that takes its time is nobody's fault
 
 async def main():

@@ -5,6 +5,9 @@ from __future__ import annotations
 import errno
 import json
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +15,7 @@ from backends.errors import IndexUnavailableError
 from config.errors import MemoryGatewayError
 from gateway.cli.guard import guarded
 from gateway.cli.options import Options
+from gateway.cli.shortage import shortage
 
 QUIET, JSON, DEBUG = Options(), Options(json=True), Options(log_level="debug")
 
@@ -88,6 +92,7 @@ def test_a_fault_of_ours_is_json_too_when_json_is_asked_for(capfd):
         (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), "no space", "TMPDIR"),
         (OSError(errno.EDQUOT, os.strerror(errno.EDQUOT)), "no space", "store.path"),
         (MemoryError(), "no memory", "MemoryMax="),
+        (RuntimeError("can't start new thread"), "thread or process", "TasksMax="),
     ],
 )
 def test_what_the_machine_lacks_is_no_fault_of_ours(error, cause, remedy, capsys):
@@ -99,7 +104,40 @@ def test_what_the_machine_lacks_is_no_fault_of_ours(error, cause, remedy, capsys
     assert "/x/" not in err
 
 
-@pytest.mark.parametrize("error", [OSError(errno.EIO, "I/O error"), ImportError("no module x")])
+def test_where_there_is_no_space_is_told():
+    error = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/srv/full/index")
+    told = shortage(error)
+    assert told is not None
+    assert "(/srv/full/index)" in told.message
+
+
+def test_a_shortage_shows_its_traceback_when_debugging(capsys):
+    assert guarded(raising(MemoryError()), DEBUG) == os.EX_TEMPFAIL
+    assert "Traceback (most recent call last)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["config"], ["config", "--json"]])
+def test_where_the_output_has_no_space_that_is_told_once(arguments, tmp_path):
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "gateway", *arguments],
+            stdout=full, stderr=subprocess.PIPE, env=os.environ | {"HOME": str(tmp_path)},
+            encoding="utf-8", timeout=60, check=False,
+        )  # fmt: skip
+    assert done.returncode == os.EX_TEMPFAIL
+    assert "Traceback" not in done.stderr
+    assert done.stderr.count("no space is left") == ("--json" not in arguments)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.EIO, "I/O error"),
+        OSError(errno.EAGAIN, "would block"),
+        ImportError("no module x"),
+        RuntimeError("cannot start"),
+    ],
+)
 def test_other_faults_of_the_same_kinds_are_ours(error, capsys):
     assert guarded(raising(error), QUIET) == 70
     assert "Sorry" in capsys.readouterr().err

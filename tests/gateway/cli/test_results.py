@@ -82,7 +82,7 @@ def test_what_could_not_be_listed_counts_as_no_file():
     (remark,) = remarks(result(HIT, stale=stale))
     assert remark == (
         f"Note: something may be missing in this answer: {stale.reason}. "
-        "The next search tries again; `memory-gateway status` says more."
+        "`memory-gateway status` says more."
     )
 
 

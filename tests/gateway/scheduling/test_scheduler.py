@@ -26,7 +26,7 @@ class ScriptedBackend:
         self.requests: list[SyncRequest] = []
         self.outcomes: list[Exception | bool] = []
         """What becomes of the next syncs: an error, or whether they are complete."""
-        self.added = 0
+        self.added = self.bytes_read = 0
         self.duration_ms = 0.0
         self.hold: anyio.Event | None = None
         self._changed = anyio.Event()
@@ -46,7 +46,7 @@ class ScriptedBackend:
             raise outcome
         return SyncReport(
             reason=request.reason, scanned=0, added=self.added, changed=0, removed=0, unchanged=0, skipped=(),
-            chunks_written=0, bytes_read=0, duration_ms=self.duration_ms, complete=outcome,
+            chunks_written=0, bytes_read=self.bytes_read, duration_ms=self.duration_ms, complete=outcome,
         )  # fmt: skip
 
     async def until(self, syncs: int) -> None:
@@ -281,10 +281,12 @@ async def test_a_sync_is_told_loudly_only_when_it_changed_something(backend, run
     ]
 
 
-async def test_what_a_look_costs_is_told_by_syncs_that_wrote_nothing(backend, running):
+async def test_what_a_look_costs_is_told_by_syncs_that_read_and_wrote_nothing(backend, running):
+    syncs = (0, 0, 20.0), (3, 90, 9_000.0), (0, 90, 8_000.0)
     async with running() as scheduler:
-        for number, (added, duration_ms) in enumerate(((0, 20.0), (3, 9_000.0))):
-            backend.added, backend.duration_ms = added, duration_ms
+        for number, (added, bytes_read, duration_ms) in enumerate(syncs):
+            backend.added, backend.bytes_read = added, bytes_read
+            backend.duration_ms = duration_ms
             scheduler.request("poll")
             await backend.until(number + 1)
     assert scheduler.look_s == 0.02

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
+from backends.errors import IndexUnavailableError
 from backends.interface import SyncReport, SyncRequest
 from config.settings import SyncSettings
 from fakes.settings import make_settings
@@ -19,16 +21,21 @@ from gateway.watching.watcher import Watcher
 
 PATIENCE_S = 30
 DEBOUNCE_MS = 50
+LAST = "memory/last.md"
+"""A note whose stamps change after everything else."""
 
 
 class CountingBackend:
-    """Every sync succeeds at once."""
+    """Every sync ends at once."""
 
     def __init__(self) -> None:
         self.reasons: list[str] = []
+        self.failing = False
 
     async def sync(self, request: SyncRequest, *, progress: object = None) -> SyncReport:
         self.reasons.append(request.reason)
+        if self.failing:
+            raise IndexUnavailableError("The disk hangs.")
         return SyncReport(
             reason=request.reason, scanned=0, added=0, changed=0, removed=0, unchanged=0, skipped=(),
             chunks_written=0, bytes_read=0, duration_ms=0.0, complete=True,
@@ -38,9 +45,14 @@ class CountingBackend:
 class Watched:
     """A watcher at work."""
 
-    def __init__(self, watcher: Watcher, backend: CountingBackend) -> None:
+    def __init__(
+        self, watcher: Watcher, scheduler: SyncScheduler, backend: CountingBackend, last: Path
+    ) -> None:
         self.watcher = watcher
+        self.scheduler = scheduler
+        self.backend = backend
         self.reasons = backend.reasons
+        self._last = last
 
     async def until(self, condition: Callable[[], bool]) -> None:
         with anyio.fail_after(PATIENCE_S):
@@ -65,7 +77,13 @@ class Watched:
         await self.sees(then)
 
     async def settled(self) -> None:
-        """Waits until nothing has been asked for during some debounce times."""
+        """Waits until every change so far was noticed, and nothing was asked for during some debounce
+        times. Events come in order, so that of the last change is the last.
+        """
+        if self._last.exists():
+            before = len(self.reasons)
+            os.utime(self._last)
+            await self.until(lambda: len(self.reasons) > before)
         with anyio.fail_after(PATIENCE_S):
             count = -1
             while count != len(self.reasons):
@@ -77,6 +95,7 @@ class Watched:
 def workspace(tmp_path: Path) -> Path:
     path = tmp_path / "workspace"
     (path / "memory").mkdir(parents=True)
+    (path / LAST).touch()
     return path
 
 
@@ -91,15 +110,18 @@ def settings_of(tmp_path: Path, workspace: Path) -> Callable[..., Any]:
 
 
 @pytest.fixture
-def watching(settings_of) -> Callable[..., AbstractAsyncContextManager[Watched]]:
-    """A watcher that has set its watches, with other search settings than the defaults."""
+def watching(settings_of, workspace) -> Callable[..., AbstractAsyncContextManager[Watched]]:
+    """A watcher that has set its watches, with other search settings than the defaults.
+
+    A sync that fails is not tried again unless somebody asks.
+    """
 
     @asynccontextmanager
     async def watch(mode: str = "watching", **search: Any) -> AsyncIterator[Watched]:
         backend = CountingBackend()
-        scheduler = SyncScheduler(backend, interval_minutes=0)
+        scheduler = SyncScheduler(backend, interval_minutes=0, pause_s=lambda _failures: 3600)
         watcher = Watcher(watched_places(settings_of(**search)), scheduler, start_after_s=0.0)
-        watched = Watched(watcher, backend)
+        watched = Watched(watcher, scheduler, backend, workspace / LAST)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(scheduler.run)
             tasks.start_soon(watcher.run)

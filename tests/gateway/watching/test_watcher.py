@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from config.settings import ExtraPath, SyncSettings
-from gateway.watching import directories
+from gateway.watching import directories, watcher
 from gateway.watching.watcher import LONGEST_POLL_S, SHORTEST_POLL_S, poll_pause_s
 
 pytestmark = pytest.mark.anyio
@@ -66,8 +66,7 @@ async def test_a_tree_that_moves_in_moves_about_or_goes_keeps_one_watch_a_direct
         await watched.sees(lambda: (tmp_path / "elsewhere").rename(inside))
         await watched.until(lambda: watch_count() == 4)
         await watched.sees(lambda: inside.rename(moved))
-        await watched.settled()
-        assert watch_count() == watched.watcher.state.directories == 4
+        await watched.until(lambda: watch_count() == watched.watcher.state.directories == 4)
         await watched.sees(lambda: (moved / "below/a.md").write_text("found", encoding="utf-8"))
         await watched.sees(lambda: moved.rename(tmp_path / "gone"))
         await watched.until(lambda: watch_count() == 2)
@@ -129,9 +128,9 @@ async def test_transcripts_are_watched_when_they_are_a_source(
 
 
 async def test_the_watches_are_given_back_at_the_end(watching, watch_count):
-    async with watching():
+    async with watching() as watched:
         assert watch_count() == 2
-    assert watch_count() == 0
+    await watched.until(lambda: watch_count() == 0)
 
 
 async def test_more_directories_than_may_be_watched_are_polled(
@@ -171,6 +170,20 @@ async def test_a_thousand_saves_cause_a_few_syncs_and_one_after_the_last(watchin
         await watched.settled()
         await anyio.sleep(0.3)
         assert 1 <= len(watched.reasons) - before <= bursts + 2
+
+
+async def test_polling_does_not_press_what_is_tried_again_ever_less_often(watching, monkeypatch):
+    monkeypatch.setattr(directories, "MAX_DIRECTORIES", 1)
+    monkeypatch.setattr(watcher, "SHORTEST_POLL_S", 0.01)
+    async with watching("polling") as watched:
+        watched.backend.failing = True
+        await watched.until(lambda: watched.scheduler.last_error is not None)
+        asked = len(watched.reasons)
+        await anyio.sleep(0.2)  # many a pause of polling
+        assert len(watched.reasons) <= asked + 1  # which was asked for while the sync went on
+        watched.backend.failing = False
+        watched.scheduler.request("by hand")
+        await watched.until(lambda: watched.reasons[-3:] == ["poll"] * 3)
 
 
 def test_polling_costs_a_bounded_share_of_a_core():

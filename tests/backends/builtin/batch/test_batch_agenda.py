@@ -13,10 +13,10 @@ NOW_MS = 1_000_000
 STATES = ("prepared", "uploaded", "submitted", "ended", "read")
 
 
-def job(number, state="submitted", next_at_ms=0, items=10):
+def job(number, state="submitted", next_at_ms=0, items=10, cancelling=False):
     return JobRecord(
         id=number, label=str(number), digest=b"x", state=state, items=items, created_at_ms=0,
-        next_at_ms=next_at_ms,
+        next_at_ms=next_at_ms, cancelling=cancelling,
     )  # fmt: skip
 
 
@@ -26,7 +26,12 @@ def agenda(*jobs, is_off=False, capacity=None, concurrency=2):
 
 JOBS = st.lists(
     st.builds(
-        job, st.integers(1), st.sampled_from(STATES), st.integers(0, 2 * NOW_MS), st.integers(1, 50)
+        job,
+        st.integers(1),
+        st.sampled_from(STATES),
+        st.integers(0, 2 * NOW_MS),
+        st.integers(1, 50),
+        st.booleans(),
     ),
     max_size=6,
 )
@@ -63,6 +68,13 @@ def test_a_job_that_has_to_wait_for_others_is_neither_due_nor_waited_for():
 def test_a_job_of_which_only_files_are_left_is_in_the_way_of_none():
     cleaning = job(1, "read", next_at_ms=NOW_MS + 9_000)
     assert agenda(cleaning, job(2, "prepared"), concurrency=1).due == (job(2, "prepared"),)
+
+
+def test_a_job_that_nobody_wants_any_more_waits_for_no_other_and_is_in_the_way_of_none():
+    unwanted, wanted = job(1, "prepared", cancelling=True), job(2, "prepared")
+    assert agenda(unwanted, wanted, concurrency=1).due == (unwanted, wanted)
+    under_way = job(3, next_at_ms=NOW_MS + 9_000)
+    assert agenda(under_way, unwanted, wanted, concurrency=1).due == (unwanted,)
 
 
 def test_while_batch_is_off_nothing_is_begun_and_what_was_begun_goes_on():

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 
+import anyio
 import pytest
 
+from backends.builtin.batch import records
+from backends.builtin.batch.jobs import BatchJobs
+from backends.builtin.storage.database import Database
 from backends.interface import SyncRequest
+from config.settings import BatchSettings
 from fakes.faults import rate_limited, status
+from providers.batch.opening import find_batch
+from providers.choosing import choose
 
 pytestmark = pytest.mark.anyio
 
@@ -219,3 +227,57 @@ async def test_a_host_that_takes_files_but_knows_no_jobs_is_left_alone_for_a_day
     assert (batches.uploads, batches.files, report["enabled"]) == (1, {}, False)
     assert report["offForS"] > 23 * 3600
     assert "HTTP 404" in report["reason"]
+
+
+async def test_where_no_temporary_file_can_be_made_texts_get_ordinary_requests(
+    vendor, batches, backlog, indexed, monkeypatch, tmp_path
+):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
+    coverage, report = await indexed()
+    assert coverage["embedded"] == len(vendor.embedded()) == backlog
+    assert (batches.uploads, report["enabled"]) == (0, False)
+    assert "temporary file: No such file or directory" in report["reason"]
+
+
+async def test_a_fault_of_ours_is_no_reason_to_wait_for_ever(
+    vendor, batches, backlog, indexed, monkeypatch
+):
+    monkeypatch.setattr("backends.builtin.batch.records.texts_of", None)
+    coverage, report = await indexed()
+    assert coverage["embedded"] == len(vendor.embedded()) == backlog
+    assert "Internal fault (TypeError)" in report["reason"]
+
+
+async def test_jobs_that_are_due_together_share_one_host(vendor, batches, embedding_home, until):
+    settings, opened = embedding_home.settings, []
+    access = find_batch(settings, choose(settings))
+
+    def open_counted():
+        opened.append(access.open())
+        return opened[-1]
+
+    database = Database(embedding_home.index)
+    with database.writing() as connection:
+        for number in range(2):
+            records.add(connection, access.fingerprint.digest(), [bytes([number]) * 16])
+        connection.execute(
+            "UPDATE batch_jobs SET state = 'submitted', remote_id = 'batches/' || id"
+        )
+    jobs = BatchJobs(
+        database,
+        dataclasses.replace(access, open=open_counted),
+        BatchSettings(poll_interval_ms=10),
+        on_stored=lambda: None,
+        on_released=lambda: None,
+    )
+
+    def states():
+        with database.reading() as connection:
+            return {job.state for job in records.recent_jobs(connection)}
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(jobs.run)
+        await until(lambda: states() == {"closed"})
+        tasks.cancel_scope.cancel()
+    database.close()
+    assert len(opened) == 1

@@ -1,0 +1,107 @@
+"""A person's wish to cancel a job holds, whatever becomes of the job."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from backends.builtin.batch import records, switch
+from backends.builtin.batch.records import BY_REQUEST
+from backends.builtin.batch.setbacks import Verdicts
+from backends.builtin.storage.database import Database
+from config.settings import BatchSettings
+from fakes.settings import make_settings, remote
+from providers.batch.opening import find_batch
+from providers.choosing import choose
+from providers.errors import ProviderRateLimitError, ProviderRejectedError, ProviderTransientError
+
+UNAVAILABLE = ProviderTransientError("HTTP 503", status=503)
+TEXTS = [bytes([number]) * 16 for number in range(200)]
+
+
+class Jobs:
+    """One job in a real index, and what is decided about it."""
+
+    def __init__(self, database, verdicts, digest):
+        self.database = database
+        self.verdicts = verdicts
+        self.digest = digest
+        with database.writing() as connection:
+            records.add(connection, digest, TEXTS)
+
+    def read(self):
+        with self.database.reading() as connection:
+            (job,) = records.recent_jobs(connection)
+        return job
+
+    def save(self, job):
+        with self.database.writing() as connection:
+            records.save(connection, job)
+
+    def cancel(self):
+        with self.database.writing() as connection:
+            assert records.ask_to_cancel(connection, self.read().id)
+
+    def switch(self):
+        with self.database.reading() as connection:
+            return switch.load(connection, self.digest)
+
+    def is_cancelled(self):
+        job, batch = self.read(), self.switch()
+        return (job.outcome, job.reason, batch.reason, batch.failures, batch.off_until_ms > 0) == (
+            "cancelled", BY_REQUEST, BY_REQUEST, 0, True
+        )  # fmt: skip
+
+
+@pytest.fixture
+def jobs(tmp_path):
+    search = {"provider": "openai", "remote": remote("http://127.0.0.1:9/v1", "key")}
+    settings = make_settings(tmp_path, search=search)
+    access = find_batch(settings, choose(settings))
+    database = Database(settings.search.store.path)
+    yield Jobs(database, Verdicts(database, access, BatchSettings()), access.fingerprint.digest())
+    database.close()
+
+
+def test_a_job_that_is_cancelled_after_a_setback_ends_by_request_and_not_for_that(jobs):
+    jobs.save(replace(jobs.read(), state="submitted"))
+    jobs.verdicts.stumbled(jobs.read(), UNAVAILABLE)
+    assert jobs.read().reason == "HTTP 503"
+    jobs.cancel()
+    assert jobs.read().reason == BY_REQUEST
+    jobs.verdicts.stumbled(jobs.read(), UNAVAILABLE)  # as when the vendor was told
+    assert jobs.read().reason == BY_REQUEST
+    jobs.verdicts.end(replace(jobs.read(), outcome="cancelled"))
+    assert jobs.is_cancelled()
+
+
+def test_a_wish_that_comes_while_a_step_is_taken_is_kept_with_its_reason(jobs):
+    before = replace(jobs.read(), state="uploaded")
+    jobs.cancel()
+    jobs.save(replace(before, reason="HTTP 503"))
+    after = jobs.read()
+    assert (after.state, after.cancelling, after.reason) == ("uploaded", True, BY_REQUEST)
+
+
+def test_a_job_that_nobody_wants_is_not_divided_when_it_is_too_large(jobs):
+    before = replace(jobs.read(), state="uploaded")
+    jobs.save(before)
+    jobs.cancel()
+    for attempt in range(5):
+        jobs.verdicts.stumbled(replace(before, attempts=attempt), ProviderRateLimitError("Slow."))
+    assert jobs.is_cancelled()
+
+
+def test_a_job_that_nobody_wants_and_the_vendor_refuses_is_cancelled(jobs):
+    before = replace(jobs.read(), state="uploaded")
+    jobs.save(before)
+    jobs.cancel()
+    jobs.verdicts.stumbled(before, ProviderRejectedError("No."))
+    assert jobs.is_cancelled()
+
+
+def test_a_job_that_was_done_before_it_could_be_cancelled_is_a_success(jobs):
+    jobs.save(replace(jobs.read(), state="submitted"))
+    jobs.cancel()
+    jobs.verdicts.end(replace(jobs.read(), outcome="completed", reason=None))
+    assert (jobs.read().outcome, jobs.switch().off_until_ms) == ("completed", 0)
