@@ -35,6 +35,7 @@ FILES: Final = 120
 EDITS: Final = 6
 STABLE: Final = "memory/stable.md"
 WORDS: Final = "the lighthouse keeper of the northern reef"
+_PATIENCE_S: Final = 60.0
 EARLY: Final = 0.2
 """The share of rounds that are killed while the process starts."""
 
@@ -132,7 +133,7 @@ async def kill_once(victim: Victim, losses: Losses) -> None:
         anyio.create_task_group() as tasks,
     ):
         if not is_early:
-            answer: Any = await client.call("memory_search", {"query": WORDS}, timeout_s=20)
+            answer = await _first_answer(client)
             losses.first_answers_s.append(time.perf_counter() - started)
             if STABLE not in [hit["path"] for hit in answer["results"]]:
                 losses.wrong_answers.append(f"{answer['outcome']}: {answer}")
@@ -141,6 +142,17 @@ async def kill_once(victim: Victim, losses: Losses) -> None:
         client.process.kill()
         await client.process.wait()
         tasks.cancel_scope.cancel()
+
+
+async def _first_answer(client: SpawnedGateway) -> Any:
+    """The first that does not itself say that it may lack something."""
+    with anyio.fail_after(_PATIENCE_S):
+        while True:
+            answer: Any = await client.call(
+                "memory_search", {"query": WORDS}, timeout_s=_PATIENCE_S
+            )
+            if not answer.get("stale"):
+                return answer
 
 
 async def _until_the_end(

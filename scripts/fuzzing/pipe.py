@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 LAST_ID = "fuzzing/the last one"
 _CHECKPOINTS = 10
+_PATIENCE_S = 120.0
 
 
 class Run(NamedTuple):
@@ -38,11 +39,17 @@ def fuzz(command: Sequence[str], environment: Mapping[str, str], lines: Sequence
         stderr=subprocess.DEVNULL,
     )
     resident: list[float] = []
-    writer = threading.Thread(target=_write, args=(process, lines, resident), daemon=True)
+    answered = threading.Event()
+    writer = threading.Thread(target=_write, args=(process, lines, resident, answered), daemon=True)
     writer.start()
     assert process.stdout is not None
+    frames = []
     with process.stdout as pipe:
-        frames = pipe.readlines()
+        for frame in pipe:
+            frames.append(frame)
+            if LAST_ID.encode() in frame:
+                answered.set()
+    answered.set()
     writer.join()
     replies = [reply for frame in frames for reply in _replies(frame)]
     return Run(
@@ -88,7 +95,13 @@ def _replies(frame: bytes) -> list[dict[str, Any]]:
     return [member for member in members if "id" in member]
 
 
-def _write(process: subprocess.Popen[bytes], lines: Sequence[bytes], resident: list[float]) -> None:
+def _write(
+    process: subprocess.Popen[bytes],
+    lines: Sequence[bytes],
+    resident: list[float],
+    answered: threading.Event,
+) -> None:
+    """The end of the input waits for the last answer: after it there is a second for all that is open."""
     assert process.stdin is not None
     last = {"jsonrpc": "2.0", "id": LAST_ID, "method": "health"}
     with process.stdin as pipe:
@@ -98,6 +111,8 @@ def _write(process: subprocess.Popen[bytes], lines: Sequence[bytes], resident: l
                 pipe.flush()
                 resident.append(_resident_mb(process.pid))
         pipe.write(json.dumps(last).encode() + b"\n")
+        pipe.flush()
+        answered.wait(_PATIENCE_S)
 
 
 def _resident_mb(pid: int) -> float:

@@ -8,7 +8,7 @@ import anyio
 
 from gateway.client import Client
 
-_PATIENCE_S: Final = 30
+_PATIENCE_S: Final = 120
 _PAUSE_S: Final = 0.02
 
 

@@ -99,7 +99,7 @@ class LoopbackHost(Generic[F]):
         with self._changed:
             return self._faults.popleft() if self._faults else self._always
 
-    def wait_until(self, condition: Callable[[Self], bool], timeout_s: float = 20.0) -> None:
+    def wait_until(self, condition: Callable[[Self], bool], timeout_s: float = 60.0) -> None:
         """Blocks until the condition holds; raises TimeoutError. Call it in a worker thread."""
         with self._changed:
             if not self._changed.wait_for(lambda: condition(self), timeout_s):

@@ -26,7 +26,7 @@ class NotifyReceiver:
     def __exit__(self, *_: object) -> None:
         self._socket.close()
 
-    def wait_for(self, start: str, timeout_s: float = 15.0) -> str:
+    def wait_for(self, start: str, timeout_s: float = 60.0) -> str:
         """The next message that begins so. Raises TimeoutError."""
         deadline = time.monotonic() + timeout_s
         while True:

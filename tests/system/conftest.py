@@ -12,12 +12,15 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
+from config.errors import ErrorKind
 from fakes.vendors import FakeVendor
-from gateway.client import SpawnedGateway, spawn_gateway
+from gateway.client import RemoteError, SpawnedGateway, spawn_gateway
 
-PATIENCE_S = 60
+PATIENCE_S = 120
+_PAUSE_S = 0.02
 
 NOTES = {
     "MEMORY.md": "# Memory\n\n- The boiler is serviced by Hartmann, every October.\n",
@@ -74,7 +77,7 @@ class Home:
     async def gateway(self, *arguments: str) -> AsyncIterator[SpawnedGateway]:
         """The daemon on this home: `async with home.gateway() as client`."""
         async with spawn_gateway(
-            [*self.arguments, *arguments], environment=self.environment
+            [*self.arguments, *arguments], environment=self.environment, patience_s=PATIENCE_S
         ) as client:
             client.call = _patient(client.call)  # type: ignore[method-assign]
             yield client
@@ -83,18 +86,28 @@ class Home:
         """A command of the command line on this home, to its end."""
         return subprocess.run(
             [sys.executable, "-m", "gateway", arguments[0], *self.arguments, *arguments[1:]],
-            env=self.environment, capture_output=True, encoding="utf-8", timeout=60, check=False,
+            env=self.environment, capture_output=True, encoding="utf-8", timeout=PATIENCE_S, check=False,
         )  # fmt: skip
 
     def command(self, *arguments: str, until: Callable[[Any], bool] = bool) -> Any:
-        """The JSON that a command prints, once it is as expected; it is repeated for some seconds."""
+        """The JSON that a command prints, once it is no error and as expected; it is repeated till then."""
         deadline = time.monotonic() + PATIENCE_S
         while True:
             done = self.run(*arguments)
             found = json.loads(done.stdout)
-            if until(found) or time.monotonic() > deadline:
-                assert until(found), done
+            is_as_expected = "error" not in found and until(found)
+            if is_as_expected or time.monotonic() > deadline:
+                assert is_as_expected, done
                 return found
+
+    def health(self, *arguments: str) -> tuple[int, Any]:
+        """The exit code of `health` and what it says, once it is more than that time ran out."""
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            done = self.run("health", "--json", *arguments)
+            found = json.loads(done.stdout)
+            if not ran_out_of_time(found) or time.monotonic() > deadline:
+                return done.returncode, found
 
     def until(self, condition: Callable[[], bool]) -> None:
         deadline = time.monotonic() + PATIENCE_S
@@ -104,18 +117,34 @@ class Home:
 
 
 def _patient(call: Callable[..., Any]) -> Callable[..., Any]:
-    """A disk that stalls makes an answer stale, which says so: it is asked for again, for some time."""
+    """A machine that stalls makes an answer stale, a health failing, an index unavailable, and each says
+    so: it is asked for again, for some time.
+    """
 
     async def asked_again(method: str, params: object = None, **options: Any) -> Any:
         deadline = time.monotonic() + PATIENCE_S
         while True:
-            result = await call(method, params, **options)
-            stale = result.get("stale") if method == "memory_search" else None
-            stalled = stale is not None and "did not answer in time" in stale["reason"]
-            if not stalled or time.monotonic() > deadline:
+            try:
+                result = await call(method, params, **{"timeout_s": PATIENCE_S, **options})
+            except RemoteError as error:
+                if error.kind is not ErrorKind.INDEX_UNAVAILABLE or time.monotonic() > deadline:
+                    raise
+                await anyio.sleep(_PAUSE_S)
+                continue
+            is_behind = method == "memory_search" and result.get("stale")
+            has_stalled = method == "health" and ran_out_of_time(result)
+            if not (is_behind or has_stalled) or time.monotonic() > deadline:
                 return result
+            await anyio.sleep(_PAUSE_S)
 
     return asked_again
+
+
+def ran_out_of_time(health: Any) -> bool:
+    """Whether all that a health says is that something did not answer in a fraction of a second."""
+    return health["status"] == "failing" and any(
+        words in reason for reason in health["reasons"] for words in ("did not answer", "silent")
+    )
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ import pytest
 from fakes.hub import FakeHub, model_bytes
 
 ROOT = Path(__file__).parents[2]
-WAIT_S = 30
+WAIT_S = 120
 
 
 class Shell:

@@ -15,11 +15,12 @@ import pytest
 
 from fakes.embedding import embedded, vector_status
 from fakes.faults import fault, status
+from fakes.pipe import request, talk
 from fakes.vendors import FakeVendor
 
 pytestmark = pytest.mark.anyio
 
-PATIENCE_S = 60
+PATIENCE_S = 120
 CANARY = "sk-canary-77c1e0d94b5a4f23"
 HEAVY = ("openai", "google.genai", "voyageai", "numpy", "httpx2", "httpx", "llama_cpp")
 
@@ -180,15 +181,13 @@ async def test_the_key_is_in_no_answer_no_log_and_no_file(wired, vendor):
         assert file.is_dir() or CANARY.encode() not in file.read_bytes(), file
 
 
-async def test_without_a_provider_no_library_of_one_is_loaded(home):
+def test_without_a_provider_no_library_of_one_is_loaded(home):
     for content in ({}, {"agents": {"defaults": {"memorySearch": {"provider": "none"}}}}):
         home.configure(content)
         command = [sys.executable, "-X", "importtime", "-m", "gateway", "serve", *home.arguments]
-        line = {"jsonrpc": "2.0", "id": 1, "method": "memory_search", "params": {"query": "pump"}}
-        done = await anyio.run_process(
-            command, input=json.dumps(line).encode() + b"\n", env=home.environment
-        )
-        assert b"memory/2026-02-01.md" in done.stdout
-        loaded = {part.rpartition("|")[2].strip() for part in done.stderr.decode().splitlines()}
+        lines = [request(1, "sync"), request(2, "memory_search", {"query": "pump"})]
+        told = talk(command, lines, replies=2, environment=home.environment)
+        assert told.results()[2]["results"][0]["path"] == "memory/2026-02-01.md"
+        loaded = {part.rpartition("|")[2].strip() for part in told.log.splitlines()}
         assert "backends.builtin.backend" in loaded
         assert loaded.isdisjoint(HEAVY)

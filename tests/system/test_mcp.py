@@ -32,7 +32,7 @@ def connect(home, tmp_path) -> Connect:
 
     @asynccontextmanager
     async def start(mode: str) -> AsyncIterator[Client]:
-        with (tmp_path / "gateway.log").open("a", encoding="utf-8") as log, anyio.fail_after(30):
+        with (tmp_path / "gateway.log").open("a", encoding="utf-8") as log, anyio.fail_after(120):
             server = StdioServerParameters(
                 command=sys.executable,
                 args=["-m", "gateway", "serve", *home.arguments],

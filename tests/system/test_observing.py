@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 
 import anyio
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
+from fakes.pipe import request, talk
 from fakes.vendors import FakeVendor
-from gateway.client import RemoteError
+from gateway.client import RemoteError, SpawnedGateway
 
 pytestmark = pytest.mark.anyio
 
@@ -23,7 +23,7 @@ CANARY_KEY = "sk-canary-0c44f1aa"
 async def run(home, *arguments):
     """A command beside the gateway."""
     command = [sys.executable, "-m", "gateway", *arguments, *home.arguments]
-    with anyio.fail_after(30):
+    with anyio.fail_after(120):
         done = await anyio.run_process(command, env=home.environment, check=False)
     return done.returncode, done.stdout.decode(), done.stderr.decode()
 
@@ -40,7 +40,7 @@ async def test_the_command_prints_what_the_running_gateway_counted(home, tmp_pat
     async with home.gateway() as client:
         await client.call("sync", {})
         for query in ("boiler", "membrane"):
-            await client.call("memory_search", {"query": query})
+            await SpawnedGateway.call(client, "memory_search", {"query": query})  # once
         with pytest.raises(RemoteError):
             await client.call("memory_search", {})
         code, text, _ = await run(home, "metrics")
@@ -64,20 +64,13 @@ def log_of(home):
     """Every record that a gateway writes while it is asked these calls."""
 
     def ask(*calls, level="info"):
-        lines = [
-            json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
-            for number, (method, params) in enumerate(calls, 1)
-        ]
-        done = subprocess.run(
-            [sys.executable, "-m", "gateway", "serve", "--log-level", level, *home.arguments],
-            input="\n".join(lines),
-            check=True,
-            env=home.environment,
-            capture_output=True,
-            encoding="utf-8",
-            timeout=60,
+        lines = [request(number, *call) for number, call in enumerate(calls, 1)]
+        command = [sys.executable, "-m", "gateway", "serve", "--log-level", level]
+        told = talk(
+            [*command, *home.arguments], lines, replies=len(lines), environment=home.environment
         )
-        return done.stderr, [json.loads(line) for line in done.stderr.splitlines()]
+        assert told.exit_code == 0
+        return told.log, [json.loads(line) for line in told.log.splitlines()]
 
     return ask
 

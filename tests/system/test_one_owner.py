@@ -11,18 +11,21 @@ import stat
 import subprocess
 import sys
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 
 import anyio
 import pytest
+from anyio import to_thread
 
 from config.errors import ErrorKind
+from fakes.pipe import talk
 from gateway.client import GatewayGoneError, RemoteError
 from gateway.ownership.lock import read_owner
 
 pytestmark = pytest.mark.anyio
 
-WAIT_S = 60
+WAIT_S = 120
 
 
 async def pid_behind(client):
@@ -71,7 +74,7 @@ async def test_twenty_cold_starts_at_once_make_one_owner_and_nineteen_bridges(ho
                 everybody_answered.set()
             await everybody_answered.wait()
 
-    with anyio.fail_after(60):
+    with anyio.fail_after(3 * WAIT_S):
         async with anyio.create_task_group() as tasks:
             for _ in range(20):
                 tasks.start_soon(start)
@@ -104,21 +107,23 @@ async def test_requests_that_are_open_when_the_owner_is_killed_are_answered_by_t
     for number in range(300):
         home.write(f"memory/big/{number}.md", f"# Note {number}\n\n" + "word " * 800)
     async with home.gateway() as owner:
-        await owner.call("sync", timeout_s=60)
+        await owner.call("sync", timeout_s=WAIT_S)
         async with home.gateway() as guest:
             await guest.call("initialize", {"sessionKey": "agent:main:x:group:1"})
-            answers = []
+            answers, under_way = [], anyio.Event()
+            guest._notified = lambda _method, _params: under_way.set()
 
             async def sync():
-                answers.append(await guest.call("sync", {"force": True}, timeout_s=60))
+                answers.append(await guest.call("sync", {"force": True}, timeout_s=WAIT_S))
 
             async def search():
-                answers.append(await guest.call("memory_search", {"query": "boiler"}, timeout_s=60))
+                answers.append(
+                    await guest.call("memory_search", {"query": "boiler"}, timeout_s=WAIT_S)
+                )
 
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(sync)
-                while not (await guest.call("status"))["syncing"]:
-                    pass
+                await under_way.wait()
                 owner.process.kill()
                 for _ in range(10):
                     tasks.start_soon(search)
@@ -183,14 +188,11 @@ async def test_bridged_lines_are_answered_like_any_others(home):
     ]
     async with home.gateway() as owner:
         await owner.call("health")
-        done = await anyio.run_process(
-            [sys.executable, "-m", "gateway", "serve", *home.arguments],
-            input=b"\n".join(lines),
-            env=home.environment,
-            stderr=subprocess.DEVNULL,
+        command = [sys.executable, "-m", "gateway", "serve", *home.arguments]
+        told = await to_thread.run_sync(
+            partial(talk, command, lines, replies=7, environment=home.environment)
         )
-    frames = [json.loads(line) for line in done.stdout.splitlines()]
-    replies = [one for one in frames if isinstance(one, list) or "method" not in one]
+    replies = [one for one in told.frames if isinstance(one, list) or "method" not in one]
     alone = {str(one["id"]): one for one in replies if isinstance(one, dict) and one["id"]}
     assert alone["1"]["result"]["status"] == "ok"
     assert alone["1.5"]["result"]["text"].startswith("# Memory")
@@ -207,23 +209,28 @@ async def test_progress_and_cancellation_cross_the_bridge(home):
     async with home.gateway() as owner:
         await owner.call("health")
         async with home.gateway() as guest:
-            seen = anyio.Event()
-            guest._notified = lambda _method, _params: seen.set()
-            with anyio.move_on_after(WAIT_S), anyio.CancelScope() as scope:
-
-                async def cancel():
-                    await seen.wait()
-                    scope.cancel()
-
-                async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(cancel)
-                    await guest.call("sync", {"force": True}, timeout_s=60)
-            assert seen.is_set()
+            complete = [True]
             with anyio.fail_after(WAIT_S):
-                while (await guest.call("status"))["syncing"]:
-                    pass
-            syncs = (await guest.call("status"))["recentSyncs"]
-            assert not all(one["complete"] for one in syncs)
+                while all(complete):  # a sync may end before its end is asked for
+                    await begin_and_cancel_a_sync(guest)
+                    while (status := await guest.call("status"))["syncing"]:
+                        pass
+                    complete = [one["complete"] for one in status["recentSyncs"]]
+
+
+async def begin_and_cancel_a_sync(client):
+    seen = anyio.Event()
+    client._notified = lambda _method, _params: seen.set()
+    with anyio.CancelScope() as scope:
+
+        async def cancel():
+            await seen.wait()
+            scope.cancel()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(cancel)
+            await client.call("sync", {"force": True}, timeout_s=WAIT_S)
+    assert seen.is_set()
 
 
 async def test_a_gateway_for_another_workspace_does_not_visit_this_owner(home, tmp_path):
@@ -275,7 +282,7 @@ async def test_a_client_that_never_reads_costs_little_and_delays_nobody(home, wa
             descriptor = guest.stdin.fileno()
         os.set_blocking(descriptor, False)
         await flood(descriptor, line * 50)
-        with anyio.fail_after(30):
+        with anyio.fail_after(WAIT_S):
             assert await found(owner) == ["MEMORY.md"]
             async with home.gateway() as other:
                 assert await found(other) == ["MEMORY.md"]

@@ -16,7 +16,7 @@ import pytest
 
 pytestmark = pytest.mark.anyio
 
-PATIENCE_S = 60
+PATIENCE_S = 120
 
 
 async def run(home, *arguments, **environment):

@@ -59,7 +59,7 @@ def receiver(tmp_path):
 def ask(path: Path, method: str) -> dict:
     directory = os.open(path.parent, os.O_PATH)  # addresses of sockets are short, test folders long
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
-        client.settimeout(15)
+        client.settimeout(60)
         client.connect(f"/proc/self/fd/{directory}/{path.name}")
         os.close(directory)
         client.sendall(json.dumps({"jsonrpc": "2.0", "id": 1, "method": method}).encode() + b"\n")
@@ -82,7 +82,7 @@ def test_a_service_is_ready_when_it_answers_and_says_how_it_is(home, receiver):
         receiver.wait_for("READY=1")
         process.send_signal(signal.SIGTERM)
         receiver.wait_for("STOPPING=1")
-        assert process.wait(10) == 0
+        assert process.wait(60) == 0
 
 
 def test_a_service_beside_an_owner_is_ready_and_stands_by(home, receiver, tmp_path):
@@ -96,7 +96,7 @@ def test_a_service_beside_an_owner_is_ready_and_stands_by(home, receiver, tmp_pa
 def test_a_child_of_a_chat_gateway_leaves_the_notifications_to_its_parent(home, receiver):
     command = [sys.executable, "-m", "gateway", "serve", *home.arguments]
     with running(home, command, receiver) as process:
-        assert process.wait(15) == 0
+        assert process.wait(60) == 0
     with pytest.raises(TimeoutError):
         receiver.wait_for("", timeout_s=0.01)
 
@@ -119,7 +119,7 @@ def test_what_is_handed_in_and_is_no_listening_socket_is_left_alone(home, receiv
         with running(home, command, receiver, pass_fds=[opened.fileno()]) as process:
             receiver.wait_for("READY=1")
             process.send_signal(signal.SIGTERM)
-            assert "no socket" in process.communicate(timeout=30)[1]
+            assert "no socket" in process.communicate(timeout=60)[1]
 
 
 def test_a_key_may_be_a_credential_of_the_service(home, tmp_path):

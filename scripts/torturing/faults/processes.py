@@ -82,8 +82,9 @@ class TwoOwners(Fault):
 
     async def strike(self, scene: Scene) -> None:
         subject = scene.subject
-        async with spawn_gateway(subject.arguments, environment=subject.environment) as guest:
-            await guest.call("status", timeout_s=ANSWER_S)
+        async with spawn_gateway(
+            subject.arguments, environment=subject.environment, patience_s=ANSWER_S
+        ) as guest:
             await scene.ask(guest)
             if scene.is_alive:
                 scene.kill()

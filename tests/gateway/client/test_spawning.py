@@ -9,10 +9,10 @@ from textwrap import dedent
 import anyio
 import pytest
 
-from gateway.client import GatewayGoneError, spawn_gateway
+from gateway.client import GatewayGoneError, spawn_gateway, spawning
 
 pytestmark = pytest.mark.anyio
-WAIT_S = 30
+WAIT_S = 120
 
 
 def script(code):
@@ -28,7 +28,7 @@ ECHO = """
 
 
 async def test_arguments_reach_the_child_and_replies_come_back():
-    async with spawn_gateway(["--agent", "x"], command=script(ECHO)) as gateway:
+    async with spawn_gateway(["--agent", "x"], command=script(ECHO), patience_s=WAIT_S) as gateway:
         assert await gateway.call("any") == ["--agent", "x"]
     assert gateway.process.returncode == 0
 
@@ -48,7 +48,8 @@ async def test_the_environment_and_the_directory_are_those_that_were_given(tmp_p
     assert directory == str(tmp_path)
 
 
-async def test_a_child_that_dies_takes_open_calls_with_it_and_leaves_its_last_words():
+async def test_a_child_that_dies_takes_open_calls_with_it_and_leaves_its_last_words(monkeypatch):
+    monkeypatch.setattr(spawning, "_LAST_WORDS_S", WAIT_S)
     die = """
         import sys
         sys.stdin.readline()
@@ -111,7 +112,7 @@ async def test_a_child_that_ignores_everything_is_killed():
 
 async def test_a_caller_that_is_cancelled_leaves_no_child_behind():
     with anyio.CancelScope() as scope:
-        async with spawn_gateway(command=script(ECHO)) as gateway:
+        async with spawn_gateway(command=script(ECHO), patience_s=WAIT_S) as gateway:
             scope.cancel()
             await anyio.sleep_forever()
     assert gateway.process.returncode == 0

@@ -103,8 +103,9 @@ def test_what_is_no_count_is_not_known(sessions, file, value):
     assert SessionStore(sessions).state(KEY).total_tokens is None
 
 
-def test_writers_that_keep_to_the_lock_lose_nothing(sessions, file):
+def test_writers_that_keep_to_the_lock_lose_nothing(sessions, file, monkeypatch):
     """The other writer is a process of its own that adds sessions as a chat gateway does."""
+    monkeypatch.setattr(store_module, "_LOCK_TIMEOUT_S", 120.0)  # for a disk that takes its time
     script = """
 import json, os, sys, time
 path, lock = sys.argv[1], sys.argv[1] + ".lock"
@@ -128,8 +129,8 @@ for number in range(60):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
-    assert other.wait(30) == 0
+        thread.join(120)
+    assert other.wait(120) == 0
     entries = json.loads(file.read_bytes())
     assert sum(name.startswith("agent:main:new-") for name in entries) == 60
     assert [entries[f"mine-{n}"]["memoryFlushCompactionCount"] for n in range(3)] == [14] * 3

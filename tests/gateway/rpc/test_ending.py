@@ -140,13 +140,14 @@ async def test_a_client_that_reads_nothing_cannot_delay_the_end(connect, how):
             await client.ended.wait()
 
 
+@pytest.mark.promises_seconds
 async def test_after_the_end_of_input_answers_flow_for_as_long_as_the_client_reads(connect):
-    async with connect(flush_s=0.1) as client:
+    async with connect(flush_s=1.0) as client:
         client.writer.reading = anyio.Event()
         client.request(1, "big", {"steps": 250_000})
         client.end_input()
         for _ in range(15):
-            await anyio.sleep(0.02)  # a reader this slow needs three times `flush_s` in all
+            await anyio.sleep(0.1)  # a reader this slow needs more than `flush_s` in all
             client.writer.reading.set()
             client.writer.reading = anyio.Event()
         client.writer.reading.set()

@@ -126,15 +126,16 @@ async def test_a_client_that_hung_up_and_reads_nothing_is_given_up(connect):
         assert client.writer.closed
 
 
+@pytest.mark.promises_seconds
 async def test_a_client_that_goes_on_reading_is_not_given_up_though_it_hung_up(connect):
-    async with connect(running=2, waiting=2, outbox_bytes=100, stall_s=0.1) as client:
+    async with connect(running=2, waiting=2, outbox_bytes=100, stall_s=1.0) as client:
         client.reader.is_hung_up = True
         client.writer.reading = anyio.Event()
         for n in range(30):
             client.request(n, "big", {"steps": 20_000})
         client.end_input()
         for _ in range(60):
-            await anyio.sleep(0.01)  # the pace of a slow reader, far below the stall time
+            await anyio.sleep(0.02)  # the pace of a slow reader, far below the stall time
             client.writer.reading.set()
             client.writer.reading = anyio.Event()
         client.writer.reading.set()
