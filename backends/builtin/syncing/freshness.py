@@ -71,6 +71,7 @@ class Freshness:
         self._level_generation: int | None = None
         self._unread: Stale | None = None
         self._untold = False
+        """Whether chunks were written, in whatever thread, of which nobody was told."""
         self.running: SyncProgress | None = None
         self.recent = RecentSyncs()
         self.unreadable: tuple[SkippedFile, ...] = ()
@@ -231,7 +232,8 @@ class Freshness:
             for task in queue:
                 patience_s = max(0.0, deadline - time.perf_counter()) if in_a_hurry else None
                 outcome = self._indexer.apply(task, force=force, patience_s=patience_s)
-                self._untold |= bool(outcome.chunks)
+                if outcome.chunks:
+                    self._untold = True
                 outcomes.append((task, outcome))
                 if time.perf_counter() >= deadline:
                     return True
