@@ -223,8 +223,7 @@ class BuiltinBackend:
         found = await run_sync(self._find, request, vector, limiter=self._readers)
         if is_level or not found.hits:
             return found
-        paths = {hit.path for hit in found.hits if hit.source == "memory"}
-        gone = await self._freshness.gone(paths)
+        gone = await self._freshness.gone({(hit.source, hit.path) for hit in found.hits})
         if not gone:
             return found
         return await run_sync(self._find, request, vector, gone, limiter=self._readers)

@@ -106,7 +106,7 @@ class FakeHub(LoopbackHost[Fault]):
         with self._changed:  # whose lock may be taken twice by one thread
             return sum(seen.sent for seen in self.requests)
 
-    def wait_until_sent(self, size: int, timeout_s: float = 20.0) -> None:
+    def wait_until_sent(self, size: int, timeout_s: float = 120.0) -> None:
         """Blocks until so many bytes have left; raises TimeoutError."""
         self.wait_until(lambda hub: hub.sent() >= size, timeout_s)
 

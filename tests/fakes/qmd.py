@@ -17,13 +17,13 @@ import pytest
 from backends.interface import SearchAnswer, SearchRequest
 from backends.qmd.backend import QmdBackend
 from backends.qmd.errors import QmdUnavailableError
-from config.settings import QmdLimits, QmdUpdateSettings, Settings
+from config.settings import QmdLimits, QmdUpdateSettings, Settings, SyncSettings
 from fakes.settings import make_settings
 
 T = TypeVar("T")
 
 SETUP = Path(__file__).resolve().parents[2] / "scripts/qmd-setup"
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 """Bound of every wait; the machine may be busy."""
 
 
@@ -72,13 +72,14 @@ def qmd_settings(
     limits: dict[str, Any] | None = None,
     **changes: Any,
 ) -> Settings:
-    """Lexical search without waiting between updates, unless the test says otherwise."""
-    settings = make_settings(root, agent=agent, backend="qmd")
+    """Lexical search without waiting between updates, and patient, unless the test says otherwise."""
+    search = {"sync": SyncSettings(search_budget_ms=20_000)}
+    settings = make_settings(root, agent=agent, backend="qmd", search=search)
     qmd = msgspec.structs.replace(
         settings.qmd,
         command=command,
         update=QmdUpdateSettings(**{"debounce_ms": 0, "interval_ms": 0, **(update or {})}),
-        limits=QmdLimits(**{"timeout_ms": 8000, **(limits or {})}),
+        limits=QmdLimits(**{"timeout_ms": 60_000, **(limits or {})}),
         **{"search_mode": "search", **changes},
     )
     return msgspec.structs.replace(settings, qmd=qmd)

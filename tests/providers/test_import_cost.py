@@ -29,6 +29,7 @@ FIRST_QUERY = """
 import sys
 sys.path[:0] = sys.argv[2:]
 from pathlib import Path
+import threading
 import anyio
 from providers.choosing import choose, open_embeddings
 from providers.errors import ProviderTimeoutError
@@ -36,11 +37,23 @@ from fakes.settings import make_settings, remote
 search = {"provider": "openai", "remote": remote("http://127.0.0.1:9/v1", "sk-x")}
 settings = make_settings(Path(sys.argv[1]), search=search)
 
+printed = threading.Event()
+
+class Slow:
+    # The library is found when it was seen that nobody waits for it.
+    def find_spec(self, name, path, target=None):
+        if name == "openai":
+            printed.wait(60)
+
 async def main():
+    service = open_embeddings(settings, choose(settings))
+    sys.meta_path.insert(0, Slow())
     try:
-        await open_embeddings(settings, choose(settings)).embed_query("q", deadline_s=0.01)
+        await service.embed_query("q", deadline_s=0.01)
     except ProviderTimeoutError:
         print("loaded" if hasattr(sys.modules.get("openai"), "AsyncOpenAI") else "still loading")
+    finally:
+        printed.set()
 
 anyio.run(main)
 """

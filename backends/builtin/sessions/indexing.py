@@ -66,6 +66,10 @@ class SessionIndexer:
     def listing(self) -> TranscriptListing:
         return list_transcripts(self._directory) if self.enabled else TranscriptListing()
 
+    def absolute(self, path: str) -> str:
+        """Where the transcript with this index path is."""
+        return str(self._directory / path.removeprefix(PREFIX))
+
     def survey(self, *, eager: bool = False, force: bool = False) -> SessionPlan:
         """What is to do. `eager`: whatever the thresholds say; `force`: everything again."""
         listing = self.listing()

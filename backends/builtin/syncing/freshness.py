@@ -30,6 +30,7 @@ from backends.interface import (
     SyncReport,
     SyncRequest,
 )
+from config.settings import Source
 
 _SLICE_S: Final = 0.05
 """How long one visit to a worker thread may take before cancellation and progress get a turn."""
@@ -149,11 +150,11 @@ class Freshness:
             return self._unread
         return Stale(files=0, reason="the first sync of this index has not ended")
 
-    async def gone(self, paths: Collection[str]) -> frozenset[str]:
-        """Which of these memory files are certainly not on the disk any more."""
+    async def gone(self, files: Collection[tuple[Source, str]]) -> frozenset[str]:
+        """The paths of those of these files that are certainly not on the disk any more."""
         try:
             return await self._checking.run(
-                lambda: self._indexer.gone(paths), _SLICE_PATIENCE_S, queue_s=_SLICE_PATIENCE_S
+                lambda: self._indexer.gone(files), _SLICE_PATIENCE_S, queue_s=_SLICE_PATIENCE_S
             )
         except TimeoutError:
             return frozenset()
@@ -184,9 +185,10 @@ class Freshness:
         return survey
 
     async def _index_within(self, tally: Tally, budget_s: float) -> None:
+        """At least one file, however late it is by then, unless there is no budget at all."""
         deadline = time.perf_counter() + budget_s
         fitting = [task for task in tally.tasks if _fits(task, budget_s)]
-        if not fitting:
+        if not fitting or budget_s <= 0:
             return  # most searches: no thread for nothing
         queue = iter(fitting)
 
@@ -194,8 +196,8 @@ class Freshness:
             left_s = max(0.0, deadline - time.perf_counter())
             return await self._looking.run(work, left_s + _SLICE_PATIENCE_S)
 
-        while time.perf_counter() < deadline:
-            if not await self._slice(queue, tally, deadline, run, in_a_hurry=True):
+        while await self._slice(queue, tally, deadline, run, in_a_hurry=True):
+            if time.perf_counter() >= deadline:
                 break
 
     async def _work_off(

@@ -35,6 +35,7 @@ from backends.files.reading import (
 from backends.files.roots import MemoryRoots
 from backends.files.scan import FoundFile, ScanResult, scan
 from backends.interface import SkippedFile
+from config.settings import Source
 
 _log = structlog.get_logger(__name__)
 
@@ -79,9 +80,14 @@ class Indexer:
             plan = self.compare(connection, found, force=force, verify=verify)
         return Survey(found, plan, sessions or SessionPlan())
 
-    def gone(self, paths: Collection[str]) -> frozenset[str]:
-        """Which of these files do not exist; one that cannot be looked at is not among them."""
-        return frozenset(path for path in paths if _is_absent(self._roots.absolute(path)))
+    def gone(self, files: Collection[tuple[Source, str]]) -> frozenset[str]:
+        """The paths of those that do not exist; one that cannot be looked at is not among them."""
+        return frozenset(path for source, path in files if _is_absent(self._absolute(source, path)))
+
+    def _absolute(self, source: Source, path: str) -> str:
+        if source == "sessions" and self.sessions:
+            return self.sessions.absolute(path)
+        return self._roots.absolute(path)
 
     def scan(self) -> ScanResult:
         return scan(self._roots)

@@ -19,9 +19,9 @@ import pytest
 from msgspec.structs import replace
 
 from backends.builtin.backend import BuiltinBackend, open_builtin
-from backends.builtin.syncing import freshness
 from backends.interface import Hit, SearchRequest, SyncReport, SyncRequest
 from config.settings import QuerySettings, SyncSettings
+from fakes.patience import be_patient
 from fakes.settings import make_settings, remote
 from fakes.vendors import FakeVendor
 
@@ -30,9 +30,7 @@ PATIENCE_S = 30
 
 @pytest.fixture(autouse=True)
 def patient_searches(monkeypatch) -> None:
-    """A disk that takes its time does not decide what a search finds, nor who may open an index."""
-    for name, patience in (("SURVEY_PATIENCE_S", (30.0, 30.0)), ("_SLICE_PATIENCE_S", 30.0)):
-        monkeypatch.setattr(freshness, name, patience)
+    be_patient(monkeypatch)
 
 
 class Home:
@@ -60,9 +58,13 @@ class Home:
         self.settings = make_settings(self.root, search=ours | search)
 
     def embed_with(self, host: FakeVendor, **search: Any) -> None:
-        """Configures a host that embeds, with its own key."""
-        access = remote(host.base_url, host.key)
-        self.configure(**{"provider": host.vendor, "remote": access} | search)
+        """Configures a host that embeds, with its own key. Queries are patient, too."""
+        ours = {
+            "provider": host.vendor,
+            "remote": remote(host.base_url, host.key),
+            "query": QuerySettings(embedding_timeout_ms=60_000),
+        }
+        self.configure(**ours | search)
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[BuiltinBackend]:

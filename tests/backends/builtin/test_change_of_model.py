@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from backends.interface import SearchRequest, SyncRequest
@@ -11,6 +13,7 @@ pytestmark = pytest.mark.anyio
 
 OLD, NEW = "text-embedding-3-small", "text-embedding-3-large"
 NOTES = 40
+QUERY = "the boiler number 7"
 
 
 @pytest.fixture
@@ -24,6 +27,19 @@ async def read_by_old_model(home, vendor, embedded):
         await embedded(backend)
     vendor.max_items, vendor.delay_s = 1, 0.2
     return home
+
+
+@pytest.fixture
+def gate(vendor):
+    """The host embeds no note until this is set."""
+    opened = threading.Event()
+
+    def is_held(text):
+        return text.startswith("The boiler") and not opened.wait(60)
+
+    vendor.rejects = is_held
+    yield opened
+    opened.set()
 
 
 @pytest.fixture
@@ -41,12 +57,12 @@ def chosen(until):
     return wait
 
 
-async def ask(backend, query="the boiler number 7"):
+async def ask(backend, query=QUERY):
     return await backend.search(SearchRequest(query=query))
 
 
 async def test_the_old_model_answers_until_the_new_one_has_read_all(
-    read_by_old_model, vendor, embedded, chosen, vectors_in
+    read_by_old_model, gate, vendor, embedded, chosen, vectors_in
 ):
     home = read_by_old_model
     home.embed_with(vendor, model=NEW)
@@ -57,6 +73,7 @@ async def test_the_old_model_answers_until_the_new_one_has_read_all(
         assert (answer.mode, answer.model, answer.warning) == ("hybrid", OLD, None)
         assert answer.hits[0].vector_score is not None
         vendor.max_items, vendor.delay_s = None, 0.0
+        gate.set()
         await embedded(backend)
         answer = await ask(backend)
         assert (answer.mode, answer.model) == ("hybrid", NEW)
@@ -65,7 +82,7 @@ async def test_the_old_model_answers_until_the_new_one_has_read_all(
 
 
 async def test_other_dimensions_of_the_same_model_are_another_model(
-    read_by_old_model, vendor, chosen
+    read_by_old_model, gate, vendor, chosen
 ):
     home = read_by_old_model
     home.embed_with(vendor, model=OLD, output_dimensionality=32)
@@ -73,7 +90,9 @@ async def test_other_dimensions_of_the_same_model_are_another_model(
         await chosen(backend)
         answer = await ask(backend)
         assert answer.mode == "hybrid"
-        assert vendor.requests[-1].body.get("dimensions") is None
+        (asked,) = [one for one in vendor.requests if one.texts == (QUERY,)]
+        assert asked.body.get("dimensions") is None
+        gate.set()
 
 
 async def test_an_old_model_that_the_host_no_longer_serves_is_given_up_for_the_new_one(

@@ -112,7 +112,7 @@ def test_descriptors_do_not_accumulate(database, in_threads, open_files):
         def work(_number: int) -> None:
             with database.reading() as connection:
                 assert connection.execute("SELECT 1").get == 1
-                gate.wait(10)
+                gate.wait(60)
 
         in_threads(count, work)
         return len(open_files())

@@ -226,6 +226,7 @@ def test_an_index_may_lie_behind_a_link(opened, place, tmp_path, exists):
 def test_a_new_index_may_be_opened_many_times_at_once(tmp_path, in_threads, monkeypatch):
     for module in ("connections", "database"):
         monkeypatch.setattr(f"backends.builtin.storage.{module}.PATIENCE_S", 60.0)
+    monkeypatch.setattr("backends.builtin.storage.places._MAKING_PATIENCE_S", 60.0)
     for turn in range(12):
         place = tmp_path / str(turn) / "main.sqlite"
         databases = in_threads(8, lambda _number, place=place: Database(place))

@@ -41,12 +41,13 @@ from pathlib import Path
 import anyio
 from backends.builtin.backend import open_builtin
 from backends.interface import SearchRequest, SyncRequest
-from backends.builtin.storage import connections, database
+from backends.builtin.storage import connections, database, places
 from fakes.settings import make_settings
 
 root, name = Path(sys.argv[1]), sys.argv[2]
 for module in (connections, database):
     module.PATIENCE_S = 60.0  # a disk that takes its time is nobody's fault
+places._MAKING_PATIENCE_S = 60.0
 
 async def main():
     async with open_builtin(make_settings(root, search={"provider": "none"})) as backend:
@@ -127,7 +128,7 @@ async def test_two_processes_share_one_index(home, python, environment, check):
         subprocess.Popen([*python, WRITE_OWN_NOTES, str(home.root), name], env=environment)
         for name in ("left", "right")
     ]
-    assert [process.wait(60) for process in processes] == [0, 0]
+    assert [process.wait(300) for process in processes] == [0, 0]
     check(home.index)
     async with home.open() as backend:
         await backend.sync(SyncRequest())

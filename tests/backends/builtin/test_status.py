@@ -152,7 +152,9 @@ async def test_a_running_sync_is_told_with_how_far_it_is(home):
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(watch)
-            await backend.sync(SyncRequest())
+            with anyio.fail_after(60):
+                while not any(seen):
+                    await backend.sync(SyncRequest(force=True))
             tasks.cancel_scope.cancel()
     running = [state for state in seen if state is not None]
     assert running

@@ -80,9 +80,10 @@ def test_what_is_no_file_is_refused(append, log):
 WRITER = """
 import sys
 from pathlib import Path
+from backends.files import append
 from backends.files.append import append_entry
 from backends.files.roots import MemoryRoots
-from config.disk.locking import try_lock
+append._LOCK_TIMEOUT_S = 240.0  # a disk that takes its time is nobody's fault
 (location,) = MemoryRoots(Path(sys.argv[1])).locate("memory/2026-02-08.md")
 for number in range(200):
     added = append_entry(location, f"- {sys.argv[2]} {number}\\n  more of it", heading="# day")

@@ -6,7 +6,22 @@ from pathlib import Path
 
 import pytest
 
+from backends.qmd import server
+from fakes.patience import be_patient
 from fakes.qmd import clean_environment, install_qmd, write_notes
+
+
+@pytest.fixture(autouse=True)
+def patient_server(monkeypatch) -> None:
+    """A server that takes its time to start or to answer is not replaced, and the disk may take its own."""
+    for name in ("CHECK_TIMEOUT_S", "START_TIMEOUT_S"):
+        monkeypatch.setattr(server, name, 60.0)
+    be_patient(monkeypatch)
+
+
+@pytest.fixture
+def hasty_server(monkeypatch) -> None:
+    monkeypatch.setattr(server, "CHECK_TIMEOUT_S", 2.0)
 
 
 @pytest.fixture(scope="session")

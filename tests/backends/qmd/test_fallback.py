@@ -90,7 +90,9 @@ async def test_transcripts_that_grow_are_counted_by_the_builtin_index(tmp_path, 
 
 
 @pytest.mark.promises_seconds
-async def test_a_hanging_qmd_does_not_cost_the_deadline(tmp_path, environment, qmd_command):
+async def test_a_hanging_qmd_does_not_cost_the_deadline(
+    tmp_path, environment, qmd_command, hasty_server
+):
     settings = qmd_settings(tmp_path, qmd_command, limits={"timeout_ms": 2000})
     async with open_with_fallback(settings, builtin, environment) as backend:
         await by_qmd(backend)

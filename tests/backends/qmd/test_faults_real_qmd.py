@@ -47,7 +47,7 @@ async def test_a_killed_server_is_told_at_once_and_comes_back(tmp_path, environm
 
 @pytest.mark.promises_seconds
 async def test_a_stopped_server_costs_one_time_out_and_is_replaced(
-    tmp_path, environment, qmd_command
+    tmp_path, environment, qmd_command, hasty_server
 ):
     settings = qmd_settings(tmp_path, qmd_command, limits={"timeout_ms": 400})
     async with open_qmd(settings, environment) as backend:
@@ -155,7 +155,7 @@ anyio.run(main)
     process = await anyio.open_process([sys.executable, "-c", owner], env=variables)
     async with process:
         said = b""
-        with anyio.fail_after(30):
+        with anyio.fail_after(180):
             async for piece in process.stdout:
                 said += piece
                 if b"ready\n" in said:
@@ -183,13 +183,19 @@ async def test_a_port_that_somebody_else_holds_is_left_for_another(
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
-        real, taken = _free_port(), [other.getsockname()[1]]
-        monkeypatch.setattr(
-            "backends.qmd.server._free_port", lambda: taken.pop() if taken else real
-        )
+        taken, given = [other.getsockname()[1]], []
+
+        def next_port() -> int:
+            given.append(taken.pop() if taken else _free_port())
+            return given[-1]
+
+        monkeypatch.setattr("backends.qmd.server._free_port", next_port)
         async with open_qmd(qmd_settings(tmp_path, qmd_command), environment) as backend:
             assert (await answered(backend, "boiler")).hits
-            assert (backend.engine.server.port, backend.engine.server.starts) == (real, 2)
+            assert len(given) >= 2
+            assert (backend.engine.server.port, backend.engine.server.starts) == (
+                given[-1], len(given),
+            )  # fmt: skip
 
 
 def _free_port() -> int:

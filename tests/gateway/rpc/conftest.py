@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -273,14 +274,22 @@ def connect() -> Connect:
 
 
 @pytest.fixture
-def run_python() -> Callable[..., subprocess.Popen[bytes]]:
-    """Start a real process that runs a script with this package importable."""
+def run_python() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    """Start a real process that runs a script with this package importable; ended with the test."""
+    started: list[subprocess.Popen[bytes]] = []
 
     def start(script: str, *arguments: str, **options: Any) -> subprocess.Popen[bytes]:
         root = Path(gateway.__file__).parent.parent
         environment = os.environ | {"PYTHONPATH": str(root)}
-        return subprocess.Popen(
-            [sys.executable, "-c", script, *arguments], env=environment, **options
-        )
+        command = [sys.executable, "-c", script, *arguments]
+        started.append(subprocess.Popen(command, env=environment, **options))
+        return started[-1]
 
-    return start
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+        for stream in (process.stdin, process.stdout, process.stderr):
+            if stream is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    stream.close()

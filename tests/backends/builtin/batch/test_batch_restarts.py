@@ -25,7 +25,7 @@ async def main(root, provider, url, key):
     settings = make_settings(Path(root), search={"provider": provider, "remote": access})
     async with open_builtin(settings) as backend:
         await backend.sync(SyncRequest())
-        await anyio.sleep(60)
+        await anyio.sleep_forever()
 
 anyio.run(main, *sys.argv[1:])
 """

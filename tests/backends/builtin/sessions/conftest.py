@@ -16,13 +16,18 @@ from fakes.transcripts import Transcript
 def talking(home) -> Callable[..., Any]:
     """Configures the agent; by default its thresholds are never reached by a test's few turns."""
 
-    def configure(delta_bytes: int = 10**9, delta_messages: int = 10**6, **search: Any) -> Any:
+    def configure(
+        delta_bytes: int = 10**9,
+        delta_messages: int = 10**6,
+        budget_ms: int = 20_000,
+        **search: Any,
+    ) -> Any:
         thresholds = SessionSyncSettings(delta_bytes=delta_bytes, delta_messages=delta_messages)
         home.configure(
             **{
                 "sources": ("memory", "sessions"),
                 "session_memory": True,
-                "sync": SyncSettings(sessions=thresholds),
+                "sync": SyncSettings(sessions=thresholds, search_budget_ms=budget_ms),
             }
             | search
         )

@@ -34,6 +34,18 @@ async def test_deleted_and_rotated_transcripts_leave_the_index(
     check(talking.index)
 
 
+async def test_a_transcript_that_is_gone_is_never_returned_whatever_the_index_holds(
+    talking, transcript, paths_of
+):
+    talking.configure(budget_ms=0)
+    for name in ("gone", "there"):
+        transcript(name).say("The boiler leaks.")
+    async with talking.open() as backend:
+        await backend.sync(SyncRequest())
+        (talking.settings.sessions_dir / "gone.jsonl").unlink()
+        assert await paths_of(backend, "boiler") == ["sessions/there.jsonl"]
+
+
 async def test_switched_off_every_trace_of_the_transcripts_leaves_the_index(
     talking, transcript, look, paths_of, check
 ):
