@@ -66,6 +66,8 @@ def _host() -> Host:
 def _embedder(vendor: VendorName) -> Any:
     block = remote(_host().origin + _BASE[vendor], _KEY)
     search = {"provider": vendor, "remote": block, "output_dimensionality": 3}
-    return provider(vendor).create(
+    embedder = provider(vendor).create(
         ProviderRequest(make_settings(place("vendors"), search=search), "primary")
     )
+    atexit.register(_portal().call, embedder.aclose)
+    return embedder
