@@ -38,7 +38,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 _NOBODY: Final = 65534
-_LATE_FINDS: Final = ("PytestUnraisableExceptionWarning", "PytestUnhandledThreadExceptionWarning")
+_LATE_FINDS: Final = (
+    "default::pytest.PytestUnraisableExceptionWarning",
+    "default::pytest.PytestUnhandledThreadExceptionWarning",
+)
 
 
 @pytest.fixture(scope="session")
@@ -72,8 +75,9 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     """
     report = yield
     if report.failed and item.get_closest_marker("promises_seconds"):
-        for warning in _LATE_FINDS:
-            item.config.addinivalue_line("filterwarnings", f"default::pytest.{warning}")
+        for line in _LATE_FINDS:
+            if line not in item.config.getini("filterwarnings"):
+                item.config.addinivalue_line("filterwarnings", line)
     if report.skipped and os.environ.get("CI") == "true" and not hasattr(report, "wasxfail"):
         reason = report.longrepr[-1] if isinstance(report.longrepr, tuple) else report.longrepr
         report.outcome = "failed"

@@ -36,31 +36,36 @@ def _attempt(command: Callable[[], int], options: Options) -> int:
     except BrokenPipeError:
         raise
     except Exception as error:  # noqa: BLE001 - the last line of defence: people get no tracebacks
-        told = _as_told(lone_error(error), options)
-        with suppress(OSError):  # that nothing can be written may be the very thing to tell
-            _report(told, options)
-        code = EXIT_CODES[told.kind]
+        return _tell(lone_error(error), options)
     return code
 
 
-def _as_told(error: BaseException, options: Options) -> MemoryGatewayError:
-    if isinstance(error, MemoryGatewayError):
-        return error
-    if options.log_level == "debug":
-        output.note("".join(traceback.format_exception(error)).rstrip())
-    return shortage(error) or _apology(error, options)
+def _tell(error: BaseException, options: Options) -> int:
+    """Says what happened, as far as there is space to say it; the exit code."""
+    told = (
+        error
+        if isinstance(error, MemoryGatewayError)
+        else shortage(error) or _apology(error, options)
+    )
+    with suppress(OSError):
+        if told is not error and options.log_level == "debug":
+            output.note("".join(traceback.format_exception(error)).rstrip())
+        _report(told, options)
+    output.settle()
+    return EXIT_CODES[told.kind]
 
 
 def _report(error: MemoryGatewayError, options: Options) -> None:
     if options.json:
-        output.write_json(
-            {"error": {"kind": error.kind, "message": error.message, "remedy": error.remedy}}
-        )
-        output.flush()
-    else:
-        output.note(f"{PROGRAM}: {error.message.strip()}")
-        if error.remedy:
-            output.note(f"  {error.remedy}")
+        with suppress(OSError):
+            output.write_json(
+                {"error": {"kind": error.kind, "message": error.message, "remedy": error.remedy}}
+            )
+            output.flush()
+            return
+    output.note(f"{PROGRAM}: {error.message.strip()}")
+    if error.remedy:
+        output.note(f"  {error.remedy}")
 
 
 def _apology(error: BaseException, options: Options) -> MemoryGatewayError:

@@ -62,17 +62,17 @@ def note(message: str) -> None:
 
 
 def flush() -> None:
-    """Raises BrokenPipeError when nobody reads the output any more, OSError when no space is left for it.
-
-    What is lost then is not tried again: the end of the process would only tell the same once more.
-    """
-    if sys.stdout is None:
-        return
-    try:
+    """Raises BrokenPipeError when nobody reads the output any more, OSError when no space is left for it."""
+    if sys.stdout is not None:
         sys.stdout.flush()
+
+
+def settle() -> None:
+    """Writes what can be written. The rest is lost; the end of the process need not find that out again."""
+    try:
+        flush()
     except OSError:
         discard()
-        raise
 
 
 def discard() -> None:

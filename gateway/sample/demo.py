@@ -26,6 +26,7 @@ _INHERITED: Final = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "PYTHONPATH", "TMPDIR
 _ANSWERS: Final = 3
 _PATIENCE_S: Final = 10.0
 """With a disk that does not answer a search in time."""
+_PAUSE_S: Final = 0.1
 
 
 class Question(NamedTuple):
@@ -152,6 +153,7 @@ async def _question(
         if answer.found or not answer.exchange.result.get("stale") or is_late:
             tell(answer)
             return answer
+        await anyio.sleep(_PAUSE_S)
 
 
 async def _ask(client: Client, method: str, params: Mapping[str, Any]) -> Exchange:

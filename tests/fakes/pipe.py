@@ -21,7 +21,6 @@ class Talk(NamedTuple):
     frames: list[Any]
     log: str
     """Its standard error."""
-    exit_code: int
 
     def results(self) -> dict[Any, Any]:
         """By id, of the answers that are no errors and in no batch."""
@@ -37,7 +36,7 @@ def talk(
     environment: Mapping[str, str],
     directory: Path | None = None,
 ) -> Talk:
-    """Ends the input after so many replies; a batch has one."""
+    """Ends the input after so many replies, of which a batch has one; then the gateway has to end by itself."""
     with (
         tempfile.TemporaryFile() as log,
         subprocess.Popen(
@@ -62,7 +61,9 @@ def talk(
             bound.cancel()
             process.kill()
         log.seek(0)
-        return Talk(frames, log.read().decode(), process.returncode)
+        said = log.read().decode()
+        assert process.returncode == 0, said
+        return Talk(frames, said)
 
 
 def request(number: int, method: str, params: object = None) -> bytes:

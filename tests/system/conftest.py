@@ -20,6 +20,7 @@ from fakes.vendors import FakeVendor
 from gateway.client import RemoteError, SpawnedGateway, spawn_gateway
 
 PATIENCE_S = 120
+LATE = {ErrorKind.INDEX_UNAVAILABLE, ErrorKind.OVERLOADED}
 _PAUSE_S = 0.02
 
 NOTES = {
@@ -90,24 +91,25 @@ class Home:
         )  # fmt: skip
 
     def command(self, *arguments: str, until: Callable[[Any], bool] = bool) -> Any:
-        """The JSON that a command prints, once it is no error and as expected; it is repeated till then."""
+        """The JSON that a command prints, once it is as expected; it is repeated till then."""
         deadline = time.monotonic() + PATIENCE_S
         while True:
             done = self.run(*arguments)
             found = json.loads(done.stdout)
-            is_as_expected = "error" not in found and until(found)
+            is_late = "error" in found and found["error"]["kind"] in LATE
+            is_as_expected = not is_late and until(found)
             if is_as_expected or time.monotonic() > deadline:
                 assert is_as_expected, done
                 return found
 
-    def health(self, *arguments: str) -> tuple[int, Any]:
-        """The exit code of `health` and what it says, once it is more than that time ran out."""
+    def health(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """`health` as JSON, once it says more than that time ran out."""
         deadline = time.monotonic() + PATIENCE_S
         while True:
             done = self.run("health", "--json", *arguments)
             found = json.loads(done.stdout)
             if not ran_out_of_time(found) or time.monotonic() > deadline:
-                return done.returncode, found
+                return done
 
     def until(self, condition: Callable[[], bool]) -> None:
         deadline = time.monotonic() + PATIENCE_S
@@ -127,7 +129,8 @@ def _patient(call: Callable[..., Any]) -> Callable[..., Any]:
             try:
                 result = await call(method, params, **{"timeout_s": PATIENCE_S, **options})
             except RemoteError as error:
-                if error.kind is not ErrorKind.INDEX_UNAVAILABLE or time.monotonic() > deadline:
+                may_repeat = error.kind in LATE and method != "memory_append"
+                if not may_repeat or time.monotonic() > deadline:
                     raise
                 await anyio.sleep(_PAUSE_S)
                 continue
@@ -141,7 +144,7 @@ def _patient(call: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def ran_out_of_time(health: Any) -> bool:
-    """Whether all that a health says is that something did not answer in a fraction of a second."""
+    """Whether it is failing since something did not answer in a fraction of a second."""
     return health["status"] == "failing" and any(
         words in reason for reason in health["reasons"] for words in ("did not answer", "silent")
     )

@@ -35,7 +35,7 @@ async def test_status_search_get_and_index_are_answered_by_the_owner(home):
 async def test_without_an_owner_commands_open_the_index_themselves(home):
     found = json.loads((await run(home, "search", "boiler", "--json")).stdout)
     assert found["results"][0]["path"] == "MEMORY.md"
-    assert (await run_sync(home.health))[1]["status"] == "ok"
+    assert json.loads((await run_sync(home.health)).stdout)["status"] == "ok"
 
 
 async def test_the_person_at_the_machine_may_search_where_scope_denies(home):

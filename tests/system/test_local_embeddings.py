@@ -118,9 +118,9 @@ async def test_without_its_model_notes_are_found_by_keywords_and_the_reason_is_g
 
 def test_commands_without_a_gateway_say_that_the_model_is_not_there(local):
     local.model.unlink()
-    code, health = local.health()
-    assert code == 1
-    assert str(local.model) in str(health)
+    done = local.health()
+    assert done.returncode == 1
+    assert str(local.model) in done.stdout
     vector = local.command("status", "--json", until=is_chosen)["details"]["vector"]
     assert vector["provider"]["active"]["provider"] == "local"
 

@@ -69,7 +69,6 @@ def log_of(home):
         told = talk(
             [*command, *home.arguments], lines, replies=len(lines), environment=home.environment
         )
-        assert told.exit_code == 0
         return told.log, [json.loads(line) for line in told.log.splitlines()]
 
     return ask

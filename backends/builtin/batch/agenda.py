@@ -12,6 +12,8 @@ from typing import Final, NamedTuple
 from backends.builtin.batch.records import JobRecord
 
 _SHORTEST_PAUSE_S: Final = 0.01
+_LONGEST_PAUSE_S: Final = 60.0
+"""A wish to cancel a job, written down by another process, wakes nobody."""
 
 
 class Agenda(NamedTuple):
@@ -65,4 +67,4 @@ def _pause_s(candidates: Sequence[JobRecord], now_ms: int) -> float | None:
     if not candidates:
         return None
     soonest_ms = min(job.next_at_ms for job in candidates)
-    return max(_SHORTEST_PAUSE_S, (soonest_ms - now_ms) / 1000)
+    return min(max(_SHORTEST_PAUSE_S, (soonest_ms - now_ms) / 1000), _LONGEST_PAUSE_S)

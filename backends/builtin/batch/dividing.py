@@ -55,7 +55,7 @@ def divide(connection: apsw.Connection, job: JobRecord, reason: str) -> bool:
     refused = replace(job, state="read", outcome="divided", reason=reason, attempts=0, next_at_ms=0)
     _replace(connection, refused, items)
     for other in open_jobs:
-        if other.state == "prepared" and other.items > items:
+        if other.state == "prepared" and other.items > items and not other.cancelling:
             _replace(connection, replace(other, state="closed", outcome="divided"), items)
     return True
 

@@ -52,9 +52,13 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 _COLUMNS: Final = JobRecord.__struct_fields__
 _FIELDS: Final = tuple(name for name in _COLUMNS if name != "id")
+# While a wish stands that the record in hand does not know, and a person's for as long as the job is not done.
 _KEPT: Final = {
     "cancelling": "max(cancelling, :cancelling)",
-    "reason": "CASE WHEN cancelling > :cancelling THEN reason ELSE :reason END",
+    "next_at_ms": "CASE WHEN cancelling > :cancelling THEN next_at_ms ELSE :next_at_ms END",
+    "reason": "CASE WHEN cancelling > :cancelling"
+    f" OR (cancelling AND reason = '{BY_REQUEST}' AND :reason IS NOT NULL)"
+    " THEN reason ELSE :reason END",
 }
 _SELECT: Final = f"SELECT {', '.join(_COLUMNS)} FROM batch_jobs"  # noqa: S608 - our own fields
 

@@ -137,11 +137,12 @@ def _speaks_of_size(error: ProviderError) -> bool:
 
 
 def _as_wished(connection: apsw.Connection, job: JobRecord) -> JobRecord:
-    """Where a person wished the job to end, it is no failure that it did, in whatever way."""
-    is_wished = records.wish_to_cancel(connection, job) == BY_REQUEST
-    if is_wished and job.outcome in ("cancelled", "failed"):
-        return replace(job, outcome="cancelled", reason=BY_REQUEST)
-    return job
+    """Where a person wished the job to end, it is no failure that it did; unless it was done by then."""
+    if records.wish_to_cancel(connection, job) != BY_REQUEST:
+        return job
+    if job.outcome == "completed":
+        return replace(job, cancelling=True, reason=None)
+    return replace(job, cancelling=True, outcome="cancelled", reason=BY_REQUEST)
 
 
 def _judged(job: JobRecord, state: Switch) -> Switch:

@@ -68,7 +68,8 @@ class SessionIndexer:
 
     def absolute(self, path: str) -> str:
         """Where the transcript with this index path is."""
-        return str(self._directory / path.removeprefix(PREFIX))
+        location = location_of(self._directory, path)
+        return str(Path(location.anchor, *location.names))
 
     def survey(self, *, eager: bool = False, force: bool = False) -> SessionPlan:
         """What is to do. `eager`: whatever the thresholds say; `force`: everything again."""

@@ -23,7 +23,7 @@ MAX_SET_ASIDE_BYTES: Final = 256_000_000
 """A damaged index is kept for whoever wants to know why; a larger one is not worth its space."""
 _MAKING_PATIENCE_S: Final = 20.0
 """For another process, perhaps another agent's, that makes its index in the same directory: some writes that
-a disk may hold up."""
+a disk may hold up. Who replaces a damaged index waits as long."""
 _MAIN: Final = ""
 _SIDE_FILES: Final = ("-wal", "-shm", "-journal")
 

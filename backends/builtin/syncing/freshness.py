@@ -196,9 +196,7 @@ class Freshness:
             left_s = max(0.0, deadline - time.perf_counter())
             return await self._looking.run(work, left_s + _SLICE_PATIENCE_S)
 
-        while await self._slice(queue, tally, deadline, run, in_a_hurry=True):
-            if time.perf_counter() >= deadline:
-                break
+        await self._slice(queue, tally, deadline, run, in_a_hurry=True)
 
     async def _work_off(
         self, tally: Tally, *, force: bool, progress: ProgressCallback | None

@@ -116,17 +116,19 @@ def test_a_shortage_shows_its_traceback_when_debugging(capsys):
     assert "Traceback (most recent call last)" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("buffering", ["", "1"])
 @pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["config"], ["config", "--json"]])
-def test_where_the_output_has_no_space_that_is_told_once(arguments, tmp_path):
+def test_where_the_output_has_no_space_that_is_told_once(arguments, buffering, tmp_path):
+    environment = os.environ | {"HOME": str(tmp_path), "PYTHONUNBUFFERED": buffering}
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(
             [sys.executable, "-m", "gateway", *arguments],
-            stdout=full, stderr=subprocess.PIPE, env=os.environ | {"HOME": str(tmp_path)},
+            stdout=full, stderr=subprocess.PIPE, env=environment,
             encoding="utf-8", timeout=60, check=False,
         )  # fmt: skip
     assert done.returncode == os.EX_TEMPFAIL
-    assert "Traceback" not in done.stderr
-    assert done.stderr.count("no space is left") == ("--json" not in arguments)
+    assert done.stderr.count("no space is left") == 1
+    assert len(done.stderr.splitlines()) == 2, done.stderr
 
 
 @pytest.mark.parametrize(

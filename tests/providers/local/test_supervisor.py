@@ -110,9 +110,10 @@ async def test_a_stopped_worker_is_noticed_and_replaced_without_blame(supervisin
         Patience(beat_s=0.05, silence_s=1.0, idle_s=60.0, first_pause_s=0.01)
     ) as supervisor:
         stopped = None
-        while stopped is None:  # one that is slow to answer is replaced, too
-            await supervisor.embed(order(model), "document", ["one"])
-            stopped = supervisor.state().pid
+        with anyio.fail_after(60):
+            while stopped is None:  # one that is slow to answer is replaced, too
+                await supervisor.embed(order(model), "document", ["one"])
+                stopped = supervisor.state().pid
         os.kill(stopped, signal.SIGSTOP)
         assert not errors(await supervisor.embed(order(model), "document", ["two"]))
         assert "did not answer" in supervisor.state().last_death

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from backends.builtin.batch import records, switch
+from backends.builtin.batch import dividing, records, switch
 from backends.builtin.batch.records import BY_REQUEST
 from backends.builtin.batch.setbacks import Verdicts
 from backends.builtin.storage.database import Database
@@ -100,8 +100,39 @@ def test_a_job_that_nobody_wants_and_the_vendor_refuses_is_cancelled(jobs):
     assert jobs.is_cancelled()
 
 
-def test_a_job_that_was_done_before_it_could_be_cancelled_is_a_success(jobs):
+@pytest.mark.parametrize("knows_of_it", [True, False])
+def test_a_job_that_was_done_before_it_could_be_cancelled_is_a_success(jobs, knows_of_it):
+    before = replace(jobs.read(), state="submitted")
+    jobs.save(before)
+    jobs.cancel()
+    done = replace(jobs.read() if knows_of_it else before, state="ended", outcome="completed")
+    jobs.save(done)
+    jobs.verdicts.end(done)
+    job = jobs.read()
+    assert (job.outcome, job.reason, jobs.switch().off_until_ms) == ("completed", None, 0)
+
+
+def test_a_job_that_nobody_wants_and_that_expires_is_cancelled(jobs):
     jobs.save(replace(jobs.read(), state="submitted"))
     jobs.cancel()
-    jobs.verdicts.end(replace(jobs.read(), outcome="completed", reason=None))
-    assert (jobs.read().outcome, jobs.switch().off_until_ms) == ("completed", 0)
+    jobs.verdicts.end(replace(jobs.read(), outcome="expired"))
+    assert jobs.is_cancelled()
+
+
+def test_a_wish_that_comes_when_the_job_is_being_given_up_for_its_time_counts(jobs):
+    before = replace(jobs.read(), state="submitted", cancelling=True, reason="It took too long.")
+    jobs.save(before)
+    jobs.cancel()
+    jobs.save(before)
+    jobs.verdicts.end(replace(before, outcome="cancelled"))
+    assert jobs.is_cancelled()
+
+
+def test_a_waiting_job_that_nobody_wants_is_not_divided_with_another(jobs):
+    with jobs.database.writing() as connection:
+        records.add(connection, jobs.digest, [bytes([number]) * 15 for number in range(200)])
+        waiting, begun = records.recent_jobs(connection)
+        assert records.ask_to_cancel(connection, waiting.id)
+        assert dividing.divide(connection, replace(begun, state="uploaded"), "Too large.")
+        states = {job.id: job.state for job in records.recent_jobs(connection)}
+    assert states[waiting.id] == "prepared"

@@ -189,6 +189,7 @@ async def test_a_search_takes_in_what_reached_the_thresholds(talking, transcript
 
 @pytest.mark.anyio
 async def test_a_search_says_when_it_left_out_more_than_it_may_index(talking, transcript):
+    talking.talking(budget_ms=100)
     one = transcript()
     for _ in range(1_500):
         one.work("noise " * 200)

@@ -37,7 +37,7 @@ async def test_deleted_and_rotated_transcripts_leave_the_index(
 async def test_a_transcript_that_is_gone_is_never_returned_whatever_the_index_holds(
     talking, transcript, paths_of
 ):
-    talking.configure(budget_ms=0)
+    talking.talking(budget_ms=0)
     for name in ("gone", "there"):
         transcript(name).say("The boiler leaks.")
     async with talking.open() as backend:
@@ -190,7 +190,11 @@ async def test_two_steps_at_the_same_time_publish_once(
 async def test_a_new_pass_over_a_long_transcript_never_empties_it(
     talking, transcript, paths_of, hits_of, rows, check, force
 ):
-    """Other chunk limits, or force: the old chunks answer, at the right lines, until the new are there."""
+    """Other chunk limits, or force: the old chunks answer, at the right lines, until the new are there.
+
+    A search has no time to index the rest.
+    """
+    talking.talking(budget_ms=0)
     one = transcript()
     long_talk(one, 3)
     last = one.say("At last the kingfisher came.")
@@ -198,7 +202,7 @@ async def test_a_new_pass_over_a_long_transcript_never_empties_it(
         await backend.sync(SyncRequest())
         before = rows(talking.index)
     if not force:
-        talking.talking(chunking=ChunkingSettings(tokens=200, overlap=0))
+        talking.talking(budget_ms=0, chunking=ChunkingSettings(tokens=200, overlap=0))
     async with talking.open() as backend:
         parts = backend._indexer.survey(force=force).sessions.parts
         assert len(parts) > 2
