@@ -104,8 +104,12 @@ def test_every_command_runs(home, command):
 @pytest.mark.parametrize(
     "example", [found for text in TEXTS.values() for found in CONSOLE.findall(text)]
 )
+@pytest.mark.promises_seconds
 def test_every_line_of_a_shell_runs(home, example):
-    """`./scripts/run` is the present interpreter here: setting up is the business of other tests."""
+    """`./scripts/run` is the present interpreter here: setting up is the business of other tests.
+
+    What is piped to `serve` has a second after its end to be answered.
+    """
     assert "./scripts/run" in example
     line = re.sub(r"^\$ ", "", example, flags=re.MULTILINE)
     line = line.replace("./scripts/run", f"{shlex.quote(sys.executable)} -m gateway")
