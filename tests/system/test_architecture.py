@@ -35,11 +35,6 @@ def test_every_module_says_what_it_owns():
     assert silent == []
 
 
-def test_every_module_can_be_held_in_one_s_head():
-    lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in MODULES}
-    assert {path: length for path, length in lengths.items() if length > 300} == {}
-
-
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_the_modules_that_documents_name_exist(document):
     text = document.read_text(encoding="utf-8")
