@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import Final
 
 from backends.text.folding import fold, normalise
@@ -32,8 +33,6 @@ _MAX_CACHED_WORDS = 50_000
 _LETTER = f"(?:[^\\W{UNSPACED}]|[{MARKS}])"
 _JOINT = "[-._/:@#+&=,'’]"
 _ASCII_TOKEN = re.compile(f"[A-Za-z0-9_]+(?:{_JOINT}[A-Za-z0-9_]+)*")
-_TOKEN = re.compile(f"{_LETTER}+(?:{_JOINT}{_LETTER}+)*|[{UNSPACED}]+|[{EMOJI}]")
-_UNSPACED_START = re.compile(f"[{UNSPACED}]")
 
 _JOINT_LEVELS: Final = (re.compile("[/:@#&=,]"), re.compile("[.]"), re.compile("[-_+]"))
 """Loosest joint first: `notes/2026-01-02.md` is a path of a file name of a date."""
@@ -43,6 +42,17 @@ _THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+")
 _NOT_WORD = re.compile(f"(?:{_JOINT}|_)+")
 _HUMP = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _CAMEL = re.compile("[a-z][A-Z]|[A-Z]{2}[a-z]")
+
+
+# To compile the large classes takes 10 ms, which a start among ASCII texts need not wait for.
+@cache
+def _any_token() -> re.Pattern[str]:
+    return re.compile(f"{_LETTER}+(?:{_JOINT}{_LETTER}+)*|[{UNSPACED}]+|[{EMOJI}]")
+
+
+@cache
+def _unspaced_start() -> re.Pattern[str]:
+    return re.compile(f"[{UNSPACED}]")
 
 
 class Analyser:
@@ -55,7 +65,7 @@ class Analyser:
     def terms(self, text: str) -> str:
         """The terms of `text`, separated by single spaces, in order, with repetitions."""
         text = normalise(text)
-        pattern = _ASCII_TOKEN if text.isascii() else _TOKEN
+        pattern = _ASCII_TOKEN if text.isascii() else _any_token()
         cache = self._cache
         found = []
         for token in pattern.findall(text):
@@ -128,12 +138,12 @@ class Analyser:
 
 def tokens(text: str) -> list[str]:
     """The tokens (words with their joints, unspaced runs, pictographs) of normalised text."""
-    return (_ASCII_TOKEN if text.isascii() else _TOKEN).findall(text)
+    return (_ASCII_TOKEN if text.isascii() else _any_token()).findall(text)
 
 
 def is_unspaced(token: str) -> bool:
     """Whether a token is a run of a script that is written without word spaces."""
-    return _UNSPACED_START.match(token) is not None
+    return not token.isascii() and _unspaced_start().match(token) is not None
 
 
 def detect_language(text: str) -> str:

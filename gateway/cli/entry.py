@@ -1,8 +1,8 @@
 """Where the command line begins: arguments in, exit code out.
 
-Owns the quick way of `serve`. Typer and what it brings along cost more time than the gateway needs to
-open its index, so a plain `serve` is read here; everything else, mistakes and `--help` included, is
-typer's business.
+Owns the quick way of `serve`. Typer, rich and what they bring along cost more time than the gateway needs
+to open its index, so a plain `serve` is read here and neither is imported; everything else, mistakes and
+`--help` included, is typer's business.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -19,7 +20,13 @@ from gateway.cli.options import LOG_LEVELS, SERVE_OPTIONS, Options
 from gateway.process.dumps import forbid_core_dumps
 from gateway.process.orphans import PARENT, is_orphan
 
-_FIELDS = {option.flag: option.field for option in SERVE_OPTIONS}
+_FIELDS: Final = {option.flag: option.field for option in SERVE_OPTIONS}
+_SOCKET_ONLY: Final = "--socket-only"
+
+
+class PlainServe(NamedTuple):
+    options: Options
+    socket_only: bool = False
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -28,19 +35,32 @@ def run(arguments: Sequence[str]) -> int:
         if isinstance(stream, io.TextIOWrapper):  # None when the descriptor was closed
             stream.reconfigure(errors="backslashreplace")
     forbid_core_dumps()
-    options = read_plain_serve(arguments)
-    if options is not None:
-        if is_orphan(PARENT):
+    plain = read_plain_serve(arguments)
+    if plain is not None:
+        if not plain.socket_only and is_orphan(PARENT):
             return os.EX_OK  # whoever wanted it is gone; there is nobody to tell
-        return guarded(lambda: _serve(options), options)
+        return guarded(lambda: _serve(plain), plain.options)
     return guarded(lambda: _by_typer(arguments), _glance(arguments))
 
 
 # To import what a command needs is part of it: that may fail, too, where files or memory are short.
-def _serve(options: Options) -> int:
+def _serve(plain: PlainServe) -> int:
+    _import_structlog_without_rich()
     from gateway.cli.running import run_gateway
 
-    return run_gateway(options)
+    return run_gateway(plain.options, socket_only=plain.socket_only)
+
+
+def _import_structlog_without_rich() -> None:
+    """Where rich is installed, structlog imports it, to draw tracebacks that we never ask for."""
+    if "rich" in sys.modules:
+        return
+    modules: dict[str, Any] = sys.modules
+    modules["rich"] = None  # to `import`, a module that does not exist
+    try:
+        import structlog  # noqa: F401
+    finally:
+        del modules["rich"]
 
 
 def _by_typer(arguments: Sequence[str]) -> int:
@@ -54,13 +74,17 @@ def _glance(arguments: Sequence[str]) -> Options:
     return Options(json="--json" in arguments, log_level="debug" if "debug" in arguments else None)
 
 
-def read_plain_serve(arguments: Sequence[str]) -> Options | None:
-    """The options of `serve [--name value | --name=value]...`; None for any other command line."""
+def read_plain_serve(arguments: Sequence[str]) -> PlainServe | None:
+    """What `serve [--socket-only] [--name value | --name=value]...` asks for; None for any other line."""
     if not arguments or arguments[0] != "serve":
         return None
     values: dict[str, str] = {}
+    socket_only = False
     rest = iter(arguments[1:])
     for argument in rest:
+        if argument == _SOCKET_ONLY:
+            socket_only = True
+            continue
         flag, equals, joined = argument.partition("=")
         value = joined if equals else next(rest, None)
         if flag not in _FIELDS or value is None:
@@ -68,4 +92,4 @@ def read_plain_serve(arguments: Sequence[str]) -> Options | None:
         values[_FIELDS[flag]] = value
     if values.get("log_level", LOG_LEVELS[0]) not in LOG_LEVELS:
         return None
-    return msgspec.convert(values, Options)
+    return PlainServe(msgspec.convert(values, Options), socket_only)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta, tzinfo
-from zoneinfo import ZoneInfo
 
 MEMORY_DIRECTORY = "memory"
 
@@ -11,8 +10,13 @@ MEMORY_DIRECTORY = "memory"
 def agent_now(time_zone: str | None, now: datetime | None = None) -> datetime:
     """The present moment in an IANA time zone that was checked before; None: the machine's own."""
     moment = now or datetime.now(UTC)
-    zone: tzinfo | None = ZoneInfo(time_zone) if time_zone else None
-    return moment.astimezone(zone)
+    return moment.astimezone(_zone(time_zone) if time_zone else None)
+
+
+def _zone(name: str) -> tzinfo:
+    from zoneinfo import ZoneInfo  # noqa: PLC0415 - only when the key is set
+
+    return ZoneInfo(name)
 
 
 def today_and_yesterday(now: datetime) -> tuple[date, date]:

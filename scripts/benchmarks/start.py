@@ -26,7 +26,8 @@ from gateway.client import spawn_gateway
 
 ROUNDS = 15
 WARM_SEARCHES = 300
-BARE = "import apsw, msgspec, anyio, structlog"
+BARE = "import sys; sys.modules['rich'] = None; import apsw, msgspec, anyio, structlog"
+"""structlog imports rich wherever that is installed; the gateway keeps it out."""
 QUERIES = (
     "When did she start the new job?",
     "support group meeting",
