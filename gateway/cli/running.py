@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from msgspec.structs import replace
 
 from gateway.cli.loading import load
-from gateway.cli.options import Options
+from gateway.cli.options import LogLevel, Options
+from gateway.process.logs import configure_logs
 from gateway.process.serve import serve
+
+_LOG_LEVEL: Final[LogLevel] = "info"
 
 
 def run_gateway(options: Options, *, socket_only: bool = False) -> int:
@@ -22,7 +25,7 @@ def _run(options: Options, **service: Any) -> int:
     return serve(
         settings,
         read_settings=partial(load, replace(options, agent=settings.agent_id)),
-        log_level=options.log_level or "info",
+        log_level=options.log_level or _LOG_LEVEL,
         **service,
     )
 
@@ -32,6 +35,7 @@ def _run_service(options: Options) -> int:
     from gateway.notify.handed_in import handed_in_sockets
     from gateway.notify.notifier import notifying
 
+    configure_logs(options.log_level or _LOG_LEVEL)  # what is handed in may be worth a line
     sockets = handed_in_sockets()
     with notifying() as notifier:
         return _run(options, socket_only=True, sockets=sockets, notifier=notifier)

@@ -1,7 +1,8 @@
 """Counters and histograms with labels, and their snapshot as plain data. Pure.
 
 Owns the arithmetic. Kept in the event loop of one process, so nothing is locked; the form for a
-monitoring system is made elsewhere, by whoever asks, so that counting costs next to nothing here.
+monitoring system is made elsewhere, by whoever asks. The library of Prometheus would bring a web server
+along and lock every count, and knows no quantiles, which `status` tells.
 """
 
 from __future__ import annotations
