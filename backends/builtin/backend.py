@@ -68,7 +68,7 @@ class BuiltinBackend:
     """The memory of one agent in one SQLite file. Make it with `open_builtin`."""
 
     def __init__(
-        self, settings: Settings, database: Database, semantics: Semantics, limits: ChunkLimits
+        self, settings: Settings, database: Database, limits: ChunkLimits, *, background: bool
     ) -> None:
         search = settings.search
         self._settings = settings
@@ -83,17 +83,25 @@ class BuiltinBackend:
             enabled="sessions" in search.sources,
         )
         self._indexer = Indexer(database, self._roots, preparer, self._sessions)
-        self._semantics = semantics
         self._courtesy = Courtesy()
         self._freshness = Freshness(
-            self._indexer, courtesy=self._courtesy, on_written=semantics.wake
+            self._indexer, courtesy=self._courtesy, on_written=self._embed_soon
         )
-        semantics.is_indexing = self._freshness.is_syncing
-        semantics.is_level = lambda: self._freshness.unsynced() is None
+        self._semantics = Semantics(
+            settings,
+            database,
+            backfill=background,
+            is_indexing=self._freshness.is_syncing,
+            is_level=lambda: self._freshness.unsynced() is None,
+        )
         self._reporting = BoundedWork("status")
         self._scrubbing = BoundedWork("scrub of the index")
         self._searcher = Searcher(search)
         self._readers = CapacityLimiter(READERS)
+
+    async def run(self) -> None:
+        """The background work: choosing a provider, embedding what has no vector; until cancelled."""
+        await self._semantics.run()
 
     async def search(self, request: SearchRequest) -> SearchAnswer:
         with self._courtesy.searching():
@@ -234,6 +242,10 @@ class BuiltinBackend:
             return self._freshness.unsynced()
         return await self._freshness.sweep(sync.search_budget_ms / 1000)
 
+    def _embed_soon(self) -> None:
+        """New texts lack their vectors."""
+        self._semantics.wake()
+
     def _give_back_space(self) -> None:
         try:
             give_back_unused(self._database)
@@ -278,12 +290,12 @@ async def open_builtin(
         ):
             yield backend
         return
-    semantics = Semantics(settings, database, backfill=background)
     limits = await run_sync(chunk_limits, settings)
+    backend = BuiltinBackend(settings, database, limits, background=background)
     with ungrouped():
         async with create_task_group() as tasks:
-            tasks.start_soon(semantics.run)
+            tasks.start_soon(backend.run)
             try:
-                yield BuiltinBackend(settings, database, semantics, limits)
+                yield backend
             finally:
                 tasks.cancel_scope.cancel()

@@ -15,7 +15,7 @@ from anyio.abc import TaskStatus
 from backends.interface import MemoryBackend
 from config.runtime.tasks import Wakeup
 from config.settings import Settings
-from gateway.scheduling.scheduler import SyncScheduler
+from gateway.scheduling.scheduler import ObserveSync, SyncScheduler
 from gateway.watching.places import watched_places
 from gateway.watching.state import OFF, ON_DEMAND, WatchState
 from gateway.watching.watcher import Watcher
@@ -75,6 +75,7 @@ class Engine:
 async def run_engine(
     settings: Settings,
     open_backend: OpenBackend,
+    observe: ObserveSync,
     *,
     boot_reason: str | None,
     task_status: TaskStatus[Engine] = anyio.TASK_STATUS_IGNORED,
@@ -82,14 +83,14 @@ async def run_engine(
     """Opens a backend, tells its engine as task status, and closes it after its retirement.
 
     With a `boot_reason` the index is brought up to date at once and then as `sync.*` says; without,
-    only when somebody asks. Raises what `open_backend` raises.
+    only when somebody asks. `observe` hears of the syncs in the background. Raises what `open_backend` raises.
     """
     async with open_backend(settings) as backend:
         async with anyio.create_task_group() as background:
             scheduler = watcher = None
             if boot_reason is not None:
                 interval = settings.search.sync.interval_minutes
-                scheduler = SyncScheduler(backend, interval_minutes=interval)
+                scheduler = SyncScheduler(backend, interval_minutes=interval, observe=observe)
                 scheduler.request(boot_reason)
                 background.start_soon(scheduler.run)
                 if places := watched_places(settings):

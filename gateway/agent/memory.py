@@ -31,7 +31,6 @@ from config.settings import CitationsMode, Settings
 from config.switched_off import is_disabled, why_disabled
 from gateway.agent.engine import Engine, run_engine
 from gateway.metrics.measures import Metrics
-from gateway.metrics.metered import metered
 from gateway.sessions.known import KnownSessions
 from gateway.sessions.scope import judge_session
 from gateway.tools import get, search
@@ -95,7 +94,9 @@ class Memory:
         self.session_started(key)
         try:
             with engine.used() as backend:
-                answer = await backend.search(request)
+                answer = await self.counted.observe_search(
+                    settings.backend, backend.search(request)
+                )
         except IndexUnavailableError as error:
             return search.disabled_result(str(error))
         if answer.stale is not None and settings.search.sync.on_search:
@@ -128,7 +129,7 @@ class Memory:
         if self._engine is None:
             return None
         with self._engine.used() as backend:
-            return await backend.sync(request, progress=progress)
+            return await self.counted.observe_sync(backend.sync(request, progress=progress))
 
     async def transcript_grew(self, reference: str) -> bool:
         """Counts a transcript against its thresholds; asks for a sync once they are reached.
@@ -255,13 +256,12 @@ async def open_memory(
         async with open_database(settings) as database, anyio.create_task_group() as tasks:
 
             def open_backend(settings: Settings) -> AbstractAsyncContextManager[MemoryBackend]:
-                opening = _open_backend(database, settings, background=background, wait_s=wait_s)
-                return metered(opening, metrics, settings.backend)
+                return _open_backend(database, settings, background=background, wait_s=wait_s)
 
             async def start(settings: Settings, reason: str) -> Engine:
                 boot_reason = reason if background else None
-                run = partial(run_engine, settings, open_backend, boot_reason=boot_reason)
-                engine: Engine = await tasks.start(run)
+                run = partial(run_engine, settings, open_backend, metrics.observe_sync)
+                engine: Engine = await tasks.start(partial(run, boot_reason=boot_reason))
                 return engine
 
             try:

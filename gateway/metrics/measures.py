@@ -7,8 +7,10 @@ bounded whatever a client sends.
 from __future__ import annotations
 
 import time
+from collections.abc import Awaitable
 
 from backends.interface import SearchAnswer, SyncReport
+from config.errors import MemoryGatewayError
 from gateway.metrics.activity import Activity
 from gateway.metrics.instruments import Counter, Family, Histogram
 
@@ -46,7 +48,28 @@ class Metrics:
         self._requests.add(method, outcome)
         self._request_time.observe(seconds, method)
 
-    def searched(self, answer: SearchAnswer, seconds: float) -> None:
+    async def observe_search(self, backend: str, search: Awaitable[SearchAnswer]) -> SearchAnswer:
+        """The answer of the search, or its error, which is counted on the way."""
+        started = time.perf_counter()
+        try:
+            answer = await search
+        except MemoryGatewayError:
+            self._searches.add(backend, "none", "failed")
+            raise
+        self._count_search(answer, time.perf_counter() - started)
+        return answer
+
+    async def observe_sync(self, sync: Awaitable[SyncReport]) -> SyncReport:
+        """The report of the sync, or its error, which is counted on the way."""
+        try:
+            report = await sync
+        except MemoryGatewayError:
+            self._syncs.add("failed")
+            raise
+        self._count_sync(report)
+        return report
+
+    def _count_search(self, answer: SearchAnswer, seconds: float) -> None:
         self._searches.add(answer.backend, answer.mode, answer.outcome)
         for lane in _LANES[answer.mode]:
             self._lanes.add(lane)
@@ -58,19 +81,13 @@ class Metrics:
         for stage, milliseconds in answer.timings_ms.items():
             self._search_time.observe(milliseconds / 1000, stage)
 
-    def search_failed(self, backend: str) -> None:
-        self._searches.add(backend, "none", "failed")
-
-    def synced(self, report: SyncReport) -> None:
+    def _count_sync(self, report: SyncReport) -> None:
         self.last_sync, self.last_sync_at = report, time.time()
         self._syncs.add("complete" if report.complete and not report.error else "incomplete")
         self._sync_time.observe(report.duration_ms / 1000)
         changes = {"added": report.added, "changed": report.changed, "removed": report.removed}
         for change, files in changes.items():
             self._synced.add(change, amount=files)
-
-    def sync_failed(self) -> None:
-        self._syncs.add("failed")
 
     def activity(self) -> Activity:
         """A summary for people."""

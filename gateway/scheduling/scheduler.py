@@ -7,7 +7,7 @@ whether the configuration lets them, is the business of the modules that ask.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 import anyio
@@ -34,6 +34,15 @@ def retry_pause_s(failures: int) -> float:
     return min(FIRST_RETRY_S * 2.0 ** min(failures - 1, 30), LAST_RETRY_S)
 
 
+ObserveSync = Callable[[Awaitable[SyncReport]], Awaitable[SyncReport]]
+"""Waits for a sync and hands on its report or its error."""
+
+
+def _ignore(sync: Awaitable[SyncReport]) -> Awaitable[SyncReport]:
+    """Stand in where nobody counts."""
+    return sync
+
+
 class SyncScheduler:
     """Runs background syncs of one backend, one at a time."""
 
@@ -44,8 +53,10 @@ class SyncScheduler:
         interval_minutes: float,
         verify_every_s: float = VERIFY_EVERY_S,
         pause_s: Callable[[int], float] = retry_pause_s,
+        observe: ObserveSync = _ignore,
     ) -> None:
         self._backend = backend
+        self._observe = observe
         self._pause_s = pause_s
         self._interval_s = min(interval_minutes * _MINUTE_S, _LONGEST_SLEEP_S)
         self._verify_every_s = verify_every_s
@@ -101,7 +112,7 @@ class SyncScheduler:
     async def _sync(self, request: SyncRequest) -> bool:
         """Whether everything that was asked for is done."""
         try:
-            report = await self._backend.sync(request)
+            report = await self._observe(self._backend.sync(request))
         except MemoryGatewayError as error:
             self.last_error = str(error)
             _log.warning("sync failed", reason=request.reason, error=str(error), kind=error.kind)

@@ -42,7 +42,18 @@ _log = structlog.get_logger(__name__)
 class Semantics:
     """The vector side of one index. `run` must be running."""
 
-    def __init__(self, settings: Settings, database: Database, *, backfill: bool) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        database: Database,
+        *,
+        backfill: bool,
+        is_indexing: Callable[[], bool] = lambda: False,
+        is_level: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """`is_indexing` tells whether more texts are on their way; `is_level`, whether nothing of the
+        disk was missing in this index after the last sync.
+        """
         self._settings = settings
         self._database = database
         self._wants_backfill = backfill
@@ -55,10 +66,8 @@ class Semantics:
         self._batch: BatchJobs | None = None
         self._no_batch = "No provider is in use."
         """Why there are no batch jobs, if there are none."""
-        self.is_indexing: Callable[[], bool] = lambda: False
-        """Whether more texts are on their way; the owner of the syncs tells."""
-        self.is_level: Callable[[], bool] = lambda: True
-        """Whether nothing of the disk was missing in this index after the last sync; he tells that, too."""
+        self._is_indexing = is_indexing
+        self._is_level = is_level
         self.engines: VectorSearch | None = None
         """What searches stored vectors; None until a provider is open."""
         self._failure: str | None = None
@@ -173,8 +182,8 @@ class Semantics:
             drops_superseded=choice.fell_back is None,
             on_stored=self._upkeep.changed,
             batch=self._batch,
-            is_indexing=self.is_indexing,
-            is_level=self.is_level,
+            is_indexing=self._is_indexing,
+            is_level=self._is_level,
         )
 
     def _open_batch(self, choice: Choice, upkeep: Upkeep) -> BatchJobs | None:

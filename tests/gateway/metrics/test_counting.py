@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import anyio
+import anyio.lowlevel
 import pytest
 
 from backends.errors import IndexUnavailableError
@@ -11,7 +13,6 @@ from backends.interface import SyncRequest
 from fakes.settings import make_settings
 from gateway.agent.memory import open_memory
 from gateway.metrics.measures import Metrics
-from gateway.metrics.metered import MeteredBackend
 from gateway.tools.gauges import families_of
 from gateway.tools.search import SearchParams
 from gateway.tools.status import write_status
@@ -58,6 +59,14 @@ async def test_searches_and_syncs_are_counted_whoever_asks(settings):
     assert activity.search_ms_median is not None
 
 
+async def test_syncs_in_the_background_are_counted_too(settings):
+    async with open_memory(settings) as memory:
+        with anyio.fail_after(60):
+            while (activity := (await memory.status()).activity) is None or not activity.syncs:
+                await anyio.lowlevel.checkpoint()
+        assert samples(await memory.metrics())["synced_files", "added"] == 1
+
+
 async def test_a_memory_that_is_off_has_metrics_too(tmp_path):
     settings = make_settings(tmp_path, search={"enabled": False})
     async with open_memory(settings) as memory:
@@ -77,11 +86,13 @@ class Broken:
 
 
 async def test_failures_are_counted_and_go_through():
-    metrics = Metrics()
-    backend = MeteredBackend(Broken(), metrics, "builtin")
-    for work in (backend.search(None), backend.sync(SyncRequest())):
+    metrics, backend = Metrics(), Broken()
+    for observed in (
+        metrics.observe_search("builtin", backend.search(None)),
+        metrics.observe_sync(backend.sync(SyncRequest())),
+    ):
         with pytest.raises(IndexUnavailableError):
-            await work
+            await observed
     counted = {
         (family.name, *one.labels) for family in metrics.families() for one in family.samples
     }
