@@ -56,7 +56,7 @@ class Metrics:
         except MemoryGatewayError:
             self._searches.add(backend, "none", "failed")
             raise
-        self._count_search(answer, time.perf_counter() - started)
+        self.searched(answer, time.perf_counter() - started)
         return answer
 
     async def observe_sync(self, sync: Awaitable[SyncReport]) -> SyncReport:
@@ -66,10 +66,10 @@ class Metrics:
         except MemoryGatewayError:
             self._syncs.add("failed")
             raise
-        self._count_sync(report)
+        self.synced(report)
         return report
 
-    def _count_search(self, answer: SearchAnswer, seconds: float) -> None:
+    def searched(self, answer: SearchAnswer, seconds: float) -> None:
         self._searches.add(answer.backend, answer.mode, answer.outcome)
         for lane in _LANES[answer.mode]:
             self._lanes.add(lane)
@@ -81,7 +81,7 @@ class Metrics:
         for stage, milliseconds in answer.timings_ms.items():
             self._search_time.observe(milliseconds / 1000, stage)
 
-    def _count_sync(self, report: SyncReport) -> None:
+    def synced(self, report: SyncReport) -> None:
         self.last_sync, self.last_sync_at = report, time.time()
         self._syncs.add("complete" if report.complete and not report.error else "incomplete")
         self._sync_time.observe(report.duration_ms / 1000)
