@@ -1,7 +1,8 @@
 """What every memory backend offers to the floor above, in types.
 
-Owns the request and answer records and the `MemoryBackend` protocol. Nothing here assumes SQLite, a
-local path or a single writer, so that another store can stand behind the same interface.
+Owns the request and answer records and the `MemoryBackend` protocol. Answers carry the names of the wire,
+where fields that have their defaults are left out. Nothing here assumes SQLite, a local path or a single
+writer, so that another store can stand behind the same interface.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from typing import Any, Final, Literal, Protocol
 
 import msgspec
 
-from config.settings import Source
+from config.errors import ErrorKind
+from config.settings import CitationsMode, Source
 
 Outcome = Literal["ok", "empty", "denied", "disabled", "partial"]
 Mode = Literal["hybrid", "keyword", "vector", "rerank"]
@@ -36,7 +38,7 @@ class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
     explain: bool = False
 
 
-class Hit(msgspec.Struct, frozen=True, kw_only=True):
+class Hit(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """One passage. Lines count from 1, ends included, and are those of the snippet in the file."""
 
     path: str
@@ -46,6 +48,8 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
     """0..1."""
     snippet: str
     source: Source
+    citation: str | None = None
+    """Where it stands, for people; the gateway adds it where it is due."""
     vector_score: float | None = None
     text_score: float | None = None
     explain: Mapping[str, Any] | None = None
@@ -65,18 +69,23 @@ class Fallback(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
-class SearchAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    hits: tuple[Hit, ...]
+class SearchAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """Backends say who answered, and how; the gateway alone says `citations`, `disabled` and `error`."""
+
+    hits: tuple[Hit, ...] = msgspec.field(name="results")
     outcome: Outcome
-    mode: Mode
-    backend: Literal["builtin", "qmd"] = "builtin"
     provider: str | None = None
     model: str | None = None
     fallback: Fallback | None = None
+    citations: CitationsMode | None = None
+    backend: Literal["builtin", "qmd"] | None = None
+    mode: Mode | None = None
     stale: Stale | None = None
     warning: str | None = None
     """Why the answer is weaker than asked (a dead provider, a lane that is missing)."""
-    timings_ms: Mapping[str, float] = msgspec.field(default_factory=dict)
+    timings_ms: dict[str, float] = msgspec.field(name="timings", default_factory=dict)
+    disabled: bool = False
+    error: str | None = None
 
 
 class ReadRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,17 +96,24 @@ class ReadRequest(msgspec.Struct, frozen=True, kw_only=True):
     line_count: int | None = None
 
 
-class ReadAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """`status` is `not_found` for a permitted path where no file is."""
+class ReadAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`status` is `not_found` for a permitted path where no file is. Backends raise refusals, which the
+    gateway turns into a status of `error`.
+    """
 
-    path: str
     text: str
-    status: Literal["ok", "not_found"]
-    first_line: int
-    line_count: int
+    path: str
+    status: Literal["ok", "not_found", "error"]
+    first_line: int = msgspec.field(name="from")
+    line_count: int = msgspec.field(name="lines")
     truncated: bool = False
-    next_line: int | None = None
+    next_line: int | None = msgspec.field(name="nextFrom", default=None)
     """Where to go on reading when `truncated`."""
+    denied: bool = False
+    disabled: bool = False
+    error: str | None = None
+    kind: ErrorKind | None = None
+    """Of the error; `path_not_allowed` for every refusal."""
 
 
 BY_HAND: Final = frozenset({"manual", "cli"})

@@ -125,6 +125,7 @@ class BuiltinBackend:
         return SearchAnswer(
             hits=found.hits,
             outcome="ok" if found.hits else "empty",
+            backend="builtin",
             mode=found.mode,
             provider=made_by.provider if made_by else None,
             model=made_by.model if made_by else None,

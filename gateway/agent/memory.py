@@ -21,6 +21,7 @@ from backends.interface import (
     ProgressCallback,
     ReadAnswer,
     ReadRequest,
+    SearchAnswer,
     SyncReport,
     SyncRequest,
     Trial,
@@ -74,7 +75,7 @@ class Memory:
 
     async def search(
         self, params: search.SearchParams, session_key: str | None, *, operator: bool = False
-    ) -> search.SearchResult:
+    ) -> SearchAnswer:
         """Answers also when memory is off or its index unusable: the result then says so.
 
         The `operator`, who sits at the machine, may always search, and needs no citations; others
@@ -102,11 +103,11 @@ class Memory:
         if answer.stale is not None and settings.search.sync.on_search:
             engine.sync_later("search")
         citations: CitationsMode = "off" if operator else settings.citations
-        return search.write_result(answer, citations, key, search.limits_met(params))
+        return search.with_citations(answer, citations, key, search.limits_met(params))
 
     async def get(
         self, params: get.GetParams, session_key: str | None = None, *, operator: bool = False
-    ) -> get.GetResult:
+    ) -> ReadAnswer:
         """`memory.scope` guards reading too; that of QMD, as documented, only what QMD answers."""
         request = get.read_request(params)
         if self._engine is None:
@@ -118,7 +119,7 @@ class Memory:
                 return get.denied_result(params.path, verdict.reason)
         try:
             with self._engine.used() as backend:
-                return get.write_result(await backend.read(request))
+                return await backend.read(request)
         except (PathNotAllowedError, FileUnreadableError) as error:
             return get.failed_result(params.path, str(error), kind=error.kind)
 

@@ -17,7 +17,14 @@ import msgspec
 from msgspec.structs import replace
 
 from backends.errors import IndexUnavailableError
-from backends.interface import ProgressCallback, SyncProgress, SyncReport, SyncRequest
+from backends.interface import (
+    ProgressCallback,
+    ReadAnswer,
+    SearchAnswer,
+    SyncProgress,
+    SyncReport,
+    SyncRequest,
+)
 from config.settings import Settings
 from config.switched_off import is_disabled
 from gateway.agent.memory import TRIAL_S, Memory, open_memory
@@ -27,10 +34,10 @@ from gateway.ownership.lock import check_workspace
 from gateway.ownership.places import place_of
 from gateway.ownership.sockets import connect_owner
 from gateway.rpc.errors import DeadlineExceededError
-from gateway.tools.get import GetParams, GetResult
+from gateway.tools.get import GetParams
 from gateway.tools.health import Health, judge_health
 from gateway.tools.metrics import MetricsResult
-from gateway.tools.search import SearchParams, SearchResult
+from gateway.tools.search import SearchParams
 from gateway.tools.status import StatusResult
 
 _HEALTH_TIMEOUT_S: Final = 0.6
@@ -45,9 +52,9 @@ T = TypeVar("T")
 class Access(Protocol):
     """What commands ask. Raises what the same methods of `Memory` raise, and RemoteError."""
 
-    async def search(self, params: SearchParams) -> SearchResult: ...
+    async def search(self, params: SearchParams) -> SearchAnswer: ...
 
-    async def get(self, params: GetParams) -> GetResult: ...
+    async def get(self, params: GetParams) -> ReadAnswer: ...
 
     async def sync(
         self, request: SyncRequest, progress: ProgressCallback | None = None
@@ -118,7 +125,7 @@ class _Opened:
         self.sync, self.health = memory.sync, memory.health
         self.metrics, self.deep_health = memory.metrics, memory.deep_health
 
-    async def search(self, params: SearchParams) -> SearchResult:
+    async def search(self, params: SearchParams) -> SearchAnswer:
         """Nothing else brings this index up to date, so what is behind is waited for."""
         result = await self._memory.search(params, None, operator=True)
         if result.stale is None:
@@ -126,7 +133,7 @@ class _Opened:
         await self._memory.sync(SyncRequest(reason="search"))
         return await self._memory.search(params, None, operator=True)
 
-    async def get(self, params: GetParams) -> GetResult:
+    async def get(self, params: GetParams) -> ReadAnswer:
         return await self._memory.get(params, operator=True)
 
     async def status(self) -> StatusResult:
@@ -152,13 +159,13 @@ class _Asked:
         self._client = client
         self._listener = listener
 
-    async def search(self, params: SearchParams) -> SearchResult:
+    async def search(self, params: SearchParams) -> SearchAnswer:
         await self._introduce()
-        return await self._call("memory_search", params, SearchResult)
+        return await self._call("memory_search", params, SearchAnswer)
 
-    async def get(self, params: GetParams) -> GetResult:
+    async def get(self, params: GetParams) -> ReadAnswer:
         await self._introduce()
-        return await self._call("memory_get", params, GetResult)
+        return await self._call("memory_get", params, ReadAnswer)
 
     async def _introduce(self) -> None:
         await self._client.call("initialize", {"client": "command line", "operator": True})

@@ -104,7 +104,7 @@ async def _delete_and_miss(memory: Memory, note: Path) -> None:
 async def _found(memory: Memory) -> list[str]:
     params = SearchParams(query=_WORD, min_score=0.0)
     result = await memory.search(params, None, operator=True)
-    return [hit.path for hit in result.results]
+    return [hit.path for hit in result.hits]
 
 
 def _failed(cause: str) -> Finding:

@@ -13,13 +13,12 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
+from backends.interface import ReadAnswer, SearchAnswer
 from gateway.agent.memory import Memory
 from gateway.mcp.arguments import GetArguments, SearchArguments
 from gateway.mcp.replies import Result, tool_result
 from gateway.mcp.schemas import object_schema
 from gateway.rpc.context import RequestContext
-from gateway.tools.get import GetResult
-from gateway.tools.search import SearchResult
 
 A = TypeVar("A", bound=msgspec.Struct)
 
@@ -71,7 +70,7 @@ class Tool(Generic[A]):
 
 async def _search(memory: Memory, arguments: SearchArguments, context: RequestContext) -> Result:
     answer = await memory.search(arguments.to_params(), context.session.session_key)
-    context.stages.update(answer.timings or {})
+    context.stages.update(answer.timings_ms)
     return tool_result(answer, failed=answer.error is not None)
 
 
@@ -88,7 +87,7 @@ TOOLS: Final[dict[str, Tool[Any]]] = {
             title="Search memory",
             description=_SEARCH,
             arguments=SearchArguments,
-            result=SearchResult,
+            result=SearchAnswer,
             doing="Searching memory",
             run=_search,
         ),
@@ -97,7 +96,7 @@ TOOLS: Final[dict[str, Tool[Any]]] = {
             title="Read memory",
             description=_GET,
             arguments=GetArguments,
-            result=GetResult,
+            result=ReadAnswer,
             doing="Reading memory",
             run=_get,
         ),

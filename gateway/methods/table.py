@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from backends.interface import SyncProgress, SyncRequest
+from backends.interface import ReadAnswer, SearchAnswer, SyncProgress, SyncRequest
 from gateway.agent.memory import Memory
 from gateway.agent.reloading import ReloadResult
 from gateway.mcp.methods import mcp_methods
@@ -21,10 +21,10 @@ from gateway.rpc.context import RequestContext, Session
 from gateway.rpc.methods import Handler, Method, MethodRegistry, NoParams
 from gateway.sessions.instructions import recall_instructions
 from gateway.tools.bounds import MAX_NAME_CHARS, Key, Name
-from gateway.tools.get import GetParams, GetResult
+from gateway.tools.get import GetParams
 from gateway.tools.health import Health, HealthParams
 from gateway.tools.metrics import MetricsResult
-from gateway.tools.search import SearchParams, SearchResult
+from gateway.tools.search import SearchParams
 from gateway.tools.status import StatusResult
 from gateway.version import PROTOCOL, VERSION
 
@@ -78,13 +78,13 @@ def build_registry(
             },
         }
 
-    async def memory_search(params: SearchParams, context: RequestContext) -> SearchResult:
+    async def memory_search(params: SearchParams, context: RequestContext) -> SearchAnswer:
         session = context.session
         result = await memory.search(params, session.session_key, operator=session.operator)
-        context.stages.update(result.timings or {})
+        context.stages.update(result.timings_ms)
         return result
 
-    async def memory_get(params: GetParams, context: RequestContext) -> GetResult:
+    async def memory_get(params: GetParams, context: RequestContext) -> ReadAnswer:
         session = context.session
         return await memory.get(params, session.session_key, operator=session.operator)
 

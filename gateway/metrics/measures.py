@@ -70,8 +70,9 @@ class Metrics:
         return report
 
     def searched(self, answer: SearchAnswer, seconds: float) -> None:
-        self._searches.add(answer.backend, answer.mode, answer.outcome)
-        for lane in _LANES[answer.mode]:
+        mode = answer.mode or "none"
+        self._searches.add(answer.backend or "none", mode, answer.outcome)
+        for lane in _LANES.get(mode, ()):
             self._lanes.add(lane)
         causes = {"warning": answer.warning, "stale": answer.stale, "fallback": answer.fallback}
         for cause, found in causes.items():

@@ -1,8 +1,8 @@
-"""`memory_get`: parameters and the result as the contract has it."""
+"""`memory_get`: parameters, and the answers that no backend gives."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 
@@ -21,21 +21,6 @@ class GetParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     session_key: Key | None = msgspec.field(default=None, name="sessionKey")
 
 
-class GetResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    text: str
-    path: str
-    status: Literal["ok", "not_found", "error"]
-    first_line: int = msgspec.field(name="from")
-    lines: int
-    truncated: bool = False
-    next_from: int | None = msgspec.field(default=None, name="nextFrom")
-    denied: bool = False
-    disabled: bool = False
-    error: str | None = None
-    kind: ErrorKind | None = None
-    """Of the error; `path_not_allowed` for every refusal."""
-
-
 def read_request(params: GetParams) -> ReadRequest:
     """The backend's request. Raises InvalidParamsError."""
     if not params.path.strip():
@@ -47,36 +32,24 @@ def read_request(params: GetParams) -> ReadRequest:
     )
 
 
-def write_result(answer: ReadAnswer) -> GetResult:
-    return GetResult(
-        text=answer.text,
-        path=answer.path,
-        status=answer.status,
-        first_line=answer.first_line,
-        lines=answer.line_count,
-        truncated=answer.truncated,
-        next_from=answer.next_line,
-    )
-
-
-def denied_result(path: str, reason: str) -> GetResult:
+def denied_result(path: str, reason: str) -> ReadAnswer:
     """What a conversation that may not read is told; nothing was looked at for it."""
     error = f"This conversation may not read memory: {reason}."
-    return GetResult(
-        text="", path=path, status="error", first_line=0, lines=0, denied=True, error=error
+    return ReadAnswer(
+        text="", path=path, status="error", first_line=0, line_count=0, denied=True, error=error
     )
 
 
 def failed_result(
     path: str, error: str, *, kind: ErrorKind | None = None, disabled: bool = False
-) -> GetResult:
+) -> ReadAnswer:
     """A refusal is a result, not an error of the call: a model can read it and try another path."""
-    return GetResult(
+    return ReadAnswer(
         text="",
         path=path,
         status="error",
         first_line=0,
-        lines=0,
+        line_count=0,
         disabled=disabled,
         error=error,
         kind=kind,

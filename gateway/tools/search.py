@@ -1,17 +1,14 @@
-"""`memory_search`: parameters, limits, and the result as the contract has it.
-
-Owns the wire shape of a search (the documented one and what we add to it). The work is the backend's.
-"""
+"""`memory_search`: parameters, limits, and what the gateway adds to the backend's answer."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import date
-from typing import Annotated, Any, Literal
+from typing import Annotated
 
 import msgspec
+from msgspec.structs import replace
 
-from backends.interface import Fallback, Hit, Mode, Outcome, SearchAnswer, SearchRequest, Stale
+from backends.interface import Hit, SearchAnswer, SearchRequest
 from backends.ranking.query import MAX_QUERY_CHARS
 from config.settings import CitationsMode, Source
 from gateway.rpc.errors import InvalidParamsError
@@ -38,35 +35,6 @@ class SearchParams(
     after: date | None = None
     before: date | None = None
     explain: bool = False
-
-
-class ResultHit(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    path: str
-    start_line: int
-    end_line: int
-    score: float
-    snippet: str
-    source: Source
-    citation: str | None = None
-    vector_score: float | None = None
-    text_score: float | None = None
-    explain: Mapping[str, Any] | None = None
-
-
-class SearchResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    results: tuple[ResultHit, ...]
-    outcome: Outcome
-    provider: str | None = None
-    model: str | None = None
-    fallback: Fallback | None = None
-    citations: CitationsMode | None = None
-    backend: Literal["builtin", "qmd"] | None = None
-    mode: Mode | None = None
-    stale: Stale | None = None
-    warning: str | None = None
-    timings: Mapping[str, float] | None = None
-    disabled: bool = False
-    error: str | None = None
 
 
 def read_request(params: SearchParams) -> SearchRequest:
@@ -107,53 +75,37 @@ def limits_met(params: SearchParams) -> tuple[str, ...]:
     return tuple(met)
 
 
-def write_result(
+def with_citations(
     answer: SearchAnswer,
     citations: CitationsMode,
     session_key: str | None,
     limits: tuple[str, ...] = (),
-) -> SearchResult:
-    """The answer in its wire shape, with citations where they are due and the `limits` it met."""
+) -> SearchAnswer:
+    """The answer for a client: with citations where they are due, and the `limits` it met."""
     cited = shows_citations(citations, session_key)
-    return SearchResult(
-        results=tuple(_result_hit(hit, cited=cited) for hit in answer.hits),
-        outcome=answer.outcome,
-        provider=answer.provider,
-        model=answer.model,
-        fallback=answer.fallback,
+    return replace(
+        answer,
+        hits=tuple(_shown(hit, cited=cited) for hit in answer.hits),
         citations=citations,
-        backend=answer.backend,
-        mode=answer.mode,
-        stale=answer.stale,
         warning=" ".join([*([answer.warning] if answer.warning else []), *limits]) or None,
-        timings=answer.timings_ms or None,
     )
 
 
-def denied_result(reason: str) -> SearchResult:
+def denied_result(reason: str) -> SearchAnswer:
     """What a search answers to a conversation that may not search; no work was done for it."""
-    return SearchResult(
-        results=(), outcome="denied", error=f"This conversation may not search memory: {reason}."
+    return SearchAnswer(
+        hits=(), outcome="denied", error=f"This conversation may not search memory: {reason}."
     )
 
 
-def disabled_result(error: str) -> SearchResult:
+def disabled_result(error: str) -> SearchAnswer:
     """What a search answers while memory is switched off; `error` names the cause and the fix."""
-    return SearchResult(results=(), outcome="disabled", disabled=True, error=error)
+    return SearchAnswer(hits=(), outcome="disabled", disabled=True, error=error)
 
 
-def _result_hit(hit: Hit, *, cited: bool) -> ResultHit:
+def _shown(hit: Hit, *, cited: bool) -> Hit:
     citation = citation_of(hit) if cited else None
     snippet = escape_controls(hit.snippet)
-    return ResultHit(
-        path=hit.path,
-        start_line=hit.start_line,
-        end_line=hit.end_line,
-        score=hit.score,
-        snippet=with_footer(snippet, citation) if citation else snippet,
-        source=hit.source,
-        citation=citation,
-        vector_score=hit.vector_score,
-        text_score=hit.text_score,
-        explain=hit.explain,
+    return replace(
+        hit, snippet=with_footer(snippet, citation) if citation else snippet, citation=citation
     )

@@ -14,9 +14,10 @@ from gateway.cli.exit_codes import EXIT_CODES, NOT_FOUND
 from gateway.cli.options import Options
 
 if TYPE_CHECKING:
+    from backends.interface import ReadAnswer, SearchAnswer
     from config.settings import Settings
-    from gateway.tools.get import GetParams, GetResult
-    from gateway.tools.search import SearchParams, SearchResult
+    from gateway.tools.get import GetParams
+    from gateway.tools.search import SearchParams
 
 _DAYS = ["%Y-%m-%d"]
 
@@ -85,18 +86,18 @@ def search(
     return os.EX_OK
 
 
-async def _search(settings: Settings, params: SearchParams) -> tuple[SearchResult, int]:
+async def _search(settings: Settings, params: SearchParams) -> tuple[SearchAnswer, int]:
     """The result, and how many files there are when nothing is found."""
     from gateway.cli.access import reach_memory
 
     async with reach_memory(settings, patient=True) as memory:
         result = await memory.search(params)
-        nothing = not result.results and not result.disabled
+        nothing = not result.hits and not result.disabled
         return result, (await memory.status()).files if nothing else 0
 
 
 def _show_result(
-    result: SearchResult, params: SearchParams, settings: Settings, files: int
+    result: SearchAnswer, params: SearchParams, settings: Settings, files: int
 ) -> None:
     from gateway.cli.rendering.results import no_match, remarks, result_lines
     from gateway.cli.rendering.words import short_path
@@ -104,7 +105,7 @@ def _show_result(
 
     if result.error:
         output.note(result.error)
-    elif not result.results:
+    elif not result.hits:
         output.say(no_match(params, files, short_path(str(settings.workspace))))
     print_lines(result_lines(result, params.query))
     for remark in remarks(result):
@@ -141,24 +142,24 @@ def get(
     return _get_code(result)
 
 
-async def _get(settings: Settings, params: GetParams) -> GetResult:
+async def _get(settings: Settings, params: GetParams) -> ReadAnswer:
     from gateway.cli.access import reach_memory
 
     async with reach_memory(settings) as memory:
         return await memory.get(params)
 
 
-def _show_text(result: GetResult) -> None:
+def _show_text(result: ReadAnswer) -> None:
     output.write_content(result.text)
     if result.status == "not_found":
         output.note(f"There is no file {result.path}.")
     elif result.error:
         output.note(result.error)
     elif result.truncated:
-        output.note(f"Cut off here; --from {result.next_from} shows what follows.")
+        output.note(f"Cut off here; --from {result.next_line} shows what follows.")
 
 
-def _get_code(result: GetResult) -> int:
+def _get_code(result: ReadAnswer) -> int:
     if result.status == "ok":
         return os.EX_OK
     if result.status == "not_found":

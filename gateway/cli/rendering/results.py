@@ -11,14 +11,14 @@ from typing import Any
 import msgspec
 from rich.text import Text
 
-from backends.interface import Stale
+from backends.interface import Hit, SearchAnswer, Stale
 from gateway.cli.rendering.highlight import matched_spans
 from gateway.cli.rendering.words import counted
-from gateway.tools.search import ResultHit, SearchParams, SearchResult
+from gateway.tools.search import SearchParams
 
 
-def result_lines(result: SearchResult, query: str) -> Iterator[Text]:
-    for hit in result.results:
+def result_lines(result: SearchAnswer, query: str) -> Iterator[Text]:
+    for hit in result.hits:
         yield heading(hit)
         yield mark(hit.snippet.rstrip("\n"), query)
         if hit.explain:
@@ -26,7 +26,7 @@ def result_lines(result: SearchResult, query: str) -> Iterator[Text]:
         yield Text()
 
 
-def heading(hit: ResultHit) -> Text:
+def heading(hit: Hit) -> Text:
     """`0.712 memory/2026-02-08.md:14-16`."""
     lines = f":{hit.start_line}-{hit.end_line}"
     return Text.assemble((f"{hit.score:.3f} ", "cyan"), (hit.path, "bold"), (lines, "dim"))
@@ -49,7 +49,7 @@ def no_match(params: SearchParams, files: int, workspace: str) -> str:
     return f"No matches. Searched {counted(files, 'file')} in {workspace}{limits}."
 
 
-def remarks(result: SearchResult) -> Iterator[str]:
+def remarks(result: SearchAnswer) -> Iterator[str]:
     """What a reader of the results should know about them."""
     if result.warning:
         yield f"Note: {result.warning}"
@@ -57,8 +57,8 @@ def remarks(result: SearchResult) -> Iterator[str]:
         yield f"Note: answered without {result.fallback.origin}: {result.fallback.reason}"
     if result.stale:
         yield _staleness(result.stale)
-    if result.timings and any(hit.explain for hit in result.results):
-        yield f"Time (ms): {_flat(result.timings)}"
+    if result.timings_ms and any(hit.explain for hit in result.hits):
+        yield f"Time (ms): {_flat(result.timings_ms)}"
 
 
 def _staleness(stale: Stale) -> str:

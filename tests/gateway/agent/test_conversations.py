@@ -94,7 +94,7 @@ async def test_a_session_that_may_not_use_memory_gets_nothing_from_any_tool(talk
         assert (started.denied, started.files) == (True, ())
         assert reason in started.error
         found = await memory.search(SearchParams("boiler", session_key=key), None)
-        assert (found.outcome, found.results) == ("denied", ())
+        assert (found.outcome, found.hits) == ("denied", ())
         assert reason in found.error
         read = await memory.get(GetParams("MEMORY.md", session_key=key))
         assert (read.status, read.text, read.denied) == ("error", "", True)
@@ -146,7 +146,7 @@ async def test_an_appended_entry_is_found_by_the_next_search(talking, workspace)
         added = await conversations.append(AppendParams(text="- The kingfisher came back."), MAIN)
         assert (added.start_line, added.end_line, added.created) == (3, 3, True)
         found = await memory.search(SearchParams("kingfisher"), None)
-        assert [hit.path for hit in found.results] == [added.path]
+        assert [hit.path for hit in found.hits] == [added.path]
         assert (workspace / added.path).read_text(encoding="utf-8").startswith("# 20")
 
 

@@ -46,7 +46,7 @@ def settings(settings_of) -> Settings:
 async def test_a_memory_answers_with_its_notes(settings):
     async with open_memory(settings, background=False) as memory:
         result = await memory.search(SearchParams("boiler"), None)
-        assert [hit.path for hit in result.results] == ["memory/a.md"]
+        assert [hit.path for hit in result.hits] == ["memory/a.md"]
         assert result.outcome == "ok"
         text = await memory.get(GetParams("memory/a.md"))
         assert (text.status, text.text) == ("ok", "# Home\n\n- The boiler.\n")
@@ -70,7 +70,7 @@ async def test_a_stale_answer_makes_the_rest_be_indexed_behind_it(settings_of, t
                 await anyio.sleep(0.01)
             (tmp_path / "workspace/memory/b.md").write_text("pump\n", encoding="utf-8")
             assert (await memory.search(SearchParams("pump"), None)).stale is not None
-            while not (await memory.search(SearchParams("pump"), None)).results:
+            while not (await memory.search(SearchParams("pump"), None)).hits:
                 await anyio.sleep(0.01)
         syncs = (await memory.status()).recent_syncs
     assert any("search" in report.reason.split(", ") for report in syncs)
@@ -102,7 +102,7 @@ class TestSwitchedOff:
         assert is_disabled(settings)
         async with open_memory(settings) as memory:
             result = await memory.search(SearchParams("boiler"), None)
-            assert (result.disabled, result.outcome, result.results) == (True, "disabled", ())
+            assert (result.disabled, result.outcome, result.hits) == (True, "disabled", ())
             text = await memory.get(GetParams("memory/a.md"))
             assert (text.disabled, text.status, text.text) == (True, "error", "")
             status = await memory.status()
@@ -159,7 +159,7 @@ async def test_the_session_of_the_request_goes_before_that_of_the_connection(set
 
         async def cited(own: str | None, of_connection: str | None) -> bool:
             params = SearchParams("boiler", session_key=own)
-            (hit,) = (await memory.search(params, of_connection)).results
+            (hit,) = (await memory.search(params, of_connection)).hits
             return hit.citation is not None
 
         assert await cited(None, None)
@@ -175,18 +175,18 @@ async def test_an_index_that_cannot_be_used_is_an_answer_with_its_cause_and_a_fa
     store = StoreSettings(path=tmp_path / "state" / "main.sqlite")
     settings = replace(settings, search=replace(settings.search, store=store))
     async with open_memory(settings, background=False) as memory:
-        assert (await memory.search(SearchParams("boiler"), None)).results
+        assert (await memory.search(SearchParams("boiler"), None)).hits
         store.path.parent.rename(tmp_path / "away")
         store.path.parent.write_text("in the way", encoding="utf-8")
         result = await memory.search(SearchParams("boiler"), None)
-        assert (result.results, result.outcome, result.disabled) == ((), "disabled", True)
+        assert (result.hits, result.outcome, result.disabled) == ((), "disabled", True)
         assert result.error is not None
         assert "cannot be used" in result.error
         health = await memory.health()
         assert health.status == "failing"
         assert "cannot be used" in health.reasons[0]
         store.path.parent.unlink()
-        assert (await memory.search(SearchParams("boiler"), None)).results
+        assert (await memory.search(SearchParams("boiler"), None)).hits
         assert (await memory.health()).status == "ok"
 
 
@@ -210,14 +210,14 @@ async def test_a_failing_background_sync_shows_in_status_and_health(settings):
             health = await memory.health()
             assert health.status == "degraded"
             assert "locked" in health.reasons[0]
-            assert [hit.path for hit in (await memory.search(SearchParams("boiler"), None)).results]
+            assert [hit.path for hit in (await memory.search(SearchParams("boiler"), None)).hits]
 
 
 async def test_a_second_memory_on_the_same_index_works_too(settings):
     async with open_memory(settings) as one, open_memory(settings) as other:
         for memory in (one, other):
             result = await memory.search(SearchParams("boiler"), None)
-            assert [hit.path for hit in result.results] == ["memory/a.md"]
+            assert [hit.path for hit in result.hits] == ["memory/a.md"]
 
 
 async def reasons_of(memory, wanted):

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from datetime import date
 
-from backends.interface import Fallback, Stale
+from backends.interface import Fallback, Hit, SearchAnswer, Stale
 from gateway.cli.rendering.results import no_match, remarks, result_lines
-from gateway.tools.search import ResultHit, SearchParams, SearchResult
+from gateway.tools.search import SearchParams
 
-HIT = ResultHit(
+HIT = Hit(
     path="memory/tea.md", start_line=3, end_line=4, score=0.71234, snippet="Tea\n", source="memory"
 )
 
 
 def result(*hits, **more):
-    return SearchResult(results=hits, outcome="ok" if hits else "empty", **more)
+    return SearchAnswer(hits=hits, outcome="ok" if hits else "empty", **more)
 
 
 def shown(found, query="tea"):
@@ -31,7 +31,7 @@ def test_what_matches_is_marked_in_the_passage():
 
 
 def test_text_that_looks_like_markup_is_shown_as_it_is():
-    hit = ResultHit(
+    hit = Hit(
         path="memory/[b].md", start_line=1, end_line=1, score=1, snippet="[red]x[/red] :tea:",
         source="memory",
     )  # fmt: skip
@@ -39,12 +39,12 @@ def test_text_that_looks_like_markup_is_shown_as_it_is():
 
 
 def test_an_explanation_is_shown_below_its_passage():
-    hit = ResultHit(
+    hit = Hit(
         path="a.md", start_line=1, end_line=1, score=1, snippet="x", source="memory",
         explain={"coverage": 0.5, "matchedTerms": ["tea"]},
     )  # fmt: skip
     assert shown(result(hit))[2] == 'explain: coverage 0.5, matchedTerms ["tea"]'
-    assert list(remarks(result(hit, timings={"search": 1.5}))) == ["Time (ms): search 1.5"]
+    assert list(remarks(result(hit, timings_ms={"search": 1.5}))) == ["Time (ms): search 1.5"]
 
 
 def test_nothing_found_says_what_was_searched():
@@ -87,4 +87,4 @@ def test_what_could_not_be_listed_counts_as_no_file():
 
 
 def test_a_sound_answer_needs_no_remark():
-    assert list(remarks(result(HIT, timings={"search": 1.5}))) == []
+    assert list(remarks(result(HIT, timings_ms={"search": 1.5}))) == []

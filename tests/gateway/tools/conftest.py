@@ -46,6 +46,7 @@ def hit() -> Callable[..., Hit]:
 def answer() -> Callable[..., SearchAnswer]:
     def make(*hits: Hit, **fields: Any) -> SearchAnswer:
         outcome = "ok" if hits else "empty"
-        return SearchAnswer(**({"hits": hits, "outcome": outcome, "mode": "keyword"} | fields))
+        defaults = {"hits": hits, "outcome": outcome, "backend": "builtin", "mode": "keyword"}
+        return SearchAnswer(**(defaults | fields))
 
     return make

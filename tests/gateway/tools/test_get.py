@@ -5,7 +5,7 @@ import pytest
 from backends.interface import ReadAnswer, ReadRequest
 from config.errors import ErrorKind
 from gateway.rpc.errors import InvalidParamsError
-from gateway.tools.get import GetParams, failed_result, read_request, write_result
+from gateway.tools.get import GetParams, failed_result, read_request
 
 
 def test_a_path_alone_asks_for_the_whole_file(params_of):
@@ -49,7 +49,7 @@ def test_wrong_and_unknown_parameters_are_refused(members, params_of):
 
 def test_text_is_given_with_its_place(on_the_wire):
     answer = ReadAnswer(path="MEMORY.md", text="a\n\x1bb", status="ok", first_line=3, line_count=2)
-    assert on_the_wire(write_result(answer)) == {
+    assert on_the_wire(answer) == {
         "text": "a\n\x1bb", "path": "MEMORY.md", "status": "ok", "from": 3, "lines": 2,
     }  # fmt: skip
 
@@ -64,13 +64,13 @@ def test_a_cut_text_says_where_to_go_on(on_the_wire):
         truncated=True,
         next_line=2,
     )
-    wire = on_the_wire(write_result(answer))
+    wire = on_the_wire(answer)
     assert (wire["truncated"], wire["nextFrom"]) == (True, 2)
 
 
 def test_a_missing_file_is_a_result(on_the_wire):
     answer = ReadAnswer(path="memory/x.md", text="", status="not_found", first_line=1, line_count=0)
-    wire = on_the_wire(write_result(answer))
+    wire = on_the_wire(answer)
     assert (wire["status"], wire["text"], wire["lines"]) == ("not_found", "", 0)
     assert "error" not in wire
 

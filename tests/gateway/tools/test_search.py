@@ -14,7 +14,7 @@ from gateway.tools.search import (
     disabled_result,
     limits_met,
     read_request,
-    write_result,
+    with_citations,
 )
 
 
@@ -70,7 +70,7 @@ def test_more_results_than_anybody_reads_are_cut_to_a_limit_and_that_is_said(
     at, beyond = (params_of(SearchParams, query="x", maxResults=MAX_RESULTS + n) for n in (0, 1))
     assert [read_request(params).max_results for params in (at, beyond)] == [MAX_RESULTS] * 2
     assert limits_met(at) == ()
-    result = write_result(answer(hit(), warning="Slow."), "off", None, limits_met(beyond))
+    result = with_citations(answer(hit(), warning="Slow."), "off", None, limits_met(beyond))
     assert result.warning == "Slow. At most 200 results are given, not 201."
 
 
@@ -83,7 +83,7 @@ def test_a_long_query_is_cut_to_a_limit_and_that_is_said(params_of):
 
 
 def test_the_result_has_the_documented_members_and_no_absent_ones(on_the_wire, hit, answer):
-    result = write_result(answer(hit()), "off", None)
+    result = with_citations(answer(hit()), "off", None)
     assert on_the_wire(result) == {
         "results": [
             {
@@ -102,7 +102,7 @@ def test_what_a_richer_answer_knows_is_on_the_wire_too(on_the_wire, hit, answer)
         fallback=Fallback(origin="openai", reason="no key"), stale=Stale(files=2, reason="being written"),
         warning="the provider is slow", timings_ms={"search": 1.5},
     )  # fmt: skip
-    wire = on_the_wire(write_result(rich, "on", None))
+    wire = on_the_wire(with_citations(rich, "on", None))
     assert wire["fallback"] == {"from": "openai", "reason": "no key"}
     assert wire["stale"] == {"files": 2, "reason": "being written"}
     assert wire["timings"] == {"search": 1.5}
@@ -114,14 +114,14 @@ def test_what_a_richer_answer_knows_is_on_the_wire_too(on_the_wire, hit, answer)
 
 
 def test_scores_of_zero_are_members_like_any_other(on_the_wire, hit, answer):
-    (result,) = on_the_wire(write_result(answer(hit(score=0.0, text_score=0.0)), "off", None))[
+    (result,) = on_the_wire(with_citations(answer(hit(score=0.0, text_score=0.0)), "off", None))[
         "results"
     ]
     assert (result["score"], result["textScore"]) == (0.0, 0.0)
 
 
 def test_an_empty_result_still_has_its_list(on_the_wire, answer):
-    wire = on_the_wire(write_result(answer(), "auto", None))
+    wire = on_the_wire(with_citations(answer(), "auto", None))
     assert (wire["results"], wire["outcome"], wire["citations"]) == ([], "empty", "auto")
     assert "disabled" not in wire
 
@@ -147,7 +147,7 @@ DIRECT, GROUP, CHANNEL = "agent:main:main", "agent:main:x:group:1", "agent:main:
 def test_citations_are_shown_as_configured_and_for_whom_they_are_meant(
     on_the_wire, hit, answer, mode, session_key, shown
 ):
-    wire = on_the_wire(write_result(answer(hit(snippet="\n- The boiler.\n")), mode, session_key))
+    wire = on_the_wire(with_citations(answer(hit(snippet="\n- The boiler.\n")), mode, session_key))
     (result,) = wire["results"]
     assert wire["citations"] == mode
     if shown:
@@ -159,7 +159,7 @@ def test_citations_are_shown_as_configured_and_for_whom_they_are_meant(
 
 
 def test_a_citation_of_one_line_names_it_once(on_the_wire, hit, answer):
-    wire = on_the_wire(write_result(answer(hit(end_line=12)), "on", None))
+    wire = on_the_wire(with_citations(answer(hit(end_line=12)), "on", None))
     assert wire["results"][0]["citation"] == "memory/2026-02-08.md#L12"
 
 
@@ -172,14 +172,14 @@ def test_a_citation_of_one_line_names_it_once(on_the_wire, hit, answer):
 )  # fmt: skip
 def test_control_characters_of_a_note_reach_no_terminal(on_the_wire, hit, answer, character, shown):
     assert escape_controls(f"a{character}b") == f"a{shown}b"
-    wire = on_the_wire(write_result(answer(hit(snippet=f"a{character}b")), "off", None))
+    wire = on_the_wire(with_citations(answer(hit(snippet=f"a{character}b")), "off", None))
     assert wire["results"][0]["snippet"] == f"a{shown}b"
 
 
 def test_control_characters_in_a_file_name_do_not_reach_a_snippet_by_its_source(
     on_the_wire, hit, answer
 ):
-    (result,) = on_the_wire(write_result(answer(hit(path="memory/a\x1b[2J\nb.md")), "on", None))[
+    (result,) = on_the_wire(with_citations(answer(hit(path="memory/a\x1b[2J\nb.md")), "on", None))[
         "results"
     ]
     assert result["path"] == "memory/a\x1b[2J\nb.md"
