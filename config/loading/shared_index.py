@@ -28,7 +28,7 @@ def refuse_shared_index(
     content = surroundings.content
     for other in content.agents:
         # What is noteworthy in the other agent's keys is for its own process to say.
-        theirs = choose(content.givens, other, Reading({}))
+        theirs = choose(content.givens, content.places(other.id), Reading({}))
         search = build_settings(theirs, surroundings.directories(other.id, theirs)[0]).search
         shared = search.enabled and search.store.path == settings.search.store.path
         if other.id != settings.agent_id and shared:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from config.errors import ConfigInvalidError, MemoryGatewayError
 from config.settings import ConfigWarning, Settings
-from config.switched_off import is_disabled, why_disabled
+from config.switched_off import switches
 from gateway.doctor.finding import Finding, sentence
 
 
@@ -34,8 +34,8 @@ def check_configuration(settings: Settings) -> Iterator[Finding]:
         "It can be read." if path else "There is no openclaw.json; everything is at its default."
     )
     yield Finding(check="configuration", severity="ok", cause=cause, place=path)
-    if is_disabled(settings):
-        yield Finding(check="configuration", severity="note", cause=why_disabled(settings))
+    for switch in switches(settings):
+        yield Finding(check="configuration", severity="note", cause=switch.reason)
     yield from (_explain_warning(one, path) for one in settings.warnings)
 
 

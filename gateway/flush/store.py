@@ -8,6 +8,7 @@ replaces the file atomically. Blocking: for worker threads.
 from __future__ import annotations
 
 import json
+import re
 import time
 from pathlib import Path
 from typing import Any, Final
@@ -20,6 +21,7 @@ from gateway.flush.lockfile import LockTimeoutError, lock_file
 
 _LOCK_TIMEOUT_S: Final = 5.0
 _MODE: Final = 0o600
+_SESSION_ID: Final = re.compile(r"[\w-]{1,200}")
 
 
 class SessionStore:
@@ -37,6 +39,7 @@ class SessionStore:
             context_tokens=_number(entry, "contextTokens"),
             compaction_count=_number(entry, "compactionCount") or 0,
             flushed_at_count=_number(entry, "memoryFlushCompactionCount"),
+            transcript_bytes=self._transcript_bytes(entry.get("sessionId")),
         )
 
     def record_flush(self, session_key: str, compaction_count: int | None) -> int:
@@ -60,6 +63,14 @@ class SessionStore:
                 f"{self._path} cannot be written: {error.strerror}.",
                 remedy="Give the user who runs the gateway permission to write it.",
             ) from None
+
+    def _transcript_bytes(self, session_id: object) -> int | None:
+        if not isinstance(session_id, str) or not _SESSION_ID.fullmatch(session_id):
+            return None
+        try:
+            return (self._path.parent / f"{session_id}.jsonl").lstat().st_size
+        except OSError:
+            return None
 
     def _record(self, path: Path, session_key: str, compaction_count: int | None) -> int:
         entries = self._read()
