@@ -13,10 +13,11 @@ from typing import Any, Final
 from config.keys.tree import HOME
 from config.source.located import KeyPath, Located
 
+HOST_RELEASE: Final = "2026.9"
 PLUGIN_ID: Final = "memory-gateway"
 HOME_PATH: Final[KeyPath] = tuple(HOME.split("."))
 
-_SEARCH_PLACES: Final[tuple[KeyPath, ...]] = (
+SEARCH_PLACES: Final[tuple[KeyPath, ...]] = (
     ("memory", "search"),
     ("agents", "defaults", "memorySearch"),
     ("memorySearch",),
@@ -118,7 +119,7 @@ COMPACTION_ONLY_OURS: Final = frozenset(
 
 def search_place(at: KeyPath) -> KeyPath | None:
     """The part of a path that leads to keys of memory search, outside our home; None elsewhere."""
-    for place in _SEARCH_PLACES:
+    for place in SEARCH_PLACES:
         if len(at) >= len(place) and all(p in ("*", a) for p, a in zip(place, at, strict=False)):
             return at[: len(place)]
     return None

@@ -21,7 +21,7 @@ from config.loading.resolve import Chosen, choose
 from config.loading.rules import apply_rules
 from config.loading.shared_index import refuse_shared_index
 from config.settings import Origin, Settings
-from config.source.discover import LoadRequest, discover
+from config.source.discover import Found, LoadRequest, discover
 from config.source.environment import Variables, gather_variables
 from config.source.located import render_path
 from config.source.reading import Reading
@@ -37,7 +37,11 @@ def load_settings(request: LoadRequest) -> Settings:
     Without a configuration file everything is a default. Raises `ConfigInvalidError` with every
     problem of the file at once, `ConfigNotFoundError` for a named file that does not exist.
     """
-    found = discover(request)
+    return load_found(request, discover(request))
+
+
+def load_found(request: LoadRequest, found: Found) -> Settings:
+    """The same for a file that was read before. Raises `ConfigInvalidError`."""
     variables = gather_variables(request.environment, found.state_dir, found.root)
     file = found.root.source.path if found.root else None
     reading = Reading(variables.values, file, tolerates)

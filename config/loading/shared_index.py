@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from config.loading.build import build_settings
 from config.loading.directories import Surroundings
 from config.loading.resolve import Chosen, choose
+from config.loading.rules import apply_rules
 from config.settings import Settings
 from config.source.reading import Reading
 
@@ -29,6 +30,7 @@ def refuse_shared_index(
     for other in content.agents:
         # What is noteworthy in the other agent's keys is for its own process to say.
         theirs = choose(content.givens, content.places(other.id), Reading({}))
+        apply_rules(theirs, Reading({}))
         search = build_settings(theirs, surroundings.directories(other.id, theirs)[0]).search
         shared = search.enabled and search.store.path == settings.search.store.path
         if other.id != settings.agent_id and shared:

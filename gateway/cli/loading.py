@@ -15,13 +15,18 @@ from gateway.cli.options import Options
 
 def load(options: Options, started_as: StartedAs = "command") -> Settings:
     """Raises ConfigInvalidError, ConfigNotFoundError."""
+    return replace(load_settings(load_request(options)), started_as=started_as)
+
+
+def load_request(options: Options) -> LoadRequest:
+    """What to load, as the options say. Raises ConfigNotFoundError."""
     try:
         here = Path.cwd()
     except FileNotFoundError:
         raise ConfigNotFoundError(
             "The working directory does not exist any more.", remedy="Change to another directory."
         ) from None
-    request = LoadRequest(
+    return LoadRequest(
         environment=os.environ,
         cwd=here,
         agent_id=options.agent,
@@ -29,4 +34,3 @@ def load(options: Options, started_as: StartedAs = "command") -> Settings:
         state_dir=options.state_dir,
         workspace=options.workspace,
     )
-    return replace(load_settings(request), started_as=started_as)
