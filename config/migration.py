@@ -41,7 +41,7 @@ from config.source.json5 import parse_json5
 from config.source.located import KeyPath, Located, descend, render_path
 from config.source.positions import LEXEME
 from config.source.reading import Reading
-from config.switched_off import switches
+from config.switched_off import is_disabled
 
 _HOSTS_SEARCH: Final = frozenset(
     {place for place in SEARCH_PLACES if place[-2:] == ("memory", "search")}
@@ -133,11 +133,9 @@ def migrate_in_force(request: LoadRequest) -> Migration | None:
     for agent_id in _agents(found.root):
         one = msgspec.structs.replace(request, agent_id=agent_id)
         old, new = load_found(one, found), load_found(one, after)
-        changed = [*changed_keys(old, new)]
-        if switches(old) != switches(new) or _values(old) != _values(new):
-            changed = changed or ["memorySearch.enabled"]
-        if changed:
-            message = f"moving would change {', '.join(changed)} of the agent {old.agent_id}"
+        if _values(old) != _values(new) or _off(old) != _off(new):
+            changed = ", ".join(changed_keys(old, new)) or "what is in force"
+            message = f"moving would change {changed} of the agent {old.agent_id}"
             problem = ConfigProblem(message=message, file=str(source.path))
             raise ConfigInvalidError([problem], remedy="Move these keys by hand.")
     return migration
@@ -152,6 +150,14 @@ def _agents(root: Located) -> list[str | None]:
 
 def _values(settings: Settings) -> Settings:
     return msgspec.structs.replace(settings, origins={}, warnings=(), enabled_key=None)
+
+
+def _off(settings: Settings) -> list[bool]:
+    """Whether memory is off for those who do and who do not heed the switches of the host's."""
+    return [
+        is_disabled(msgspec.structs.replace(settings, started_as=one))
+        for one in ("sidecar", "service")
+    ]
 
 
 class _Found(msgspec.Struct, frozen=True):
@@ -260,6 +266,10 @@ class _Levels:
         others = self._by_key[self._key(given)]
         return not any(_hosts_accept(other.at) for other in others)
 
+    def stands(self, path: KeyPath) -> bool:
+        """Whether the file has anything at a path, be it without a value."""
+        return _at(self._root, path) is not None
+
 
 def _move(found: _Found, given: Given | None, levels: _Levels) -> Move:
     if isinstance(found.child, Retired):
@@ -290,12 +300,19 @@ def _target(given: Given, levels: _Levels) -> KeyPath:
         )
     # The host's `enabled` is about its own memory, the older place was about ours.
     accepts = SEARCH.get(key.path) if key.path != "enabled" else None
-    is_hosts = accepts is not None and accepts(plain(given.node)) and levels.is_alone(given)
     agent = levels.agent(given.at)
-    if not agent:
-        return (("memory", "search") if is_hosts else (*HOME_PATH, "search")) + names
-    own = (*given.at[:_AGENT_ITEM], "memory", "search")
-    return (own if is_hosts else (*HOME_PATH, "agents", agent, "search")) + names
+    own = (*given.at[:_AGENT_ITEM], "memory", "search") if agent else ("memory", "search")
+    home = (*HOME_PATH, "agents", agent, "search") if agent else (*HOME_PATH, "search")
+    is_hosts = accepts is not None and accepts(plain(given.node)) and levels.is_alone(given)
+    return (own if is_hosts and not levels.stands((*own, *names)) else home) + names
+
+
+def _at(root: Located, path: KeyPath) -> Located | None:
+    node: Located | None = root
+    for name in path:
+        members = dict(_members(node)) if node is not None else {}
+        node = members.get(name)
+    return node
 
 
 class _Cut(msgspec.Struct, frozen=True, order=True):
@@ -329,6 +346,9 @@ class _Editor:
         if not moves:
             return self._text
         gone = {move.node.offset for move in moves}
+        # Whatever stands at the new place already has no value, or it would count.
+        at_home = [move.to for move in moves if move.to is not None and is_at_home(move.to)]
+        gone |= {node.offset for to in at_home if (node := _at(self._root, to)) is not None}
         edits = list(self._cuts(self._root, (), gone))
         cut = [(one.start, one.end) for one in edits]
         grown: dict[int, tuple[Located, dict[str, Any]]] = {}

@@ -16,14 +16,32 @@ Schema = dict[str, Any]
 
 _ALWAYS: Final = ("memory",)
 _OFTEN: Final = ("agents", "models", "plugins", "auth", "env", "secrets", "session")
-_SOMETIMES: Final = ("logging", "ui", "diagnostics", "messages", "commands", "cron", "skills", "tools")
+_SOMETIMES: Final = (
+    "logging",
+    "ui",
+    "diagnostics",
+    "messages",
+    "commands",
+    "cron",
+    "skills",
+    "tools",
+)
 _LEFT_OUT: Final = frozenset(
     {
         # They name things that have to exist on the machine, or in the package.
         *("$schema", "load", "allow", "deny", "contextEngine", "pluginIntegration", "localService"),
         *("command", "runtime", "agentRuntime", "ownership", "skills", "model", "models", "auth"),
         # The host wants more of them than the schema says.
-        *("bypassHosts", "allowedHosts", "decisionModel", "cost", "catalogRefresh", "maintenance", "activeHours", "heartbeat"),
+        *(
+            "bypassHosts",
+            "allowedHosts",
+            "decisionModel",
+            "cost",
+            "catalogRefresh",
+            "maintenance",
+            "activeHours",
+            "heartbeat",
+        ),
     }
 )
 _NAMES: Final = ("main", "ops", "Watch_2", "home-2")
@@ -31,7 +49,19 @@ _PROVIDERS: Final = (
     *("openai", "gemini", "voyage", "local", "auto", "none", "ollama", "lmstudio", "mistral"),
     *("bedrock", "deepinfra", "github-copilot", "openai-compatible", "my-server", " OpenAI ", ""),
 )
-_TEXTS: Final = ("x", "", " ", "a b", "~/notes", "${HOME}", "${NOWHERE_SET}/x", "ünï", "2mb", "$", "5m")
+_TEXTS: Final = (
+    "x",
+    "",
+    " ",
+    "a b",
+    "~/notes",
+    "${HOME}",
+    "${NOWHERE_SET}/x",
+    "ünï",
+    "2mb",
+    "$",
+    "5m",
+)
 _BY_NAME: Final[dict[str, tuple[str, ...]]] = {
     "provider": _PROVIDERS,
     "fallback": _PROVIDERS,
@@ -53,11 +83,11 @@ _DEPTH: Final = 9
 def configurations(schema: Schema, seed: int, count: int) -> Iterator[str]:
     """JSON5 texts, one configuration each."""
     for number in range(count):
-        maker = _Maker(random.Random(f"{seed}-{number}"))  # noqa: S311 - it has to be repeatable
+        maker = _Maker(random.Random(f"{seed}-{number}"))
         yield _written(maker.whole(schema), maker.dice)
 
 
-class _Impossible(Exception):
+class _ImpossibleError(Exception):
     """No value for this part of the schema is known."""
 
 
@@ -72,7 +102,9 @@ class _Maker:
             *(name for name in _OFTEN if self.dice.random() < 0.6),
             *(name for name in _SOMETIMES if self.dice.random() < 0.15),
         ]
-        made = {name: self.value(properties[name], (name,)) for name in chosen if name in properties}
+        made = {
+            name: self.value(properties[name], (name,)) for name in chosen if name in properties
+        }
         self.dice.shuffle(order := list(made))
         return {name: made[name] for name in order}
 
@@ -95,29 +127,31 @@ class _Maker:
             "boolean": lambda _schema, _at: self.dice.random() < 0.5,
         }
         if kind not in make:
-            raise _Impossible
+            raise _ImpossibleError
         return make[kind](schema, at)
 
     def _one_of(self, schemas: list[Schema], at: tuple[str, ...]) -> Any:
         for schema in self.dice.sample(schemas, len(schemas)):
             try:
                 return self.value(schema, at)
-            except _Impossible:
+            except _ImpossibleError:
                 continue
-        raise _Impossible
+        raise _ImpossibleError
 
     def _object(self, schema: Schema, at: tuple[str, ...]) -> dict[str, Any]:
         if len(at) > _DEPTH:
-            raise _Impossible
+            raise _ImpossibleError
         made: dict[str, Any] = {}
         required = schema.get("required", ())
         share = 0.55 if _is_read(at) else 0.12
         for name, member in schema.get("properties", {}).items():
-            if name not in required and (not self._is_wanted(at, name) or self.dice.random() > share):
+            if name not in required and (
+                not self._is_wanted(at, name) or self.dice.random() > share
+            ):
                 continue
             try:
                 made[name] = self.value(member, (*at, name))
-            except _Impossible:
+            except _ImpossibleError:
                 if name in required:
                     raise
         if at == ("agents",) and len(made.get("entries", ())) > 1:
@@ -154,10 +188,12 @@ class _Maker:
         for name in self.dice.sample(names, self.dice.randint(1, len(names))):
             try:
                 made[name] = self.value(schema, (*at, name))
-            except _Impossible:
+            except _ImpossibleError:
                 continue
         if "my-server" in made:
-            made["my-server"] = {"baseUrl": "http://127.0.0.1:9/v1", "models": []} | made["my-server"]
+            made["my-server"] = {"baseUrl": "http://127.0.0.1:9/v1", "models": []} | made[
+                "my-server"
+            ]
         return made
 
     def _array(self, schema: Schema, at: tuple[str, ...]) -> list[Any]:
@@ -168,10 +204,10 @@ class _Maker:
         for _ in range(self.dice.randint(schema.get("minItems", 0), 3)):
             try:
                 made.append(self.value(items, at))
-            except _Impossible:
+            except _ImpossibleError:
                 break
         if len(made) < schema.get("minItems", 0):
-            raise _Impossible
+            raise _ImpossibleError
         return made
 
     def _string(self, schema: Schema, at: tuple[str, ...]) -> str:
@@ -188,7 +224,7 @@ class _Maker:
             and (pattern is None or _matches(pattern, text))
         ]
         if not fitting:
-            raise _Impossible
+            raise _ImpossibleError
         return self.dice.choice(fitting)
 
     def _number(self, schema: Schema, _at: tuple[str, ...]) -> float:
@@ -205,8 +241,10 @@ def _is_read(at: tuple[str, ...]) -> bool:
     """Whether memory reads there, so that much of it is wanted."""
     return (
         at[0] in ("memory", "auth", "env")
-        or at[:2] in (("agents", "entries"), ("models", "providers"), ("plugins", "slots"))
-        and (len(at) <= 2 or "memory" in at or at[0] != "agents")  # noqa: PLR2004
+        or (
+            at[:2] in (("agents", "entries"), ("models", "providers"), ("plugins", "slots"))
+            and (len(at) <= 2 or "memory" in at or at[0] != "agents")
+        )
         or at == ("agents",)
         or "compaction" in at
         or at in (("models",), ("plugins",), ("session",))
