@@ -26,12 +26,16 @@ def run_migration(options: Options, *, write: bool) -> int:
         raise ConfigNotFoundError(
             "There is no configuration file.", remedy="Without one, nothing has to be moved."
         )
+    if options.json and not write:
+        output.write_json(_as_data(migration))
+        return os.EX_OK
     for line in _notes(migration):
         output.note(line)
     if not write:
-        output.write_text(migration.text)
+        output.write_content(migration.text)
         return os.EX_OK
     if not migration.moves:
+        output.say("Nothing has to be moved: OpenClaw accepts the places of all keys.")
         return os.EX_OK
     backup = _replace(migration)
     output.note(f"{migration.path} is replaced; what it was is in {backup}.")
@@ -39,8 +43,6 @@ def run_migration(options: Options, *, write: bool) -> int:
 
 
 def _notes(migration: Migration) -> list[str]:
-    if not migration.moves and not migration.elsewhere:
-        return ["Nothing has to be moved: OpenClaw accepts the places of all keys."]
     return [
         *map(_note, migration.moves),
         *(
@@ -49,6 +51,24 @@ def _notes(migration: Migration) -> list[str]:
             for move in migration.elsewhere
         ),
     ]
+
+
+def _as_data(migration: Migration) -> dict[str, object]:
+    return {
+        "file": str(migration.path),
+        "text": migration.text,
+        "moves": [_move_as_data(move) for move in migration.moves],
+        "elsewhere": [
+            _move_as_data(move) | {"file": str(move.node.source.path)}
+            for move in migration.elsewhere
+        ],
+    }
+
+
+def _move_as_data(move: Move) -> dict[str, object]:
+    to = render_path(move.to) if move.to else None
+    reason = move.reason or None
+    return {"line": move.node.line, "from": move.place, "to": to, "reason": reason}
 
 
 def _note(move: Move) -> str:

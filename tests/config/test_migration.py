@@ -15,7 +15,7 @@ from config.loading.load import LoadRequest
 from config.migration import Migration, find_moves, is_of_today, migrate_in_force
 from config.source.includes import resolve_includes
 from config.source.json5 import parse_json5
-from tests.fakes.older_config import older_file
+from fakes.older_config import older_file
 
 HOME = "plugins.entries.memory-gateway.config"
 ROWS = pyjson5.loads(Path(__file__).with_name("documented_keys.json5").read_text(encoding="utf-8"))[

@@ -134,7 +134,8 @@ def config(
 
         return run_migration(options, write=write)
     if write:
-        raise typer.BadParameter("--write goes with --migrate.")
+        output.note("--write goes with --migrate.")
+        return os.EX_USAGE
     from config.describe import describe_json, describe_rows
     from gateway.cli.loading import load
 
