@@ -36,7 +36,7 @@ def test_every_problem_of_a_file_is_in_one_error(machine):
         ("agents.list[1].memorySearch.sync.watch", 9),
     ]
     text = str(error)
-    assert text.startswith("The configuration has 5 problems:\n")
+    assert text.startswith("The configuration has 6 problems:\n")
     assert (
         f'\n  {machine.config}, line 2, column 16: memory.backend: found "redis", '
         'allowed is one of "builtin", "qmd"\n' in text
