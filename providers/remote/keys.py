@@ -1,8 +1,8 @@
 """Which key a remote provider uses, in the documented order of sources, and which source won.
 
 Order: `remote.apiKey`, auth profiles, the vendor's environment variable, `models.providers.*.apiKey`.
-A source whose key may not be sent to the endpoint (`providers.endpoints`) is passed over, and the
-error of an unsuccessful search says for each source why it gave nothing.
+A source whose key may not be sent to the endpoint (`providers.endpoints`) is passed over. Where none is
+left, a host that needs no key gets none; for any other the error says of each source why it gave nothing.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ class KeySources:
 
         The latter not if that block has a key of its own, which is the one meant for that origin.
         """
-        own = {self.vendor.endpoint.origin}
+        if self.vendor.key_home is not None:
+            return frozenset({Origin.of(self.vendor.key_home)})
+        own = {self.vendor.endpoint.origin} if self.vendor.endpoint else set()
         if self.provider.base_url and self.provider.api_key is None:
             own.add(Endpoint.parse(self.provider.base_url).origin)
         return frozenset(own)
@@ -60,7 +62,14 @@ class KeySources:
     def provider_home(self) -> frozenset[Origin]:
         """Where the key and the secret headers of `models.providers` belong."""
         base_url = self.provider.base_url or self.vendor.base_url
-        return frozenset({Endpoint.parse(base_url).origin})
+        return frozenset({Endpoint.parse(base_url).origin} if base_url else ())
+
+    @property
+    def needs_key(self) -> bool:
+        """A server on this machine that speaks OpenAI's wire is taken for one of the user's own."""
+        if self.vendor.wire == "openai" and self.endpoint.origin.local:
+            return False
+        return self.vendor.needs_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +80,16 @@ class _Source:
     secret: Secret | None = None
     homes: frozenset[Origin] | None = None
     """None: it was written for this very endpoint."""
+    only_home: bool = False
+    """Whether even a private address gets it only if that is one of the homes."""
     reason: str = "not set"
 
 
-def find_key(sources: KeySources) -> Credential:
-    """The first usable key. Raises `ProviderAuthError` that names every source looked at."""
+def find_key(sources: KeySources) -> Credential | None:
+    """The first usable key; None if there is none and the host needs none.
+
+    Raises `ProviderAuthError` that names every source looked at.
+    """
     _refuse_unreadable("memorySearch.remote.apiKey", sources.remote_problem)
     looked_at: list[str] = []
     for source in _all(sources):
@@ -83,10 +97,14 @@ def find_key(sources: KeySources) -> Credential:
         if reason is None and source.secret is not None:
             return Credential(source.secret, source.name)
         looked_at.append(f"{source.name}: {reason}")
+    if not sources.needs_key:
+        return None
+    variable = sources.vendor.key_variable
+    named = f"{variable} in the environment" if variable else _entry_key(sources)
     raise ProviderAuthError(
         f'No API key found for provider "{sources.vendor.name}". {_codex_note(sources)}'
         f"Looked at {'; '.join(looked_at)}.",
-        remedy=f"Set {sources.vendor.key_variable} in the environment, or memorySearch.remote.apiKey "
+        remedy=f"Set {named}, or memorySearch.remote.apiKey "
         "in the configuration (any value will do for a server that needs no key).",
     )
 
@@ -103,10 +121,33 @@ def _all(sources: KeySources) -> Iterator[_Source]:
     yield _from_remote(sources)
     yield from _from_profiles(sources)
     variable = sources.vendor.key_variable
-    yield _Source(f"environment variable {variable}", _variable(sources, variable), sources.homes)
-    name = f"models.providers.{sources.vendor.config_key}.apiKey"
+    if variable is not None:
+        yield _vendors_own(
+            sources, f"environment variable {variable}", _variable(sources, variable)
+        )
+    yield _from_entry(sources)
+
+
+def _vendors_own(
+    sources: KeySources, name: str, secret: Secret | None, reason: str = "not set"
+) -> _Source:
+    only_home = sources.vendor.key_home is not None
+    return _Source(name, secret, sources.homes, only_home, reason)
+
+
+def _from_entry(sources: KeySources) -> _Source:
+    name, variable = _entry_key(sources), sources.vendor.key_variable
     _refuse_unreadable(name, sources.provider.api_key_problem)
-    yield _Source(name, _trimmed(sources.provider.api_key), sources.provider_home)
+    secret = _trimmed(sources.provider.api_key)
+    if secret is not None and secret.value == variable:
+        # The chat gateway's own spelling of "from that variable".
+        name = f"environment variable {variable} (named by {name})"
+        secret = _variable(sources, variable)
+    return _Source(name, secret, sources.provider_home)
+
+
+def _entry_key(sources: KeySources) -> str:
+    return f"models.providers.{sources.vendor.config_key}.apiKey"
 
 
 def _from_remote(sources: KeySources) -> _Source:
@@ -120,12 +161,12 @@ def _from_remote(sources: KeySources) -> _Source:
 
 
 def _from_profiles(sources: KeySources) -> Iterator[_Source]:
-    key = sources.vendor.config_key
+    key = sources.vendor.config_key.lower()
     found = candidates(sources.profiles, sources.auth, key, sources.now_ms)
     for profile in found:
         reason = profile.unusable(sources.now_ms)
         secret = None if reason else profile.secret
-        yield _Source(f"auth profile {profile.id}", secret, sources.homes, reason or "not set")
+        yield _vendors_own(sources, f"auth profile {profile.id}", secret, reason or "not set")
     if not found:
         problems = ", ".join(sources.profiles.problems)
         yield _Source("auth profiles", reason=problems or f"none for {key}")
@@ -136,9 +177,12 @@ def _why_not(source: _Source, origin: Origin) -> str | None:
         return source.reason
     if not source.secret.value.isascii() or not source.secret.value.isprintable():
         return "it holds characters that HTTP forbids"
-    if source.homes is not None and not may_receive(origin, source.homes):
+    if source.homes is None or origin in source.homes:
+        return None
+    if source.only_home or not may_receive(origin, source.homes):
         homes = ", ".join(sorted(str(home) for home in source.homes))
-        return f"it belongs to {homes} and is not sent to {origin} (to allow it, set remote.apiKey)"
+        belongs = f"belongs to {homes}" if homes else "was written for no address"
+        return f"it {belongs} and is not sent to {origin} (to allow it, set remote.apiKey)"
     return None
 
 

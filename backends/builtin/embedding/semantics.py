@@ -136,7 +136,7 @@ class Semantics:
         if not self._chosen.is_set():
             return Meaning(warning="Answered by keywords: the provider is still being chosen.")
         if self._reader is None:
-            return Meaning()
+            return Meaning(warning=" ".join(self.weaknesses()) or None)
         meaning = await self._reader.read(query, ends - anyio.current_time())
         if self._backfill is not None and meaning.vector is not None:
             self._backfill.heed(meaning.vector)
@@ -232,7 +232,7 @@ class Semantics:
             return (f"Notes are searched by keywords only: {self._failure}",)
         choice, requested = self._choice, self._settings.search.provider
         if choice is not None and choice.primary is None and requested not in {"auto", "none"}:
-            return (choice.reason,)
+            return (f"{choice.reason} {choice.remedy or ''}".rstrip(),)
         if self._embeddings is None:
             return ()
         active = self._embeddings.state().active
