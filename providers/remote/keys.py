@@ -65,6 +65,14 @@ class KeySources:
         return frozenset({Endpoint.parse(base_url).origin} if base_url else ())
 
     @property
+    def entry_has_key_for_endpoint(self) -> bool:
+        """Whether `models.providers` names this very host together with a key for it."""
+        has_key = self.provider.api_key is not None or self.provider.api_key_problem is not None
+        return bool(has_key and self.provider.base_url) and (
+            self.endpoint.origin in self.provider_home
+        )
+
+    @property
     def needs_key(self) -> bool:
         """A server on this machine that speaks OpenAI's wire is taken for one of the user's own."""
         if self.vendor.wire == "openai" and self.endpoint.origin.local:
@@ -131,7 +139,7 @@ def _all(sources: KeySources) -> Iterator[_Source]:
 def _vendors_own(
     sources: KeySources, name: str, secret: Secret | None, reason: str = "not set"
 ) -> _Source:
-    only_home = sources.vendor.key_home is not None
+    only_home = sources.vendor.key_home is not None or sources.entry_has_key_for_endpoint
     return _Source(name, secret, sources.homes, only_home, reason)
 
 
