@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 
@@ -108,6 +110,20 @@ async def test_any_other_leaves_keywords_and_everything_that_tells_says_why(
     if provider != "openai-compatible":
         assert place in result["warning"]
         assert place in finding["cause"]
+
+
+async def test_what_the_readme_shows_for_ollama_gives_vectors(home):
+    readme = (Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```json5\n(.*?)```", readme, re.DOTALL)
+    with FakeVendor("ollama") as host:
+        text = example.replace("http://127.0.0.1:11434", host.origin)
+        assert host.origin in text
+        home.config.write_text(text, encoding="utf-8")
+        async with home.gateway() as client:
+            await client.call("sync", {})
+            await embedded(client)
+            result = await client.call("memory_search", {"query": QUERY})
+    assert (result["mode"], result["provider"]) == ("hybrid", "ollama")
 
 
 async def test_a_fallback_of_any_id_ends_nothing_and_is_told_by_doctor(home):
