@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from config.settings import AuthSettings, ModelProviderSettings, Secret
+from config.source.located import quote
 from providers.endpoints import Endpoint, Origin, may_receive
 from providers.errors import ProviderAuthError
 from providers.remote.profiles import ProfileStore, candidates
@@ -44,6 +45,8 @@ class KeySources:
     variables: Mapping[str, Secret] = field(default_factory=dict)
     """Keys found in environment variables, by the variable's name."""
     now_ms: float = 0
+    is_unasked: bool = False
+    """Whether nobody named the vendor: its key alone makes it a candidate of "auto"."""
 
     @property
     def homes(self) -> frozenset[Origin]:
@@ -75,7 +78,7 @@ class KeySources:
     @property
     def needs_key(self) -> bool:
         """A server on this machine that speaks OpenAI's wire is taken for one of the user's own."""
-        if self.vendor.wire == "openai" and self.endpoint.origin.local:
+        if self.vendor.wire == "openai" and self.endpoint.origin.local and not self.is_unasked:
             return False
         return self.vendor.needs_key
 
@@ -92,6 +95,9 @@ class _Source:
     """Whether even a private address gets it only if that is one of the homes."""
     reason: str = "not set"
 
+    def belongs_to(self, origin: Origin) -> bool:
+        return self.homes is None or origin in self.homes
+
 
 def find_key(sources: KeySources) -> Credential | None:
     """The first usable key; None if there is none and the host needs none.
@@ -100,12 +106,15 @@ def find_key(sources: KeySources) -> Credential | None:
     """
     _refuse_unreadable("memorySearch.remote.apiKey", sources.remote_problem)
     looked_at: list[str] = []
+    origin, is_meant = sources.endpoint.origin, sources.needs_key
     for source in _all(sources):
-        reason = _why_not(source, sources.endpoint.origin)
+        reason = _why_not(source, origin)
         if reason is None and source.secret is not None:
             return Credential(source.secret, source.name)
         looked_at.append(f"{source.name}: {reason}")
-    if not sources.needs_key:
+        # A key that was written for this host and cannot be sent is not left out in silence.
+        is_meant |= source.secret is not None and source.belongs_to(origin)
+    if not is_meant:
         return None
     variable = sources.vendor.key_variable
     named = f"{variable} in the environment" if variable else _entry_key(sources)
@@ -151,6 +160,14 @@ def _from_entry(sources: KeySources) -> _Source:
         # The chat gateway's own spelling of "from that variable".
         name = f"environment variable {variable} (named by {name})"
         secret = _variable(sources, variable)
+    profile = sources.profiles.profiles.get(secret.reveal()) if secret is not None else None
+    if profile is not None:
+        reason = profile.unusable(sources.now_ms)
+        if profile.provider != sources.vendor.config_key.lower():
+            reason = f"it is one of {quote(profile.provider)}"
+        named = f"it names the auth profile {quote(profile.id)}, and {reason}"
+        _refuse_unreadable(name, named if reason else None)
+        name, secret = f"auth profile {profile.id} (named by {name})", profile.secret
     return _Source(name, secret, sources.provider_home)
 
 
@@ -185,7 +202,7 @@ def _why_not(source: _Source, origin: Origin) -> str | None:
         return source.reason
     if not source.secret.value.isascii() or not source.secret.value.isprintable():
         return "it holds characters that HTTP forbids"
-    if source.homes is None or origin in source.homes:
+    if source.homes is None or source.belongs_to(origin):
         return None
     if source.only_home or not may_receive(origin, source.homes):
         homes = ", ".join(sorted(str(home) for home in source.homes))

@@ -111,6 +111,7 @@ def resolve_spec(settings: Settings, vendor: Vendor, role: Role) -> RemoteSpec:
         auth=settings.auth,
         variables=settings.environment_keys,
         now_ms=time.time() * 1000,
+        is_unasked=primary and search.provider == "auto",
     )
     own = search.remote.headers if primary else {}
     headers = header_rules.merge(_provider_headers(sources), own)

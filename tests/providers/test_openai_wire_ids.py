@@ -153,6 +153,13 @@ def test_a_server_on_this_machine_needs_no_key(assess, name):
     assert found.reason == "It is asked without a key."
 
 
+def test_unasked_nothing_is_chosen_for_standing_on_this_machine(settings_for):
+    entries = {"openai": entry("http://127.0.0.1:9/v1"), "ollama": entry("http://127.0.0.1:9")}
+    choice = choose(settings_for("auto", entries))
+    assert choice.primary is None
+    assert [one.provider for one in choice.candidates] == ["local", "openai", "gemini", "voyage"]
+
+
 @pytest.mark.parametrize("name", ["openai", "mistral", "deepinfra"])
 def test_a_vendor_on_the_network_needs_one_and_says_where_it_may_stand(assess, name):
     found = assess(name)
@@ -215,6 +222,44 @@ def test_a_key_that_is_the_name_of_the_ids_variable_means_that_variable(assess):
     found = assess("mistral", entries)
     assert not found.usable
     assert "environment variable MISTRAL_API_KEY (named by models.providers" in found.reason
+
+
+def test_a_key_that_http_cannot_carry_is_not_left_out_in_silence(assess):
+    search = {"model": "m", "remote": remote("http://127.0.0.1:9/v1", "sk-\u200bhidden")}
+    found = assess("openai-compatible", search=search)
+    assert not found.usable
+    assert "memorySearch.remote.apiKey: it holds characters that HTTP forbids" in found.reason
+
+
+def with_profile(root, **profile):
+    (path, *_) = auth_profile_paths(root, root)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    profile = {"type": "api_key", "provider": "gpu-box", "key": "sk-saved", **profile}
+    path.write_text(json.dumps({"profiles": {"gpu-box:default": profile}}), encoding="utf-8")
+
+
+async def test_an_entrys_key_may_be_the_name_of_an_auth_profile(settings_for, tmp_path):
+    with_profile(tmp_path)
+    with FakeVendor("openai", key="sk-saved", models=("m",)) as host:
+        entries = {"gpu-box": entry(host.base_url, "gpu-box:default")}
+        await embed(settings_for("gpu-box", entries, search={"model": "m"}), "gpu-box")
+    assert host.requests[0].answered == 200
+
+
+@pytest.mark.parametrize(
+    ("profile", "reason"),
+    [
+        ({"provider": "openai"}, 'it is one of "openai"'),
+        ({"type": "token", "token": "t", "expires": 5}, "it has expired"),
+        ({"key": ""}, "it holds no key"),
+    ],
+)
+def test_a_profile_that_is_named_and_cannot_serve_is_said(assess, tmp_path, profile, reason):
+    with_profile(tmp_path, **profile)
+    entries = {"gpu-box": entry("http://127.0.0.1:9/v1", "gpu-box:default")}
+    found = assess("gpu-box", entries, search={"model": "m"})
+    assert not found.usable
+    assert f'it names the auth profile "gpu-box:default", and {reason}' in found.reason
 
 
 @pytest.mark.parametrize("name", ["openai-compatible", "gpu-box"])
