@@ -132,7 +132,15 @@ def qmd_export_dir(state: Path, agent_id: str) -> Path:
 
 
 def index_path(state: Path, agent_id: str) -> Path:
-    """The documented place of the index database."""
+    """The index database, under a name that no chat gateway uses."""
+    return state / "memory" / f"{agent_id}.memory-gateway.sqlite"
+
+
+def former_index_path(state: Path, agent_id: str) -> Path:
+    """The documented place, where releases up to 0.1 had the index.
+
+    OpenClaw 2026.9 takes what it finds there for its own former index, and refuses to start over ours.
+    """
     return state / "memory" / f"{agent_id}.sqlite"
 
 

@@ -144,7 +144,8 @@ def test_derived_places_follow_the_documented_layout():
     assert paths.agent_dir(state, "ops") == Path("/s/agents/ops/agent")
     assert paths.sessions_dir(state, "ops") == Path("/s/agents/ops/sessions")
     assert paths.qmd_export_dir(state, "ops") == Path("/s/agents/ops/qmd/sessions")
-    assert paths.index_path(state, "ops") == Path("/s/memory/ops.sqlite")
+    assert paths.index_path(state, "ops") == Path("/s/memory/ops.memory-gateway.sqlite")
+    assert paths.former_index_path(state, "ops") == Path("/s/memory/ops.sqlite")
 
 
 class TestRuntimeDirectory:
