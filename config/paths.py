@@ -127,8 +127,18 @@ def sessions_dir(state: Path, agent_id: str) -> Path:
     return state / "agents" / agent_id / "sessions"
 
 
+def qmd_home(state: Path, agent_id: str) -> Path:
+    """Where this agent's QMD lives: below a directory that no chat gateway uses."""
+    return state / "memory-gateway" / agent_id / "qmd"
+
+
+def former_qmd_home(state: Path, agent_id: str) -> Path:
+    """The documented place, where releases up to 0.1 had QMD's home. OpenClaw 2026.9 deletes it at its start."""
+    return state / "agents" / agent_id / "qmd"
+
+
 def qmd_export_dir(state: Path, agent_id: str) -> Path:
-    return state / "agents" / agent_id / "qmd" / "sessions"
+    return qmd_home(state, agent_id) / "sessions"
 
 
 def index_path(state: Path, agent_id: str) -> Path:

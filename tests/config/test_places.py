@@ -19,7 +19,7 @@ def test_without_any_file_everything_is_a_default(machine):
     assert settings.agent_dir == machine.state / "agents" / "main" / "agent"
     assert settings.sessions_dir == machine.state / "agents" / "main" / "sessions"
     assert settings.search.store.path == machine.state / "memory" / "main.memory-gateway.sqlite"
-    assert settings.qmd.sessions.export_dir == machine.state / "agents/main/qmd/sessions"
+    assert settings.qmd.sessions.export_dir == machine.state / "memory-gateway/main/qmd/sessions"
     assert settings.warnings == ()
     assert set(settings.origins.values()) == {Origin(kind="default")}
 

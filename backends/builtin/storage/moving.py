@@ -196,7 +196,8 @@ def _seize(connection: apsw.Connection) -> bool:
     the lock finds the file without its name later: SQLite refuses to write there, as does `Database`.
     """
     try:
-        connection.execute("PRAGMA journal_mode = DELETE; BEGIN EXCLUSIVE")
+        connection.execute("PRAGMA journal_mode = DELETE").fetchall()
+        connection.execute("BEGIN EXCLUSIVE")
     except (apsw.BusyError, apsw.LockedError):
         return False
     if connection.pragma("journal_mode") == "delete":

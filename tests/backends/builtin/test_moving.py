@@ -195,6 +195,14 @@ def test_what_a_killed_process_left_in_the_log_moves_too(
     assert names(folder) == [NEW]
 
 
+def test_while_the_index_moves_nobody_reads_or_writes_it(former):
+    mark(former, "mine")
+    with moving._alone_with(former, patience_s=0), closing(apsw.Connection(str(former))) as other:
+        with pytest.raises(apsw.BusyError):
+            other.execute("SELECT * FROM meta").fetchall()
+        assert names(former.parent) == [FORMER]
+
+
 @pytest.mark.parametrize("content", [b"just a text", b"SQLite format 3\x00 and no more", "newer"])
 def test_a_file_at_the_former_place_that_is_not_ours_is_never_touched(
     folder, former, opened, content
