@@ -127,9 +127,19 @@ def sessions_dir(state: Path, agent_id: str) -> Path:
     return state / "agents" / agent_id / "sessions"
 
 
+def own_dir(state: Path, agent_id: str) -> Path:
+    """For what is ours alone: no chat gateway uses a directory of this name."""
+    return state / "memory-gateway" / agent_id
+
+
+def flush_records_path(state: Path, agent_id: str) -> Path:
+    """What the chat gateway's `sessions.json` would hold of flushes, where it has none."""
+    return own_dir(state, agent_id) / "flushes.json"
+
+
 def qmd_home(state: Path, agent_id: str) -> Path:
-    """Where this agent's QMD lives: below a directory that no chat gateway uses."""
-    return state / "memory-gateway" / agent_id / "qmd"
+    """Where this agent's QMD lives."""
+    return own_dir(state, agent_id) / "qmd"
 
 
 def former_qmd_home(state: Path, agent_id: str) -> Path:
