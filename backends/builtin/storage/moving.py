@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -92,6 +92,8 @@ def settle(wanted: Path, former: Path | None, *, is_owner: bool) -> Settled:
                 return _move(former, target, wanted)
             return Settled(wanted)  # another process was faster
     except (apsw.Error, OSError) as error:
+        if present_path(wanted, former) != former:
+            return Settled(wanted)  # the owner, who has the lock, has just moved it
         _log.warning("index not moved", path=str(former), cause=str(error))
         return Settled(former, (_left(former, error, "is used where it is"),))
 
@@ -115,6 +117,8 @@ def supersede(connection: apsw.Connection, index: Path, former: Path | None) -> 
                     old.unlink(missing_ok=True)
             former.rename(index.with_name(name))
     except (apsw.Error, OSError) as error:
+        if is_damage(error):
+            return (set_aside(former, str(error))[1],)
         _log.warning("former index left where it is", path=str(former), cause=str(error))
         return (_left(former, error, f"is left beside {index.name}"),)
     kept = "is kept until the next one, so that its embeddings can be taken over"
@@ -209,6 +213,7 @@ def _seize(connection: apsw.Connection) -> bool:
 def _make_durable(directory: Path) -> None:
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        os.fsync(descriptor)
+        with suppress(OSError):  # some mounts cannot; a power cut then finds it at either place
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)

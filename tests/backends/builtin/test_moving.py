@@ -140,6 +140,14 @@ def names(folder):
     return sorted(file.name for file in folder.iterdir() if not file.name.endswith(".lock"))
 
 
+def break_header(path):
+    """Before our marks in it."""
+    with path.open("r+b") as file:
+        file.seek(24)
+        file.write(b"\xff" * 30)
+    assert judge(path) is Verdict.OURS
+
+
 def holder(python, environment, path):
     """Another process that has the index open until its input ends."""
     command = [*python, HOLD, str(path)]
@@ -317,10 +325,7 @@ def test_an_index_of_an_earlier_format_is_moved_and_rebuilt(folder, former, open
 
 def test_a_damaged_one_is_set_aside_and_made_anew_at_the_new_place(folder, former, opened):
     mark(former, "broken")
-    with former.open("r+b") as file:
-        file.seek(24)
-        file.write(b"\xff" * 30)  # of the header, before our marks
-    assert judge(former) is Verdict.OURS
+    break_header(former)
     with opened() as database:
         assert database.path.name == NEW
         assert any("was damaged" in note for note in database.notes), database.notes
@@ -344,6 +349,39 @@ def test_beside_an_index_in_use_a_later_one_of_an_earlier_release_is_set_aside(
     (name,) = kept
     assert name != older.name
     assert mark_of_file(folder / name) == "made by 0.1 since"
+
+
+def test_a_damaged_one_beside_an_index_in_use_is_set_aside_too(folder, former, new, opened):
+    mark(new, "in use")
+    mark(former, "broken")
+    break_header(former)
+    with opened() as database:
+        assert mark_of(database) == "in use"
+        assert "was damaged" in database.notes[0]
+    assert [name for name in names(folder) if name.endswith(".sqlite")] == [NEW]
+
+
+def test_a_command_that_comes_while_the_owner_moves_the_index_finds_it_at_its_new_place(
+    folder, former, opened, monkeypatch
+):
+    """The move happens between its first look and its try for the lock, which the owner holds."""
+    mark(former, "just moved")
+    take_lock = moving.try_lock_file
+
+    def move_first(path, **how):
+        opened().__enter__().close()
+        held = take_lock(path, **how)
+        try:
+            return take_lock(path, **how)
+        finally:
+            os.close(held)
+
+    monkeypatch.setattr(moving, "try_lock_file", move_first)
+    with opened(is_owner=False) as database:
+        assert mark_of(database) == "just moved"
+        assert database.path.name == NEW
+        assert database.notes == ()
+    assert names(folder) == [NEW]
 
 
 def test_a_command_never_sets_the_other_one_aside(folder, former, new, opened):
