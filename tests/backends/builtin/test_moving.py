@@ -140,6 +140,13 @@ def names(folder):
     return sorted(file.name for file in folder.iterdir() if not file.name.endswith(".lock"))
 
 
+def of_today(home):
+    """The index of this agent has its new place from now on."""
+    search = home.settings.search
+    store = replace(search.store, path=home.index.with_name(NEW), former_path=home.index)
+    home.settings = replace(home.settings, search=replace(search, store=store))
+
+
 def break_header(path):
     """Before our marks in it."""
     with path.open("r+b") as file:
@@ -423,13 +430,7 @@ async def test_an_index_with_embeddings_is_moved_and_no_text_is_embedded_again(
         await backend.sync(SyncRequest())
         await embedded(backend)
     vendor.requests.clear()
-    search = embedding_home.settings.search
-    store = replace(
-        search.store,
-        path=embedding_home.index.with_name(NEW),
-        former_path=embedding_home.index,
-    )
-    embedding_home.settings = replace(embedding_home.settings, search=replace(search, store=store))
+    of_today(embedding_home)
     async with embedding_home.open() as backend:
         await backend.sync(SyncRequest())
         report = await embedded(backend)
@@ -440,3 +441,25 @@ async def test_an_index_with_embeddings_is_moved_and_no_text_is_embedded_again(
         assert status.database_path.endswith(NEW)
         assert any("moved here from" in note for note in status.issues)
     assert vendor.embedded() == ["boiler 7"]
+
+
+@pytest.mark.anyio
+async def test_what_the_superseded_index_had_embedded_is_taken_over(
+    embedding_home, vendor, embedded
+):
+    for number in range(40):
+        embedding_home.write(f"memory/{number}.md", f"The boiler number {number}.\n")
+    async with embedding_home.open() as backend:
+        await backend.sync(SyncRequest())
+        await embedded(backend)
+    vendor.requests.clear()
+    former = embedding_home.index
+    Database(former.with_name(NEW)).close()
+    of_today(embedding_home)
+    async with embedding_home.open() as backend:
+        await backend.sync(SyncRequest())
+        assert (await embedded(backend))["coverage"]["embedded"] == 40
+        issues = (await backend.status()).issues
+        assert any("40 of 40 embeddings were taken over" in issue for issue in issues)
+    assert vendor.embedded() == []
+    assert not former.exists()
