@@ -2,7 +2,7 @@
 
 A mistake in a key of the host's can never end us: it is a warning, and the value does not count. What
 stands in our own entry of its `plugins`, or at places under `memory` that it does not know, is ours and
-stays strict. A test compares this table with the schema that the host prints.
+stays strict. The table is that of the schema which `openclaw config schema` prints (2026.9.6).
 """
 
 from __future__ import annotations
