@@ -30,9 +30,16 @@ def skipped(roots_of):
 
 
 def test_memory_files_come_first_and_the_rest_by_name(workspace, write, found):
-    for name in ("memory/b.md", "memory/a/z.md", "memory/a.md", "memory.md", "MEMORY.md"):
+    for name in (
+        "memory/b.md",
+        "memory/a/z.md",
+        "memory/a.md",
+        "memory.md",
+        "USER.md",
+        "MEMORY.md",
+    ):
         write(workspace / name)
-    expected = ["MEMORY.md", "memory.md", "memory/a.md", "memory/b.md", "memory/a/z.md"]
+    expected = ["MEMORY.md", "memory.md", "USER.md", "memory/a.md", "memory/b.md", "memory/a/z.md"]
     assert found(workspace) == expected
 
 
