@@ -47,6 +47,7 @@ from backends.interface import (
     SyncRequest,
     Trial,
 )
+from backends.transcripts.agents import AgentTranscripts
 from config.groups import ungrouped
 from config.settings import Settings
 
@@ -77,7 +78,7 @@ class BuiltinBackend:
         preparer = Preparer(limits)
         self._sessions = SessionIndexer(
             database,
-            settings.sessions_dir,
+            AgentTranscripts.of(settings),
             preparer,
             search.sync.sessions,
             enabled="sessions" in search.sources,

@@ -49,7 +49,7 @@ def test_a_found_file_carries_the_stamps_of_its_file(workspace, write, roots_of)
     assert scan(roots_of(workspace)).files == (
         FoundFile(
             path="memory/a.md",
-            root=2,
+            root=3,
             size=5,
             mtime_ns=status.st_mtime_ns,
             ctime_ns=status.st_ctime_ns,
