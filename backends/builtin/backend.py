@@ -48,6 +48,7 @@ from backends.interface import (
     Trial,
 )
 from backends.transcripts.agents import AgentTranscripts
+from backends.transcripts.conversations import is_conversation, read_conversation
 from config.groups import ungrouped
 from config.settings import Settings
 
@@ -76,9 +77,10 @@ class BuiltinBackend:
         self._database = database
         self._roots = MemoryRoots(settings.workspace, search.extra_paths)
         preparer = Preparer(limits)
+        self._transcripts = AgentTranscripts.of(settings)
         self._sessions = SessionIndexer(
             database,
-            AgentTranscripts.of(settings),
+            self._transcripts,
             preparer,
             search.sync.sessions,
             enabled="sessions" in search.sources,
@@ -167,6 +169,8 @@ class BuiltinBackend:
             await run_sync(engines.scan_ahead, meaning.vector.vector, abandon_on_cancel=True)
 
     async def read(self, request: ReadRequest) -> ReadAnswer:
+        if self._sessions.enabled and is_conversation(request.path):
+            return await run_sync(read_conversation, self._transcripts, request)
         return await run_sync(read_lines, self._roots, request)
 
     async def sync(

@@ -49,11 +49,10 @@ from backends.transcripts.listing import (
 from backends.transcripts.source import BEGINNING, Entries, Place, Taken
 from backends.transcripts.stretches import HASH_BYTES, MAX_LINE_BYTES
 from backends.transcripts.turns import HOST_RENDERING_VERSION, render_event
-from config.paths import agent_dir
+from config.paths import host_database
 
 KNOWN_VERSION: Final = 23
 """`user_version` of OpenClaw 2026.9.6, with which all of this was tried."""
-FILE_NAME: Final = "openclaw-agent.sqlite"
 _PATIENCE_MS: Final = 500
 """How long SQLite waits where the host does what no reader may see, as when it begins or ends."""
 _STEP_BYTES: Final = 1024 * 1024
@@ -118,7 +117,7 @@ class HostTranscripts:
     """The sessions in one database. See `TranscriptSource`."""
 
     def __init__(self, state_dir: Path, agent_id: str) -> None:
-        self._path = agent_dir(state_dir, agent_id) / FILE_NAME
+        self._path = host_database(state_dir, agent_id)
         self._database = _Database(state_dir, self._path)
         self._listed: tuple[_Stamps, TranscriptListing] | None = None
         self._sizes: dict[str, tuple[FoundTranscript, Taken | None, int]] = {}

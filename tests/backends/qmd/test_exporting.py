@@ -11,6 +11,7 @@ import pytest
 
 from backends.qmd.export_records import write_record
 from backends.qmd.exporting import Exports
+from backends.transcripts.jsonl import JsonlTranscripts
 from config.settings import QmdSessionsSettings
 from fakes.transcripts import Transcript
 
@@ -32,7 +33,9 @@ class Place:
     def export(self, **settings: object) -> Exports:
         """What a gateway that was just started makes of it."""
         chosen = {"enabled": True, "export_dir": self.target, **settings}
-        exports = Exports(self.sessions, QmdSessionsSettings(**chosen), self.ledger)
+        exports = Exports(
+            JsonlTranscripts(self.sessions), QmdSessionsSettings(**chosen), self.ledger
+        )
         exports.refresh()
         return exports
 
