@@ -37,7 +37,7 @@ from backends.transcripts.listing import (
     is_file,
 )
 from backends.transcripts.source import Entries, OpenTranscript, Place, TranscriptSource
-from backends.transcripts.thresholds import is_due
+from backends.transcripts.thresholds import is_due as reaches
 from config.settings import SessionSyncSettings
 
 
@@ -88,11 +88,16 @@ class SessionIndexer:
         """What is to do, as of this transaction."""
         indexed = state.indexed_transcripts(connection)
         taken = {path: known.taken(path) for path, known in indexed.items() if known.pipeline}
+
+        def is_due(found: FoundTranscript, since: Place) -> bool:
+            was_a_file = found.path + SUFFIX in indexed  # else it could not be found for a while
+            return found.size > since.byte and (eager or was_a_file or self._is_due(found, since))
+
         return plan_sessions(
             replace(listing, files=self._transcripts.measured(listing.files, taken)),
             indexed,
             pipeline=self._pipeline,
-            is_due=_has_grown if eager else self._is_due,
+            is_due=is_due,
             force=force,
         )
 
@@ -102,7 +107,7 @@ class SessionIndexer:
         return path is not None and any(part.path == path for part in self.survey().parts)
 
     def _is_due(self, found: FoundTranscript, since: Place) -> bool:
-        return is_due(
+        return reaches(
             found.size - since.byte,
             partial(self._transcripts.entries_beyond, found, since),
             time.time_ns() - found.mtime_ns,
@@ -222,7 +227,3 @@ class SessionIndexer:
                 paths = [one.path for one in listing.files]
                 of_files = source == state.FILES
                 state.enrol(connection, source, [p for p in paths if is_file(p) == of_files])
-
-
-def _has_grown(found: FoundTranscript, since: Place) -> bool:
-    return found.size > since.byte
