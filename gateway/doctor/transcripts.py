@@ -33,7 +33,7 @@ def _readable(listing: TranscriptListing, settings: Settings) -> Iterator[Findin
     yield Finding(
         check="transcripts",
         severity="ok",
-        cause=f"{len(listing.files):,} conversations can be read.",
+        cause=f"Conversations that can be read: {len(listing.files):,}.",
         place=database.path if database else str(settings.sessions_dir),
     )
     if database is not None and not database.is_known:

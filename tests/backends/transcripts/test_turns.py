@@ -95,12 +95,12 @@ REPLIED = "Reply target of current user message: \u27e6openclaw:ctx\u27e7\nAnna:
         (message("NO_REPLY", "assistant"), None),
         (message("HEARTBEAT_OK", "assistant"), None),
         (message("NO_REPLY means silence", "assistant"), "Assistant: NO_REPLY means silence"),
-        (b'{"type":"message","message":{"role":"user","content":"ping",'
-         b'"provenance":{"kind":"internal_system"}}}', None),
-        (b'{"type":"message","message":{"role":"user","content":"ping",'
-         b'"provenance":{"kind":"inter_session"}}}', None),
-        (b'{"type":"message","message":{"role":"user","content":"ping",'
-         b'"provenance":{"kind":"external_user"}}}', "User: ping"),
+        ((b'{"type":"message","message":{"role":"user","content":"ping",'
+         b'"provenance":{"kind":"internal_system"}}}'), None),
+        ((b'{"type":"message","message":{"role":"user","content":"ping",'
+         b'"provenance":{"kind":"inter_session"}}}'), None),
+        ((b'{"type":"message","message":{"role":"user","content":"ping",'
+         b'"provenance":{"kind":"external_user"}}}'), "User: ping"),
         (b'{"type":"message","message":{"role":"user","content":"lone \\ud83d half"}}',
          "User: lone ? half"),
         (b'{"type":"leaf","targetId":"x"}', None),
