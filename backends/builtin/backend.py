@@ -85,6 +85,10 @@ class BuiltinBackend:
             search.sync.sessions,
             enabled="sessions" in search.sources,
         )
+        self._are_told = self._sessions.enabled or (
+            settings.backend == "qmd" and settings.qmd.sessions.enabled
+        )
+        """Whether conversations are answered at all, be it by QMD."""
         self._indexer = Indexer(database, self._roots, preparer, self._sessions)
         self._semantics = semantics
         self._courtesy = Courtesy()
@@ -169,7 +173,7 @@ class BuiltinBackend:
             await run_sync(engines.scan_ahead, meaning.vector.vector, abandon_on_cancel=True)
 
     async def read(self, request: ReadRequest) -> ReadAnswer:
-        if self._sessions.enabled and is_conversation(request.path):
+        if self._are_told and is_conversation(request.path):
             return await run_sync(read_conversation, self._transcripts, request)
         return await run_sync(read_lines, self._roots, request)
 

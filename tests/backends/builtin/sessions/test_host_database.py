@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import apsw
 import pytest
+from msgspec.structs import replace
 
 from backends.interface import ReadRequest, SearchRequest, SyncRequest
 from config.errors import MemoryGatewayError
@@ -303,6 +304,19 @@ async def test_transcripts_that_are_no_source_are_not_read_back(talking, session
     async with talking.open() as backend:
         with pytest.raises(MemoryGatewayError, match="not allowed"):
             await backend.read(ReadRequest(path="sessions/one"))
+
+
+@pytest.mark.anyio
+async def test_conversations_that_qmd_answers_from_can_be_read_on(talking, session):
+    session.say("The boiler leaks.")
+    talking.configure()
+    qmd = replace(
+        talking.settings.qmd, sessions=replace(talking.settings.qmd.sessions, enabled=True)
+    )
+    talking.settings = replace(talking.settings, backend="qmd", qmd=qmd)
+    async with talking.open() as backend:
+        read = await backend.read(ReadRequest(path="sessions/one"))
+        assert read.text == "User: The boiler leaks."
 
 
 @pytest.mark.anyio
