@@ -118,7 +118,7 @@ def agent_dir(state: Path, agent_id: str) -> Path:
 
 
 def host_database(state: Path, agent_id: str) -> Path:
-    """Where the chat gateway keeps this agent's sessions, from 2026.7 on; its place has no key."""
+    """Where the chat gateway of 2026.9 keeps this agent's sessions; no key moves it."""
     return agent_dir(state, agent_id) / "openclaw-agent.sqlite"
 
 

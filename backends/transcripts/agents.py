@@ -76,7 +76,8 @@ class AgentTranscripts:
         return self._of(path).is_gone(path)
 
     def path_of(self, reference: str) -> str | None:
-        return self._database.path_of(reference) or self._files.path_of(reference)
+        path = self._files.path_of(reference)
+        return path and (self._database.path_of(_id_of(path)) or path)
 
     def rendering(self, path: str) -> str:
         return self._of(path).rendering(path)

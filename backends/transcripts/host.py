@@ -1,4 +1,4 @@
-"""The conversations in the database of the chat gateway (OpenClaw from 2026.7 on).
+"""The conversations in the database of the chat gateway, as OpenClaw 2026.9 keeps them.
 
 Owns which of its sessions are conversations to remember, and reading one by the numbers of its events.
 The file is another program's, which writes it meanwhile: it is opened for reading only, without following
@@ -17,7 +17,7 @@ import re
 import stat
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -145,7 +145,7 @@ class HostTranscripts:
             return _failed(self._path, str(error), isinstance(error, MomentarilyUnreadableError))
         except RefusedFileError as error:
             return _failed(self._path, error.reason, may_pass=False)
-        except apsw.Error as error:
+        except (apsw.Error, UnicodeDecodeError) as error:
             return _failed(self._path, _cause(error), _may_pass(error))
         if stamps.changed_ns < time.time_ns() - _FRESH_NS:
             self._listed = stamps, listing
@@ -210,13 +210,20 @@ class HostTranscripts:
             yield OpenSession(self._database, shape, found)
 
     def is_gone(self, path: str) -> bool:
-        listing = self.listing()
-        known = listing.database is None or listing.database.failure is None
-        return known and all(found.path != path for found in listing.files)
+        is_gone = False
+        try:
+            with self._database.opened() as connection, connection:
+                shape = _shape(connection)
+                if not _problem(connection, shape):
+                    is_gone = _session(connection, shape, path.removeprefix(PREFIX)) is None
+        except FileNotFoundError:
+            is_gone = True
+        except _UNREADABLE:
+            pass
+        return is_gone
 
     def path_of(self, reference: str) -> str | None:
-        name = os.path.basename(reference.strip())  # noqa: PTH119 - no path of this machine
-        path = PREFIX + name.removesuffix(SUFFIX)
+        path = PREFIX + reference
         return path if any(found.path == path for found in self.listing().files) else None
 
 
@@ -414,7 +421,7 @@ class _Database:
         """What SQLite raises, as FileUnreadableError."""
         try:
             yield
-        except apsw.Error as error:
+        except (apsw.Error, UnicodeDecodeError) as error:
             raise self._unreadable(_cause(error), _may_pass(error)) from None
 
     def _unreadable(self, reason: str, may_pass: bool) -> FileUnreadableError:
@@ -476,7 +483,18 @@ def _session(connection: apsw.Connection, shape: _Shape, session_id: str) -> _Se
     if session_id in _forgotten(connection, shape):
         return None
     found = next(_sessions(connection, shape, session_id), None)
-    return None if found is None or found.why_not or found.last_seq is None else found
+    if found is None or found.why_not or found.last_seq is None:
+        return None
+    nodes = shape["session_nodes"]
+    columns = [name for name in ("spawned_by", "parent_session_key") if name in nodes]
+
+    def parents_of(key: str) -> Iterable[str | None]:
+        if not columns:
+            return ()
+        sql = f"SELECT {', '.join(columns)} FROM session_nodes WHERE session_key = ?"
+        return connection.execute(sql, (key,)).fetchone() or ()
+
+    return None if _inherited(found.parents, parents_of) else found
 
 
 def _sessions(
@@ -526,12 +544,14 @@ def _sessions(
         else connection.execute(f"{sql} WHERE w.session_id = ?", (session_id,))
     )
     for row in rows:
-        key = row[1] or ""
+        key = row[1]
+        if not (isinstance(row[0], str) and isinstance(key, str) and isinstance(row[2], int)):
+            raise apsw.MismatchError("its sessions are not described as they were in 2026.9")
         is_current = row[9] == row[0]
         yield _Session(
             session_id=row[0],
             key=key,
-            updated_ms=row[2] or 0,
+            updated_ms=row[2],
             last_seq=row[3],
             generation=row[4],
             projected_seq=row[5],
@@ -563,21 +583,29 @@ def _kind_by_key(key: str) -> str | None:
 
 
 def _generated(sessions: Sequence[_Session]) -> dict[str, str]:
-    """The keys of sessions that a timer or a dream began, directly or through others."""
+    """The keys of sessions that a timer or a dream began."""
     parents = {one.key: one.parents for one in sessions}
-    kinds: dict[str, str] = {}
-    for key, direct in parents.items():
-        seen, ahead = {key}, [parent for parent in direct if parent]
-        while ahead:
-            parent = ahead.pop()
-            kind = _kind_by_key(parent)
-            if kind in _INHERITED:
-                kinds[key] = kind
-                break
-            if parent not in seen:
-                seen.add(parent)
-                ahead += [one for one in parents.get(parent, ()) if one]
-    return kinds
+    kinds = {
+        key: _inherited(direct, lambda one: parents.get(one, ())) for key, direct in parents.items()
+    }
+    return {key: kind for key, kind in kinds.items() if kind}
+
+
+def _inherited(
+    parents: Iterable[str | None], parents_of: Callable[[str], Iterable[str | None]]
+) -> str | None:
+    """What made a session that has these parents: a timer or a dream, directly or through others."""
+    seen: set[str] = set()
+    ahead = [one for one in parents if one]
+    while ahead:
+        parent = ahead.pop()
+        kind = _kind_by_key(parent)
+        if kind in _INHERITED:
+            return kind
+        if parent not in seen:
+            seen.add(parent)
+            ahead += [one for one in parents_of(parent) if one]
+    return None
 
 
 def _forgotten(connection: apsw.Connection, shape: _Shape) -> frozenset[str]:
@@ -644,7 +672,7 @@ def _failed(
     )
 
 
-def _cause(error: apsw.Error) -> str:
+def _cause(error: apsw.Error | UnicodeDecodeError) -> str:
     match error:
         case apsw.BusyError() | apsw.LockedError():
             return "the host keeps it locked."
@@ -653,13 +681,13 @@ def _cause(error: apsw.Error) -> str:
                 "SQLite cannot open it. While the host is not running this user must be able to"
                 " write to its directory."
             )
-        case apsw.CorruptError() | apsw.NotADBError():
+        case apsw.CorruptError() | apsw.NotADBError() | UnicodeDecodeError():
             return f"it is damaged ({error})."
     return f"{error}."
 
 
-def _may_pass(error: apsw.Error) -> bool:
-    return not isinstance(error, apsw.CorruptError | apsw.NotADBError)
+def _may_pass(error: apsw.Error | UnicodeDecodeError) -> bool:
+    return isinstance(error, apsw.BusyError | apsw.LockedError | apsw.IOError | apsw.CantOpenError)
 
 
 def _seems_same(found: FoundTranscript, known: FoundTranscript) -> bool:
@@ -678,8 +706,9 @@ def _identity(generation: str | None, *, is_settled: bool) -> int:
     return _number((generation, is_settled))
 
 
-def _unpacked(packed: bytes, size: int | None) -> bytes | None:
-    return decompressed(packed, size) if size and size <= MAX_LINE_BYTES else None
+def _unpacked(packed: Any, size: Any) -> bytes | None:
+    is_sound = isinstance(packed, bytes) and isinstance(size, int) and 0 < size <= MAX_LINE_BYTES
+    return decompressed(packed, size) if is_sound else None
 
 
 def _hash(data: bytes) -> bytes:
@@ -702,6 +731,12 @@ def _is_name(session_id: str) -> bool:
 
 
 _SUFFIXES: Final = ("", "-wal", "-shm")
-_UNREADABLE: Final = (apsw.Error, OSError, FileUnreadableError, RefusedFileError)
+_UNREADABLE: Final = (
+    apsw.Error,
+    OSError,
+    UnicodeDecodeError,
+    FileUnreadableError,
+    RefusedFileError,
+)
 _FOREIGN: Final = "it belongs to another user"
 _OTHER_SHAPE: Final = "It is of a release that this gateway does not know; see for a newer gateway."

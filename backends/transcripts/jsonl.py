@@ -1,4 +1,4 @@
-"""The conversations in JSONL files of a sessions directory, as the chat gateway wrote them until 2026.6.
+"""The conversations in JSONL files of a sessions directory, as the chat gateway wrote them in 2026.2.
 
 Owns reading such a file as entries: a line is an entry, and lines are counted from 1. The names of the
 files are `listing`'s, their bytes `stretches`'s. Blocks; may be used by several threads at once.

@@ -181,7 +181,8 @@ class SessionIndexer:
         is_last = entries.is_last or end.byte >= stamps[0]
         return Part(
             path=path,
-            stamps=stamps if is_last else (end.byte, *stamps[1:]),
+            # Times that no transcript has: what is there in part never seems complete.
+            stamps=stamps if is_last else (end.byte, 0, 0, stamps[3]),
             pipeline=self._pipeline(path),
             read_at_ns=read_at_ns,
             begin=start,

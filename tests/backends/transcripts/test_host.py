@@ -71,6 +71,10 @@ def test_sessions_that_a_timer_began_through_others_are_none_either(host, transc
     host.session("c", "agent:main:subagent:c", spawned_by="agent:main:subagent:b")
     host.session("d", "agent:main:subagent:d", spawned_by="agent:main:subagent:d")
     assert names(transcripts.listing()) == ["d"]
+    with pytest.raises(FileNotFoundError), transcripts.open("sessions/c", None):
+        pass
+    assert transcripts.is_gone("sessions/c")
+    assert not transcripts.is_gone("sessions/d")
 
 
 def test_an_earlier_window_of_a_conversation_stays_unless_a_plugin_owns_it(host, transcripts):
@@ -96,6 +100,22 @@ def test_an_unchanged_database_is_not_looked_into_again(host, transcripts, monke
     assert transcripts.listing() is first
     host.session("two", "agent:main:other").say("Hello.")
     assert names(transcripts.listing()) == ["one", "two"]
+
+
+@pytest.mark.parametrize("value", ["x'ff'", "CAST(x'ff' AS TEXT)"])
+def test_values_that_are_no_names_are_said_and_not_taken(tmp_path, value):
+    host = HostDatabase(tmp_path)
+    host.session("one").say("Hello.")
+    host.db.execute("PRAGMA writable_schema = ON")
+    host.db.execute("UPDATE sqlite_schema SET sql = replace(sql, ' STRICT', '')")
+    host.close()
+    host = HostDatabase(tmp_path)
+    host.db.execute("PRAGMA foreign_keys = OFF")
+    host.db.execute("PRAGMA ignore_check_constraints = ON")
+    host.db.execute(f"UPDATE session_windows SET session_id = {value}")
+    host.close()
+    listing = HostTranscripts(tmp_path, "main").listing()
+    assert (listing.files, listing.database.failure is None) == ((), False)
 
 
 @pytest.mark.parametrize("what", ["file", "log", "directory"])

@@ -138,6 +138,21 @@ def test_the_index_says_what_the_conversation_says(tmp_path_factory, monkeypatch
             assert any(mark in text for first, last, text in indexed if first <= number <= last)
 
 
+def test_a_long_conversation_that_was_taken_in_halfway_goes_on_from_there(tmp_path, monkeypatch):
+    """Nothing happened to it since the index was left in the middle of it."""
+    monkeypatch.setattr(planning, "PART_BYTES", 700)
+    monkeypatch.setattr(indexing, "PART_BYTES", 700)
+    agent = Agent(tmp_path)
+    with closing(agent):
+        for _ in range(20):
+            agent.do("say", 40)
+        for _ in range(20):
+            agent.sync(steps=1)
+        said, indexed = agent.said(), agent.indexed()
+        assert len(said) == 20
+        assert all(any(turn.split()[1] in text for *_, text in indexed) for turn in said)
+
+
 @pytest.mark.parametrize("size", [0, 1, 300])
 def test_any_number_of_sessions_is_indexed_once_each(tmp_path, size):
     agent = Agent(tmp_path)
