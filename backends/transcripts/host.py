@@ -93,7 +93,6 @@ class _Session(NamedTuple):
     leaf: str | None
     parts: int | None
     is_rebuilding: bool
-    is_current: bool
     why_not: str | None
     parents: tuple[str | None, ...]
 
@@ -196,18 +195,17 @@ class HostTranscripts:
     @contextmanager
     def open(self, path: str, taken: Taken | None) -> Iterator[OpenSession]:
         """See `TranscriptSource`. The database itself is open only while something is read."""
-        with self._database.typed_errors():
-            with self._database.opened() as connection, connection:
-                shape = _shape(connection)
-                problem = _problem(connection, shape)
-                if problem:
-                    raise FileUnreadableError(problem, remedy=_OTHER_SHAPE)
-                session = _session(connection, shape, path.removeprefix(PREFIX))
-                if session is None:
-                    raise FileNotFoundError(path)
-                found = session.found()
-                found = replace(found, size=_size(_Reader(connection, shape, found), found, taken))
-            yield OpenSession(self._database, shape, found)
+        with self._database.typed_errors(), self._database.opened() as connection, connection:
+            shape = _shape(connection)
+            problem = _problem(connection, shape)
+            if problem:
+                raise FileUnreadableError(problem, remedy=_OTHER_SHAPE)
+            session = _session(connection, shape, path.removeprefix(PREFIX))
+            if session is None:
+                raise FileNotFoundError(path)
+            found = session.found()
+            found = replace(found, size=_size(_Reader(connection, shape, found), found, taken))
+        yield OpenSession(self._database, shape, found)
 
     def is_gone(self, path: str) -> bool:
         is_gone = False
@@ -301,7 +299,10 @@ class _Reader:
         self._size = "ifnull(octet_length(e.event_json), {}) + 1".format(
             "ifnull(e.event_utf8_bytes, 0)" if packed else "0"
         )
-        self._zstd = "e.event_zstd, e.event_utf8_bytes" if packed else "NULL, NULL"
+        self._zstd = "NULL, NULL"
+        if packed:
+            fitting = "CASE WHEN octet_length(e.event_zstd) <= ?3 THEN e.event_zstd END"
+            self._zstd = f"{fitting}, e.event_utf8_bytes"
         self._from = "transcript_events AS e WHERE e.session_id = ?1"
         self._seq = "e.seq"
         if found.is_settled:
@@ -558,7 +559,6 @@ def _sessions(
             leaf=row[6],
             parts=row[7],
             is_rebuilding=bool(row[8]),
-            is_current=is_current,
             why_not=_why_not(key, row[10:14], is_current=is_current),
             parents=(row[14], row[15]),
         )
