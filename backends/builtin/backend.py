@@ -151,7 +151,8 @@ class BuiltinBackend:
         """
         started = time.perf_counter()
         if self._semantics.is_off:
-            return await self._freshen(), Meaning(), time.perf_counter() - started
+            stale = await self._freshen()
+            return stale, self._semantics.no_meaning(), time.perf_counter() - started
         meaning = Meaning()
 
         async def understand() -> None:
@@ -261,9 +262,11 @@ class BuiltinBackend:
 
 
 @asynccontextmanager
-async def open_database(settings: Settings) -> AsyncIterator[Database]:
+async def open_database(settings: Settings, *, is_owner: bool = False) -> AsyncIterator[Database]:
     """The index file, for backends that follow one another on it. Raises IndexUnavailableError."""
-    database = await run_sync(Database, settings.search.store.path)
+    store = settings.search.store
+    open_file = partial(Database, store.path, former=store.former_path, is_owner=is_owner)
+    database = await run_sync(open_file)
     try:
         yield database
     finally:
@@ -282,7 +285,7 @@ async def open_builtin(
     """
     if database is None:
         async with (
-            open_database(settings) as own,
+            open_database(settings, is_owner=background) as own,
             open_builtin(settings, background=background, database=own) as backend,
         ):
             yield backend
