@@ -21,7 +21,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -31,6 +31,7 @@ import pytest
 from fakes.openclaw_model import FakeModel
 
 SETUP: Final = Path(__file__).resolve().parents[2] / "scripts/openclaw-setup"
+_VALIDATE: Final = Path(__file__).with_name("openclaw_validate.mjs")
 PATIENCE_S: Final = 120.0
 """Bound of every wait; the machine may be busy."""
 MAIN: Final = "agent:main:main"
@@ -131,18 +132,28 @@ class OpenClaw:
         self, *arguments: str, patience_s: float = PATIENCE_S
     ) -> subprocess.CompletedProcess[str]:
         """A command, to its end. Raises HostError if that does not come."""
-        with _started(self, arguments) as (process, printed):
+        return self._run(self.command, *arguments, patience_s=patience_s)
+
+    def accepts(self, files: Iterable[Path]) -> list[bool]:
+        """What its `config validate` says to each of these configurations."""
+        programs = Path(self.command).parent
+        package = str(programs.parent / "openclaw")
+        done = self._run(str(programs / "node"), str(_VALIDATE), package, *map(str, files))
+        accepted: list[bool] = json.loads(done.stdout.splitlines()[-1])
+        return accepted
+
+    def _run(self, *argv: str, patience_s: float = PATIENCE_S) -> subprocess.CompletedProcess[str]:
+        with _started(self, argv) as (process, printed):
             try:
                 process.wait(patience_s)
             except subprocess.TimeoutExpired:
-                said = printed()
-                raise HostError(f"openclaw {arguments[0]} did not end:\n{said[-3000:]}") from None
-            return subprocess.CompletedProcess(arguments, process.returncode, printed())
+                raise HostError(f"{argv[:2]} did not end:\n{printed()[-3000:]}") from None
+            return subprocess.CompletedProcess(argv, process.returncode, printed())
 
     @contextmanager
     def gateway(self) -> Iterator[RunningHost]:
         """`openclaw gateway run` from when it is ready to when it has stopped, which must be cleanly."""
-        with _started(self, ("gateway", "run")) as (process, printed):
+        with _started(self, (self.command, "gateway", "run")) as (process, printed):
             running = RunningHost(self, process, printed)
             running.wait_until_ready()
             yield running
@@ -227,12 +238,12 @@ class RunningHost:
 
 @contextmanager
 def _started(
-    host: OpenClaw, arguments: tuple[str, ...]
+    host: OpenClaw, argv: tuple[str, ...]
 ) -> Iterator[tuple[subprocess.Popen[bytes], Callable[[], str]]]:
     """A process in a group of its own, which has ended afterwards; and what it has printed so far."""
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(
-            [host.command, *arguments],
+            argv,
             env=host.environment,
             cwd=host.root,
             stdin=subprocess.DEVNULL,
