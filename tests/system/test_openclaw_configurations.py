@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import pyjson5
 import pytest
 
 from config.loading.load import LoadRequest, load_settings
-from config.source.json5 import parse_json5
 from fakes.openclaw import OpenClaw, install_openclaw
 from fakes.openclaw_config import configurations
 from fakes.openclaw_model import FakeModel
@@ -77,17 +78,21 @@ def test_the_validator_that_is_asked_refuses_what_the_host_refuses(host, tmp_pat
     assert host.accepts([refused, sound, refused]) == [False, True, False]
 
 
-def test_a_hundred_files_that_the_host_accepts_are_read_by_us(accepted):
+def test_a_hundred_files_that_the_host_accepts_are_read_by_us_with_each_warning_in_its_place(
+    accepted,
+):
     for file in accepted:
-        settings = load(file)
-        misplaced = [one for one in settings.warnings if one.file != file or not one.message]
-        assert misplaced == [], file.read_text("utf-8")
+        lines = file.read_text("utf-8").splitlines()
+        for warning in load(file).warnings:
+            assert warning.file == str(file)
+            key = re.split(r"[.\[]", re.sub(r"(\[\d+\])+$", "", warning.path))[-1]
+            assert key in lines[warning.line - 1], (warning, "\n".join(lines))
 
 
 def test_every_key_of_the_hosts_memory_stands_in_one_of_them(accepted, schema):
     written: set[tuple[str, ...]] = set()
     for file in accepted:
-        written |= set(paths_in(parse_json5(file.read_text("utf-8"))))
+        written |= set(paths_in(pyjson5.decode(file.read_text("utf-8"))))
     known = set(leaves({"properties": {"memory": schema["properties"]["memory"]}}))
     assert known - written == set()
 
