@@ -15,9 +15,6 @@ import msgspec
 
 from config.secret import Secret as Secret  # noqa: PLC0414 - the floors above import it from here
 
-ProviderName = Literal["openai", "gemini", "voyage", "local"]
-RequestedProvider = Literal["auto", "openai", "gemini", "voyage", "local", "none"]
-FallbackProvider = Literal["openai", "gemini", "voyage", "local", "none"]
 Source = Literal["memory", "sessions"]
 CitationsMode = Literal["auto", "on", "off"]
 ChatType = Literal["direct", "group", "channel", "dm"]
@@ -126,8 +123,10 @@ class MemorySearchSettings(msgspec.Struct, frozen=True, kw_only=True):
     sources: tuple[Source, ...] = ("memory",)
     extra_paths: tuple[ExtraPath, ...] = ()
     session_memory: bool = False
-    provider: RequestedProvider = "auto"
-    fallback: FallbackProvider = "none"
+    provider: str = "auto"
+    """The id of a provider in lower case, known here or not; "auto", or "none" for keywords only."""
+    fallback: str = "none"
+    """As `provider`; "auto" names no fallback."""
     model: str | None = None
     """None: the provider's own default."""
     output_dimensionality: int | None = None
@@ -224,6 +223,8 @@ class CompactionSettings(msgspec.Struct, frozen=True, kw_only=True):
 class ModelProviderSettings(msgspec.Struct, frozen=True, kw_only=True):
     """`models.providers.<name>`, as far as embeddings need it."""
 
+    api: str | None = None
+    """The wire that its models are asked over; None: not said."""
     base_url: str | None = None
     api_key: Secret | None = None
     api_key_problem: str | None = None

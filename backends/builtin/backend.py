@@ -144,7 +144,8 @@ class BuiltinBackend:
         """
         started = time.perf_counter()
         if self._semantics.is_off:
-            return await self._freshen(), Meaning(), time.perf_counter() - started
+            stale = await self._freshen()
+            return stale, self._semantics.no_meaning(), time.perf_counter() - started
         meaning = Meaning()
 
         async def understand() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from backends.qmd.errors import QmdUnavailableError
-from backends.qmd.schedule import Pause
+from config.runtime.tasks import Backoff
 
 FIRST_PAUSE_S: Final = 1.0
 LONGEST_PAUSE_S: Final = 8.0
@@ -19,7 +19,7 @@ class Recovery:
     """The memory of QMD's last failure."""
 
     def __init__(self) -> None:
-        self._pause = Pause(FIRST_PAUSE_S, 2 * FIRST_PAUSE_S, LONGEST_PAUSE_S)
+        self._pause = Backoff(FIRST_PAUSE_S, 2 * FIRST_PAUSE_S, LONGEST_PAUSE_S)
         self.reason: str | None = None
         """Why the last question was not answered by QMD; None when it was, or none was asked."""
 

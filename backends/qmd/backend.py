@@ -39,8 +39,8 @@ from backends.qmd.exporting import Exports
 from backends.qmd.passages import of_rank
 from backends.qmd.places import Places
 from backends.qmd.reporting import report_status
-from backends.qmd.schedule import Pause
 from backends.qmd.sidecar import home_of, open_sidecar
+from config.runtime.tasks import Backoff
 from config.settings import Settings, Source
 
 _log = structlog.get_logger(__name__)
@@ -69,7 +69,7 @@ class QmdBackend:
 
     async def run(self) -> None:
         """Keeps an engine at work until cancelled."""
-        pause = Pause(2.0, 10.0, 600.0)
+        pause = Backoff(2.0, 10.0, 600.0)
         while True:
             try:
                 sidecar = await open_sidecar(self._settings, self._environment)

@@ -16,6 +16,7 @@ import structlog
 
 from backends.qmd.errors import QmdUnavailableError
 from backends.qmd.upkeep import UpdateCounts, Upkeep
+from config.runtime.tasks import Backoff
 from config.settings import QmdUpdateSettings
 
 _log = structlog.get_logger(__name__)
@@ -24,28 +25,6 @@ FIRST_PAUSE_S: Final = 1.0
 SECOND_PAUSE_S: Final = 60.0
 LONGEST_PAUSE_S: Final = 3600.0
 CLEANUP_EVERY_S: Final = 300.0
-
-
-class Pause:
-    """How long to leave something alone after failures in a row."""
-
-    def __init__(self, first_s: float, second_s: float, longest_s: float) -> None:
-        self._steps = (first_s, second_s, longest_s)
-        self._failures = 0
-        self._until = 0.0
-
-    def failed(self) -> None:
-        first, second, longest = self._steps
-        length = first if self._failures == 0 else min(second * 2 ** (self._failures - 1), longest)
-        self._failures += 1
-        self._until = time.monotonic() + length
-
-    def succeeded(self) -> None:
-        self._failures, self._until = 0, 0.0
-
-    @property
-    def left_s(self) -> float:
-        return max(0.0, self._until - time.monotonic())
 
 
 class Schedule:
@@ -67,8 +46,8 @@ class Schedule:
         self._round = anyio.Lock()
         self._embedding = anyio.Lock()
         self._running: list[str] = []
-        self._update_pause = Pause(FIRST_PAUSE_S, SECOND_PAUSE_S, LONGEST_PAUSE_S)
-        self._embed_pause = Pause(SECOND_PAUSE_S, 2 * SECOND_PAUSE_S, LONGEST_PAUSE_S)
+        self._update_pause = Backoff(FIRST_PAUSE_S, SECOND_PAUSE_S, LONGEST_PAUSE_S)
+        self._embed_pause = Backoff(SECOND_PAUSE_S, 2 * SECOND_PAUSE_S, LONGEST_PAUSE_S)
         self._unclean_since: float | None = None
         self._cleaned_at = -CLEANUP_EVERY_S
         self.updated_at: float | None = None

@@ -21,8 +21,8 @@ from anyio.abc import ByteReceiveStream, Process
 from backends.qmd.errors import QmdUnavailableError
 from backends.qmd.http import HOST, get_health
 from backends.qmd.process import started
-from backends.qmd.schedule import Pause
 from backends.qmd.sidecar import Sidecar
+from config.runtime.tasks import Backoff
 
 _log = structlog.get_logger(__name__)
 
@@ -41,7 +41,7 @@ class WarmServer:
 
     def __init__(self, sidecar: Sidecar) -> None:
         self._sidecar = sidecar
-        self._pause = Pause(0.1, 0.5, 5.0)
+        self._pause = Backoff(0.1, 0.5, 5.0)
         self._suspicion = anyio.Event()
         self._asked_at = 0.0
         self._models_loaded = False

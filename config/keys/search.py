@@ -10,7 +10,7 @@ from config.keys.composite import ListOf
 from config.keys.credentials import ApiKey, Headers
 from config.keys.kinds import MAX_TIMER_MS, Choice, Flag, Real, Text, Whole
 from config.keys.records import ExtraPaths
-from config.keys.texts import Address, IndexPath, ModelPath, PathText
+from config.keys.texts import Address, IndexPath, ModelPath, PathText, ProviderId
 from config.keys.tree import Key, Section
 
 _MAX_TIMER_MINUTES = MAX_TIMER_MS // 60_000
@@ -18,16 +18,10 @@ _MILLISECONDS = Whole(unit="milliseconds", ceiling=MAX_TIMER_MS)
 _COUNT = Whole(minimum=1)
 _UNIT_INTERVAL = Real(0, 1, clamps=True)
 
-_PROVIDERS = ("openai", "gemini", "voyage", "local")
-_COMPATIBLE = 'write "openai" and set remote.baseUrl'
-_PROVIDER_HINTS = {
-    "google": 'write "gemini"',
-    "openai-compatible": _COMPATIBLE,
-    "ollama": _COMPATIBLE,
-    "lmstudio": _COMPATIBLE,
-    "mistral": _COMPATIBLE,
-    "deepinfra": _COMPATIBLE,
-}
+_PROVIDERS = (
+    *("openai", "gemini", "voyage", "mistral", "deepinfra"),
+    *("ollama", "lmstudio", "openai-compatible", "local"),
+)
 
 _GENERAL = (
     Key("enabled", Flag(), "Switches memory search, and with it both tools, on or off."),
@@ -52,15 +46,21 @@ _GENERAL = (
     ),
     Key(
         "provider",
-        Choice(("auto", *_PROVIDERS, "none"), _PROVIDER_HINTS),
-        "Who computes embeddings; auto takes the first that is set up, none means keywords only.",
+        ProviderId(("auto", *_PROVIDERS, "none")),
+        "Who computes embeddings; auto takes the first that is set up, none means keywords only, "
+        "and so does, with the reason in every answer, an id that cannot be used.",
     ),
     Key(
         "fallback",
-        Choice((*_PROVIDERS, "none"), _PROVIDER_HINTS),
+        ProviderId((*_PROVIDERS, "none")),
         "Who computes embeddings when the provider fails.",
     ),
-    Key("model", Text(), "Embedding model; without it the provider's own default."),
+    Key(
+        "model",
+        Text(),
+        "Embedding model; without it the provider's own default, which openai-compatible and most "
+        "entries of models.providers do not have.",
+    ),
     Key(
         "outputDimensionality",
         _COUNT,

@@ -89,6 +89,7 @@ MODELS = Section(
     ("models.providers",),
     "",
     (
+        Key("*.api", Text(), "The wire of the provider; OpenAI's serves embeddings here.", ""),
         Key("*.baseUrl", Address(checked=False), "Address of the provider's API.", ""),
         Key("*.apiKey", ApiKey(), "Key for the provider's API.", ""),
         Key("*.headers", Headers(), "More HTTP headers for the provider.", ""),

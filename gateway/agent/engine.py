@@ -13,8 +13,8 @@ import anyio
 from anyio.abc import TaskStatus
 
 from backends.interface import MemoryBackend
+from config.runtime.tasks import Wakeup
 from config.settings import Settings
-from gateway.rpc.wakeup import Wakeup
 from gateway.scheduling.scheduler import SyncScheduler
 from gateway.watching.places import watched_places
 from gateway.watching.state import OFF, ON_DEMAND, WatchState

@@ -17,6 +17,7 @@ from anyio.abc import SocketStream, TaskGroup
 
 from backends.errors import IndexUnavailableError
 from config.errors import MemoryGatewayError
+from config.runtime.tasks import Wakeup
 from gateway.ownership.forwarding import Forwarded, OpenLines, read_reply
 from gateway.rpc.encoding import encode_batch, encode_error
 from gateway.rpc.errors import RpcError, ShuttingDownError, to_wire
@@ -25,7 +26,6 @@ from gateway.rpc.limits import ConnectionLimits
 from gateway.rpc.messages import ClientReply, Malformed, decode_line
 from gateway.rpc.outbox import Outbox
 from gateway.rpc.sockets import SocketChannel
-from gateway.rpc.wakeup import Wakeup
 
 _log = structlog.get_logger(__name__)
 

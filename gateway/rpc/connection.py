@@ -15,6 +15,7 @@ import anyio.lowlevel
 import structlog
 from anyio.abc import TaskGroup
 
+from config.runtime.tasks import Wakeup
 from gateway.rpc.context import Session
 from gateway.rpc.dispatcher import Dispatcher
 from gateway.rpc.errors import RequestCancelledError, RpcError, ShuttingDownError
@@ -23,7 +24,6 @@ from gateway.rpc.limits import ConnectionLimits
 from gateway.rpc.methods import MethodRegistry
 from gateway.rpc.outbox import Outbox
 from gateway.rpc.streams import ByteReader, ByteWriter
-from gateway.rpc.wakeup import Wakeup
 
 _log = structlog.get_logger(__name__)
 

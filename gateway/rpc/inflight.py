@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 
 import anyio
 
+from config.runtime.tasks import Wakeup
 from gateway.rpc.errors import InvalidRequestError, OverloadedError, RpcError, ShuttingDownError
 from gateway.rpc.limits import ConnectionLimits
 from gateway.rpc.messages import Call
 from gateway.rpc.replies import ReplySlot
-from gateway.rpc.wakeup import Wakeup
 
 
 @dataclass(slots=True, eq=False)

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import anyio
 
+from config.runtime.tasks import Wakeup
 from gateway.rpc.streams import ByteWriter
-from gateway.rpc.wakeup import Wakeup
 
 _BURST_BYTES = 16 * 1024
 """What one write takes: small enough that a slow reader is seen to make progress."""

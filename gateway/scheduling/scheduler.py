@@ -15,7 +15,7 @@ import structlog
 
 from backends.interface import MemoryBackend, SkippedFile, SyncReport, SyncRequest
 from config.errors import MemoryGatewayError
-from gateway.rpc.wakeup import Wakeup
+from config.runtime.tasks import Wakeup
 from gateway.scheduling.generations import Generations
 
 _log = structlog.get_logger(__name__)

@@ -19,7 +19,7 @@ from anyio.lowlevel import EventLoopToken, current_token
 from anyio.to_thread import run_sync
 
 from backends.bounded import BoundedWork
-from gateway.rpc.wakeup import Wakeup
+from config.runtime.tasks import Wakeup
 from gateway.scheduling.scheduler import SyncScheduler
 from gateway.watching.bursts import Bursts
 from gateway.watching.directories import WatchingFailedError, WatchPlan, plan_watches

@@ -156,15 +156,17 @@ def test_a_key_at_the_wrong_place_is_not_shown(machine):
 class TestModelProviders:
     def test_every_provider_is_kept_with_what_embeddings_need(self, machine):
         settings = machine.load("""{models: {mode: 'merge', providers: {
-          openai: {baseUrl: 'https://proxy/v1', apiKey: 'sk-1', models: [{id: 'x'}], api: 5},
+          openai: {baseUrl: 'https://proxy/v1', apiKey: 'sk-1', models: [{id: 'x'}], auth: 5},
           google: {headers: {'x-a': 'b'}},
-          'my.host/x': {baseUrl: 'local:1', apiKey: 'k'},
+          'my.host/x': {baseUrl: 'local:1', apiKey: 'k', api: 'openai-completions'},
           empty: {models: []},
         }}}""")
         assert settings.model_providers == {
             "openai": ModelProviderSettings(base_url="https://proxy/v1", api_key=Secret("sk-1")),
             "google": ModelProviderSettings(headers={"x-a": "b"}),
-            "my.host/x": ModelProviderSettings(base_url="local:1", api_key=Secret("k")),
+            "my.host/x": ModelProviderSettings(
+                base_url="local:1", api_key=Secret("k"), api="openai-completions"
+            ),
         }
         assert settings.warnings == ()
 

@@ -135,12 +135,16 @@ def test_a_model_that_is_configured_is_not_the_default_one(machine):
     assert not machine.load(text).search.local.model_path_is_default
 
 
-@pytest.mark.parametrize("provider", ["ollama", "lmstudio", "openai-compatible", "mistral"])
-def test_a_provider_of_later_releases_is_refused_with_a_way_out(machine, provider):
-    (problem,) = machine.problems(written(f"{SEARCH}.provider", f"'{provider}'"))
-    assert 'write "openai" and set remote.baseUrl' in problem.message
+@pytest.mark.parametrize("key", ["provider", "fallback"])
+@pytest.mark.parametrize("name", ["bedrock", "google", "gpu-box", "Some.Plugin/v2", "nonsense"])
+def test_an_id_that_only_the_providers_can_judge_is_read_without_a_word(machine, key, name):
+    settings = machine.load(written(f"{SEARCH}.{key}", f"' {name} '"))
+    assert getattr(settings.search, key) == name.lower()
+    assert settings.warnings == ()
 
 
-def test_the_key_of_the_vendor_is_not_the_name_of_the_provider(machine):
-    (problem,) = machine.problems(written(f"{SEARCH}.provider", "'google'"))
-    assert 'write "gemini"' in problem.message
+def test_a_secret_that_stands_where_a_provider_belongs_is_not_repeated(machine):
+    secret = "sk-proj-0123456789abcdefABCDEF0123456789"
+    (problem,) = machine.problems(written(f"{SEARCH}.provider", f"'{secret}'"))
+    assert "allowed is one of" in problem.message
+    assert secret not in problem.message

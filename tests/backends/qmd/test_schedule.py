@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from backends.qmd.errors import QmdUnavailableError
-from backends.qmd.schedule import Pause, Schedule
+from backends.qmd.schedule import Schedule
 from backends.qmd.upkeep import UpdateCounts
 from config.settings import QmdUpdateSettings
 from fakes.qmd import until
@@ -48,17 +48,6 @@ def schedule(works: Works, *, embeds: bool = False, **settings) -> Schedule:
 
 BROKEN = QmdUnavailableError("broken", "No.")
 DAMAGED = QmdUnavailableError("corrupt_index", "Damaged.")
-
-
-def test_pauses_grow_to_a_bound_and_end_with_a_success():
-    pause = Pause(1, 60, 3600)
-    lengths = []
-    for _ in range(9):
-        pause.failed()
-        lengths.append(round(pause.left_s))
-    assert lengths == [1, 60, 120, 240, 480, 960, 1920, 3600, 3600]
-    pause.succeeded()
-    assert pause.left_s == 0
 
 
 async def test_a_round_updates_and_cleans_up_only_when_something_left():

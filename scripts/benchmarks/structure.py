@@ -1,0 +1,283 @@
+"""How the code is divided: modules, lines, imports, and what a request passes on its way.
+
+Counts the four floors of a checkout, then starts its real gateway under a profiler and notes which of its
+modules and functions one warm keyword search and one saved note (until it has its vector) run through.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import tokenize
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from typing import IO, Any, Final, NamedTuple
+
+import anyio
+import grimp
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.embedding_server import embedding_server
+from benchmarks.hash_embedder import HashEmbedder
+
+FLOORS: Final = ("gateway", "backends", "providers", "config")
+_WITHOUT_CODE: Final = frozenset(
+    {
+        tokenize.COMMENT,
+        tokenize.NL,
+        tokenize.NEWLINE,
+        tokenize.INDENT,
+        tokenize.DEDENT,
+        tokenize.ENCODING,
+        tokenize.ENDMARKER,
+    }
+)
+_PATIENCE_S: Final = 60.0
+
+# Runs inside the gateway. SIGUSR1 begins a record; SIGUSR2 writes it to the file that is named first.
+_PROFILED: Final = """
+import json, os, signal, sys, threading
+target, root = sys.argv.pop(1), sys.argv.pop(1)
+record = None
+def note(frame, event, argument):
+    if record is not None and event == "call":
+        code = frame.f_code
+        if code.co_filename.startswith(root):
+            record.add((code.co_filename, code.co_qualname))
+def begin(*_):
+    global record
+    record = set()
+def write(*_):
+    global record
+    calls, record = record, None
+    ours = sorted({m.__file__ for m in list(sys.modules.values()) if getattr(m, "__file__", None)})
+    with open(target + ".new", "w") as file:
+        json.dump({"calls": sorted(calls), "loaded": ours}, file)
+    os.replace(target + ".new", target)
+signal.signal(signal.SIGUSR1, begin)
+signal.signal(signal.SIGUSR2, write)
+threading.setprofile(note)
+sys.setprofile(note)
+from gateway.__main__ import main
+main()
+"""
+
+
+class Division(NamedTuple):
+    """What the files of a checkout say without being run."""
+
+    modules: int
+    """Without `__init__` files."""
+    packages: int
+    code_lines: int
+    """Lines with code on them: no comments, docstrings or blank lines."""
+    per_module: float
+    median_module: float
+    longest_module: int
+    import_share: float
+    """Of the lines with code."""
+    with_one_importer: int
+
+
+class Journey(NamedTuple):
+    """What of our own code ran between two moments."""
+
+    modules: int
+    functions: int
+    loaded: int
+    """Modules of ours that the process had imported by then."""
+
+
+def divide(checkout: Path) -> Division:
+    files = [path for floor in FLOORS for path in sorted((checkout / floor).rglob("*.py"))]
+    lines = {path: _code_lines(path) for path in files}
+    modules = [path for path in files if path.name != "__init__.py"]
+    lengths = [len(path.read_text(encoding="utf-8").splitlines()) for path in modules]
+    total = sum(code for code, _ in lines.values())
+    return Division(
+        modules=len(modules),
+        packages=len(files) - len(modules),
+        code_lines=total,
+        per_module=total / len(modules),
+        median_module=median(lengths),
+        longest_module=max(lengths),
+        import_share=sum(imports for _, imports in lines.values()) / total,
+        with_one_importer=_with_one_importer(checkout),
+    )
+
+
+def _code_lines(path: Path) -> tuple[int, int]:
+    """Lines with code, and those of them that belong to imports."""
+    text = path.read_text(encoding="utf-8")
+    code: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in _WITHOUT_CODE:
+            code.update(range(token.start[0], token.end[0] + 1))
+    imports: set[int] = set()
+    for node in ast.walk(ast.parse(text)):
+        lines = range(getattr(node, "lineno", 0), (getattr(node, "end_lineno", 0) or 0) + 1)
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            imports.update(lines)
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            code.difference_update(lines)  # a docstring
+    return len(code), len(imports)
+
+
+def _with_one_importer(checkout: Path) -> int:
+    sys.path.insert(0, str(checkout))
+    try:
+        graph = grimp.build_graph(*FLOORS, cache_dir=None)
+    finally:
+        sys.path.remove(str(checkout))
+    modules = [name for name in graph.modules if not graph.find_children(name)]
+    importers = Counter(len(graph.find_modules_that_directly_import(name)) for name in modules)
+    return importers[1]
+
+
+async def journeys(checkout: Path) -> tuple[Journey, Journey]:
+    """A warm keyword search, and a note from its saving to its stored vector."""
+    async with embedding_server(HashEmbedder()) as server:
+        remote = {"baseUrl": server.base_url, "apiKey": server.key}
+        search = {"provider": "openai", "model": HashEmbedder.name, "remote": remote}
+        search |= {"sync": {"watchDebounceMs": 50}}
+        keywords = await anyio.to_thread.run_sync(_search, checkout, {"provider": "none"})
+        return keywords, await anyio.to_thread.run_sync(_save, checkout, search, server)
+
+
+def _search(checkout: Path, settings: dict[str, Any]) -> Journey:
+    with _profiled(checkout, settings) as gateway:
+        for _ in range(3):
+            gateway.ask("memory_search", query="boiler pressure")
+        gateway.begin()
+        gateway.ask("memory_search", query="boiler pressure")
+        return gateway.end()
+
+
+def _save(checkout: Path, settings: dict[str, Any], server: Any) -> Journey:
+    with _profiled(checkout, settings) as gateway:
+        gateway.ask("memory_search", query="boiler pressure")
+        _wait_until(lambda: server.items >= 2)  # both notes, or a note and the query
+        _wait_until(lambda: _is_quiet(server))
+        items = server.items
+        gateway.begin()
+        note = "# Later\n\nThe chimney sweep comes on Friday.\n"
+        (gateway.workspace / "memory/2026-02-02.md").write_text(note, encoding="utf-8")
+        _wait_until(lambda: server.items > items)
+        _wait_until(lambda: _is_quiet(server))
+        return gateway.end()
+
+
+def _is_quiet(server: Any) -> bool:
+    """Nothing was embedded for a while, so the last answer is stored."""
+    before = server.items
+    time.sleep(0.5)
+    return bool(server.items == before)
+
+
+class _Gateway(NamedTuple):
+    process: subprocess.Popen[bytes]
+    workspace: Path
+    record: Path
+    root: Path
+
+    def ask(self, method: str, **params: object) -> Any:
+        line = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+        _stream(self.process.stdin).write(line.encode() + b"\n")
+        _stream(self.process.stdin).flush()
+        return json.loads(_stream(self.process.stdout).readline())
+
+    def begin(self) -> None:
+        self.process.send_signal(signal.SIGUSR1)
+        time.sleep(0.1)  # the signal is handled between two instructions of the main thread
+
+    def end(self) -> Journey:
+        self.process.send_signal(signal.SIGUSR2)
+        _wait_until(self.record.exists)
+        found = json.loads(self.record.read_bytes())
+        floors = tuple(str(self.root / floor) + os.sep for floor in FLOORS)
+        calls = [call for call in found["calls"] if call[0].startswith(floors)]
+        return Journey(
+            modules=len({path for path, _ in calls}),
+            functions=len(calls),
+            loaded=sum(path.startswith(floors) for path in found["loaded"]),
+        )
+
+
+def _stream(stream: IO[bytes] | None) -> IO[bytes]:
+    assert stream is not None
+    return stream
+
+
+@contextmanager
+def _profiled(checkout: Path, search: dict[str, Any]) -> Iterator[_Gateway]:
+    root = checkout.resolve()
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder)
+        workspace = home / "workspace"
+        (workspace / "memory").mkdir(parents=True)
+        (workspace / "MEMORY.md").write_text("# Memory\n\n- The boiler is serviced in May.\n")
+        note = "# Sunday\n\nThe boiler pressure was low again.\n"
+        (workspace / "memory/2026-02-01.md").write_text(note)
+        config = home / "openclaw.json"
+        config.write_text(json.dumps({"agents": {"defaults": {"memorySearch": search}}}))
+        arguments = ["serve", "--workspace", str(workspace), "--state-dir", str(home / "state")]
+        arguments += ["--config", str(config), "--log-level", "error"]
+        record = home / "record.json"
+        with subprocess.Popen(
+            [root / ".venv/bin/python", "-c", _PROFILED, record, f"{root}{os.sep}", *arguments],
+            cwd=root,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "XDG_RUNTIME_DIR": str(home)},
+        ) as process:
+            try:
+                yield _Gateway(process, workspace, record, root)
+            finally:
+                _stream(process.stdin).close()
+                process.wait(_PATIENCE_S)
+
+
+def _wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + _PATIENCE_S
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError("the gateway did not get there")
+        time.sleep(0.02)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    here = Path(__file__).resolve().parents[2]
+    parser.add_argument("--checkout", type=Path, default=here, help="another one, with a .venv")
+    checkout = parser.parse_args().checkout
+    division = divide(checkout)
+    search, note = anyio.run(journeys, checkout)
+    table = Table("", "", title="Structure", title_justify="left")
+    table.add_row("modules (and packages)", f"{division.modules} ({division.packages})")
+    table.add_row("lines of code", f"{division.code_lines:,}")
+    table.add_row("lines of code per module", f"{division.per_module:.0f}")
+    longest = f"{division.median_module:.0f}, {division.longest_module}"
+    table.add_row("lines of a module: median, longest", longest)
+    table.add_row("share of imports", f"{100 * division.import_share:.1f} %")
+    table.add_row("modules with one importer", str(division.with_one_importer))
+    passed = f"{search.modules} modules, {search.functions} functions"
+    table.add_row("a warm keyword search passes", passed)
+    table.add_row("a saved note passes", f"{note.modules} modules, {note.functions} functions")
+    table.add_row("our modules loaded at the first answer", str(search.loaded))
+    Console(width=100).print(table)
+
+
+if __name__ == "__main__":
+    main()
