@@ -219,6 +219,15 @@ class RunningHost:
         finally:
             probe.close()
 
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Nothing of it moves meanwhile; what it had open, written or locked stays so."""
+        os.killpg(self._process.pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.killpg(self._process.pid, signal.SIGCONT)
+
     def stop(self) -> None:
         """SIGTERM, and a clean end: code 0, in time, and no child left."""
         self._connection.close()

@@ -11,10 +11,10 @@ from typing import Any
 
 import pyjson5
 import pytest
+from fakes.openclaw_config import configurations
 
 from config.loading.load import LoadRequest, load_settings
 from fakes.openclaw import OpenClaw, install_openclaw
-from fakes.openclaw_config import configurations
 from fakes.openclaw_model import FakeModel
 
 pytestmark = pytest.mark.anyio
@@ -27,7 +27,7 @@ SERVED = 5
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory) -> OpenClaw:
-    with FakeModel() as model:
+    with FakeModel() as model:  # only named in a configuration: nobody talks here
         return OpenClaw(install_openclaw(), tmp_path_factory.mktemp("host"), model)
 
 
