@@ -175,7 +175,6 @@ class RunningHost:
         self._host = host
         self._process = process
         self._printed = printed
-        self._connection = http.client.HTTPConnection("127.0.0.1", host.port, timeout=PATIENCE_S)
 
     @property
     def printed(self) -> str:
@@ -183,7 +182,7 @@ class RunningHost:
         return self._printed()
 
     def say(self, text: str, session: str = MAIN) -> str:
-        """One turn of a conversation; what the agent answered. The connection is kept."""
+        """One turn of a conversation; what the agent answered."""
         agent = session.split(":")[1]
         body = {"model": f"openclaw/{agent}", "messages": [{"role": "user", "content": text}]}
         headers = {
@@ -191,11 +190,9 @@ class RunningHost:
             "Content-Type": "application/json",
             "x-openclaw-session-key": session,
         }
-        self._connection.request("POST", "/v1/chat/completions", json.dumps(body), headers)
-        response = self._connection.getresponse()
-        content = response.read()
-        if response.status != http.client.OK:
-            raise HostError(f"a turn was answered with {response.status}: {content.decode()}")
+        status, content = self._request("POST", "/v1/chat/completions", json.dumps(body), headers)
+        if status != http.client.OK:
+            raise HostError(f"a turn was answered with {status}: {content.decode()}")
         return str(json.loads(content)["choices"][0]["message"]["content"])
 
     def wait_until_ready(self) -> None:
@@ -210,14 +207,20 @@ class RunningHost:
             time.sleep(_PAUSE_S)
 
     def _is_ready(self) -> bool:
-        probe = http.client.HTTPConnection("127.0.0.1", self._host.port, timeout=PATIENCE_S)
         try:
-            probe.request("GET", "/readyz")
-            return probe.getresponse().status == http.client.OK
+            return self._request("GET", "/readyz")[0] == http.client.OK
         except OSError:
             return False
+
+    def _request(self, *request: Any) -> tuple[int, bytes]:
+        """On a connection of its own: the host closes those that are idle for some seconds."""
+        connection = http.client.HTTPConnection("127.0.0.1", self._host.port, timeout=PATIENCE_S)
+        try:
+            connection.request(*request)
+            response = connection.getresponse()
+            return response.status, response.read()
         finally:
-            probe.close()
+            connection.close()
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
@@ -230,7 +233,6 @@ class RunningHost:
 
     def stop(self) -> None:
         """SIGTERM, and a clean end: code 0, in time, and no child left."""
-        self._connection.close()
         self._process.terminate()
         try:
             code = self._process.wait(PATIENCE_S)
