@@ -54,6 +54,8 @@ class VectorStoreSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
     path: Path
+    former_path: Path | None = None
+    """Where earlier releases had the index of the default `path`; None for a path that was set."""
     driver: Literal["sqlite"] = "sqlite"
     vector: VectorStoreSettings = VectorStoreSettings()
 

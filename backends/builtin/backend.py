@@ -253,9 +253,11 @@ class BuiltinBackend:
 
 
 @asynccontextmanager
-async def open_database(settings: Settings) -> AsyncIterator[Database]:
+async def open_database(settings: Settings, *, is_owner: bool = False) -> AsyncIterator[Database]:
     """The index file, for backends that follow one another on it. Raises IndexUnavailableError."""
-    database = await run_sync(Database, settings.search.store.path)
+    store = settings.search.store
+    open_file = partial(Database, store.path, former=store.former_path, is_owner=is_owner)
+    database = await run_sync(open_file)
     try:
         yield database
     finally:
@@ -274,7 +276,7 @@ async def open_builtin(
     """
     if database is None:
         async with (
-            open_database(settings) as own,
+            open_database(settings, is_owner=background) as own,
             open_builtin(settings, background=background, database=own) as backend,
         ):
             yield backend

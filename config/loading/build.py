@@ -54,7 +54,12 @@ def default_settings(dirs: Directories) -> Settings:
         agent_dir=paths.agent_dir(state, agent_id),
         sessions_dir=paths.sessions_dir(state, agent_id),
         config_path=None,
-        search=MemorySearchSettings(store=StoreSettings(path=paths.index_path(state, agent_id))),
+        search=MemorySearchSettings(
+            store=StoreSettings(
+                path=paths.index_path(state, agent_id),
+                former_path=paths.former_index_path(state, agent_id),
+            )
+        ),
         qmd=QmdSettings(sessions=QmdSessionsSettings(export_dir=export_dir)),
     )
 
@@ -67,6 +72,8 @@ def build_settings(chosen: Mapping[str, Chosen], dirs: Directories) -> Settings:
             field, found = field_of(section, key), chosen.get(section.documented(key))
             if field and found:
                 values.update(_settled(field, key, found.value, dirs))
+    if "search.store.path" in values:
+        values["search.store.former_path"] = None
     values["search.local.model_path_is_default"] = "search.local.model_path" not in values
     values["model_providers"] = _model_providers(chosen.values(), dirs)
     values["auth"] = _auth(chosen.values(), dirs)

@@ -13,6 +13,7 @@ from anyio.to_thread import run_sync
 
 from backends.files.append import Appended, append_entry
 from backends.files.roots import MemoryRoots
+from config.paths import flush_records_path
 from config.settings import Settings
 from gateway.agent.memory import Memory
 from gateway.flush.deciding import Decision, Situation, decide
@@ -116,7 +117,8 @@ def _refuse_foreign(settings: Settings, session_key: str) -> None:
 
 
 def _store(settings: Settings) -> SessionStore:
-    return SessionStore(settings.sessions_dir)
+    own = flush_records_path(settings.state_dir, settings.agent_id)
+    return SessionStore(settings.sessions_dir, own)
 
 
 def _flush_result(settings: Settings, decision: Decision) -> FlushResult:

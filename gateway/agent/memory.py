@@ -252,7 +252,10 @@ async def open_memory(
         yield Memory(settings, None, _cannot_start, metrics)
         return
     with ungrouped():
-        async with open_database(settings) as database, anyio.create_task_group() as tasks:
+        async with (
+            open_database(settings, is_owner=background) as database,
+            anyio.create_task_group() as tasks,
+        ):
 
             def open_backend(settings: Settings) -> AbstractAsyncContextManager[MemoryBackend]:
                 opening = _open_backend(database, settings, background=background, wait_s=wait_s)

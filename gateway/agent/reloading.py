@@ -92,7 +92,8 @@ class Reloader:
     def _with_fixed(self, read: Settings) -> Settings:
         """What was read, with the values in force where only a restart can change them."""
         now = self._memory.settings
-        store = replace(read.search.store, path=now.search.store.path)
+        place = now.search.store
+        store = replace(read.search.store, path=place.path, former_path=place.former_path)
         search = replace(read.search, store=store)
         settings = replace(read, workspace=now.workspace, search=search)
         if not self._was_off:

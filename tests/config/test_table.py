@@ -31,6 +31,7 @@ NOT_FROM_ONE_KEY = {
     "warnings",
     "search.remote.api_key_problem",
     "search.local.model_path_is_default",
+    "search.store.former_path",
 }
 
 

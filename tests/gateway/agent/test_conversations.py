@@ -9,6 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from config.paths import flush_records_path
 from config.settings import ScopeMatch, ScopePolicy, ScopeRule, SyncSettings
 from fakes.settings import make_settings
 from gateway.agent.conversations import Conversations
@@ -125,7 +126,7 @@ async def test_a_flush_is_due_once_and_again_after_the_next_compaction(talking):
         again = await conversations.flush(params)
         assert (again.due, again.prompt) == (False, None)
         assert "had its flush" in again.reason
-        store = memory.settings.sessions_dir / "sessions.json"
+        store = flush_records_path(memory.settings.state_dir, "main")
         entries = json.loads(store.read_bytes())
         entries[MAIN]["compactionCount"] = 1
         store.write_text(json.dumps(entries), encoding="utf-8")
