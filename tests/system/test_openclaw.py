@@ -21,6 +21,7 @@ SEARCH = {
     "sources": ["memory", "sessions"],
     "experimental": {"sessionMemory": True},
 }
+INDEX = "memory/main.memory-gateway.sqlite"
 FORMER_INDEX = "memory/main.sqlite"
 
 
@@ -190,10 +191,13 @@ async def test_both_start_at_once_and_after_an_update_of_ours_the_host_starts_ag
 async def test_what_our_former_release_broke_works_after_our_update(install):
     host, home, _ = install()
     make_former_index(home)
+    former = (home.state / FORMER_INDEX).stat().st_ino
     with pytest.raises(HostError, match="not a legacy memory index"), host.gateway():
         pass
     async with home.gateway() as client:
         assert await finds_the_greenhouse(client)
+    assert not (home.state / FORMER_INDEX).exists()
+    assert (home.state / INDEX).stat().st_ino == former
     with host.gateway() as running:
         assert running.say("The dunlin feeds.") == "Noted: The dunlin feeds."
     before = host.files()
@@ -218,4 +222,7 @@ def changes(before: dict[str, str], after: dict[str, str]) -> set[str]:
 
 
 def _is_ours(name: str) -> bool:
-    return name.split("/", maxsplit=1)[0] in {"memory", "memory-gateway", "run"}
+    alone = {"memory", "memory-gateway", "run", "memory/main.sqlite.lock"}
+    return name in alone or name.startswith(
+        ("memory/main.memory-gateway.", "memory-gateway/", "run/")
+    )
