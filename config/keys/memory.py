@@ -5,7 +5,7 @@ from __future__ import annotations
 from config.keys.kinds import MAX_TIMER_MS, Choice, Duration, Flag, Whole
 from config.keys.records import QmdPaths, Scope
 from config.keys.texts import Command, PathText
-from config.keys.tree import Key, Section
+from config.keys.tree import HOME, Key, Section
 
 _MILLISECONDS = Whole(unit="milliseconds", ceiling=MAX_TIMER_MS)
 _TIMEOUT = Whole(unit="milliseconds", ceiling=MAX_TIMER_MS, zero="default")
@@ -90,4 +90,12 @@ _RETIRED = (
     ("qmd.update.startupDelayMs", "onBoot decides whether an update runs at the start"),
 )
 
-MEMORY = Section("memory", ("memory",), "", (*_GENERAL, *_QMD), retired=_RETIRED)
+MEMORY = Section(
+    "memory",
+    (HOME, "memory"),
+    "",
+    (*_GENERAL, *_QMD),
+    retired=_RETIRED,
+    # The host's own memory goes on dreaming while another plugin has its slot, by that one's settings.
+    foreign=("dreaming",),
+)

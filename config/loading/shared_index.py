@@ -11,6 +11,7 @@ from pathlib import Path
 from config.loading.build import build_settings
 from config.loading.directories import Surroundings
 from config.loading.resolve import Chosen, choose
+from config.loading.rules import apply_rules
 from config.settings import Settings, StoreSettings
 from config.source.reading import Reading
 
@@ -29,7 +30,8 @@ def refuse_shared_index(
     content = surroundings.content
     for other in content.agents:
         # What is noteworthy in the other agent's keys is for its own process to say.
-        theirs = choose(content.givens, other, Reading({}))
+        theirs = choose(content.givens, content.places(other.id), Reading({}))
+        apply_rules(theirs, Reading({}))
         search = build_settings(theirs, surroundings.directories(other.id, theirs)[0]).search
         shared = _places(search.store) & _places(settings.search.store)
         if other.id != settings.agent_id and search.enabled and shared:

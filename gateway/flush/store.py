@@ -9,6 +9,7 @@ it as its own): a file of ours holds the record. Blocking: for worker threads.
 from __future__ import annotations
 
 import json
+import re
 import time
 from pathlib import Path
 from typing import Any, Final
@@ -21,6 +22,7 @@ from gateway.flush.lockfile import LockTimeoutError, lock_file
 
 _LOCK_TIMEOUT_S: Final = 5.0
 _MODE: Final = 0o600
+_SESSION_ID: Final = re.compile(r"[\w-]{1,200}")
 
 
 class SessionStore:
@@ -43,6 +45,7 @@ class SessionStore:
             context_tokens=_number(entry, "contextTokens"),
             compaction_count=_number(entry, "compactionCount") or 0,
             flushed_at_count=_number(entry, "memoryFlushCompactionCount"),
+            transcript_bytes=self._transcript_bytes(entry.get("sessionId")),
         )
 
     def record_flush(self, session_key: str, compaction_count: int | None) -> int:
@@ -68,6 +71,14 @@ class SessionStore:
                 f"{chosen} cannot be written: {error.strerror}.",
                 remedy="Give the user who runs the gateway permission to write it.",
             ) from None
+
+    def _transcript_bytes(self, session_id: object) -> int | None:
+        if not isinstance(session_id, str) or not _SESSION_ID.fullmatch(session_id):
+            return None
+        try:
+            return (self._shared.parent / f"{session_id}.jsonl").lstat().st_size
+        except OSError:
+            return None
 
     def _record(self, path: Path, session_key: str, compaction_count: int | None) -> int:
         entries = self._read()

@@ -176,3 +176,19 @@ def test_a_place_that_cannot_be_written_to_is_an_error(tmp_path):
     (tmp_path / "sessions/sessions.json").mkdir()
     with pytest.raises(FileUnreadableError, match="Is a directory"):
         store_of(tmp_path / "sessions").record_flush(KEY, 1)
+
+
+@pytest.mark.parametrize(
+    ("session_id", "size"), [("abc-1", 7), ("../abc-1", None), ("gone", None), (5, None)]
+)
+def test_the_size_of_a_transcript_is_that_of_the_sessions_own_file(tmp_path, session_id, size):
+    folder = tmp_path / "sessions"
+    folder.mkdir()
+    (folder / "abc-1.jsonl").write_text("1234567", encoding="utf-8")
+    (tmp_path / "abc-1.jsonl").write_text("elsewhere", encoding="utf-8")
+    entries = {"agent:main:main": {"sessionId": session_id}}
+    (folder / "sessions.json").write_text(json.dumps(entries), encoding="utf-8")
+    assert (
+        SessionStore(folder, tmp_path / "own.json").state("agent:main:main").transcript_bytes
+        == size
+    )
