@@ -117,6 +117,11 @@ def agent_dir(state: Path, agent_id: str) -> Path:
     return state / "agents" / agent_id / "agent"
 
 
+def host_database(state: Path, agent_id: str) -> Path:
+    """Where the chat gateway of 2026.9 keeps this agent's sessions; no key moves it."""
+    return agent_dir(state, agent_id) / "openclaw-agent.sqlite"
+
+
 def auth_profile_paths(state: Path, own_dir: Path) -> tuple[Path, ...]:
     """Where the chat gateway keeps credentials: the main agent's file, then the agent's own, which wins."""
     return tuple(folder / "auth-profiles.json" for folder in (agent_dir(state, "main"), own_dir))

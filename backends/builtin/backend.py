@@ -47,6 +47,8 @@ from backends.interface import (
     SyncRequest,
     Trial,
 )
+from backends.transcripts.agents import AgentTranscripts
+from backends.transcripts.conversations import is_conversation, read_conversation
 from config.groups import ungrouped
 from config.settings import Settings
 
@@ -75,13 +77,18 @@ class BuiltinBackend:
         self._database = database
         self._roots = MemoryRoots(settings.workspace, search.extra_paths)
         preparer = Preparer(limits)
+        self._transcripts = AgentTranscripts.of(settings)
         self._sessions = SessionIndexer(
             database,
-            settings.sessions_dir,
+            self._transcripts,
             preparer,
             search.sync.sessions,
             enabled="sessions" in search.sources,
         )
+        self._are_told = self._sessions.enabled or (
+            settings.backend == "qmd" and settings.qmd.sessions.enabled
+        )
+        """Whether conversations are answered at all, be it by QMD."""
         self._indexer = Indexer(database, self._roots, preparer, self._sessions)
         self._semantics = semantics
         self._courtesy = Courtesy()
@@ -167,6 +174,8 @@ class BuiltinBackend:
             await run_sync(engines.scan_ahead, meaning.vector.vector, abandon_on_cancel=True)
 
     async def read(self, request: ReadRequest) -> ReadAnswer:
+        if self._are_told and is_conversation(request.path):
+            return await run_sync(read_conversation, self._transcripts, request)
         return await run_sync(read_lines, self._roots, request)
 
     async def sync(

@@ -35,7 +35,7 @@ _QMD = (
     Key(
         "qmd.includeDefaultMemory",
         Flag(),
-        "Gives MEMORY.md, memory.md and memory/ to QMD.",
+        "Gives MEMORY.md, memory.md, USER.md and memory/ to QMD.",
     ),
     Key("qmd.paths", QmdPaths(), "More directories for QMD, each as a collection."),
     Key("qmd.sessions.enabled", Flag(), "Exports session transcripts for QMD."),

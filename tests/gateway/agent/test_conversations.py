@@ -65,7 +65,7 @@ async def test_a_session_starts_with_its_memory_and_the_recall_instructions(talk
     async with talking(user_timezone="Asia/Tokyo", citations="off") as (conversations, _):
         result = await conversations.start(SessionStartParams(session_key=MAIN))
     assert [(file.role, file.status) for file in result.files] == [
-        ("longterm", "ok"), ("today", "ok"), ("yesterday", "not_found"),
+        ("longterm", "ok"), ("user", "not_found"), ("today", "ok"), ("yesterday", "not_found"),
     ]  # fmt: skip
     assert (result.today, result.time_zone) == (today, "Asia/Tokyo")
     assert "memory_search" in result.instructions
