@@ -11,10 +11,10 @@ from typing import Any
 
 import pyjson5
 import pytest
-from fakes.openclaw_config import configurations
 
 from config.loading.load import LoadRequest, load_settings
 from fakes.openclaw import OpenClaw, install_openclaw
+from fakes.openclaw_config import configurations
 from fakes.openclaw_model import FakeModel
 
 pytestmark = pytest.mark.anyio
@@ -87,6 +87,19 @@ def test_a_hundred_files_that_the_host_accepts_are_read_by_us_with_each_warning_
             assert warning.file == str(file)
             key = re.split(r"[.\[]", re.sub(r"(\[\d+\])+$", "", warning.path))[-1]
             assert key in lines[warning.line - 1], (warning, "\n".join(lines))
+
+
+def test_what_has_no_effect_with_us_is_said_and_nothing_of_the_hosts_memory_is_unknown_to_us(
+    accepted,
+):
+    without_effect = {("memory", "search", "multimodal"), ("memory", "search", "store", "fts")}
+    for file in accepted:
+        warnings = {one.path: one.message for one in load(file).warnings}
+        written = set(paths_in(pyjson5.decode(file.read_text("utf-8"))))
+        for path in without_effect:
+            said = "has no effect here" in warnings.get(".".join(path), "")
+            assert said == (path in written), file.read_text("utf-8")
+        assert not any("not a known key" in said for said in warnings.values()), warnings
 
 
 def test_every_key_of_the_hosts_memory_stands_in_one_of_them(accepted, schema):
