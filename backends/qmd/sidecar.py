@@ -24,6 +24,7 @@ from backends.qmd.process import Finished, run
 from backends.qmd.program import Program, find_command, probe
 from backends.qmd.running import Running
 from backends.qmd.yaml import UnknownYamlError
+from config.paths import former_qmd_home, qmd_home
 from config.settings import Settings
 
 _log = structlog.get_logger(__name__)
@@ -39,8 +40,9 @@ _MODEL_VARIABLES: Final = {
 
 
 def home_of(settings: Settings) -> QmdHome:
-    """The documented place of this agent's QMD."""
-    return QmdHome(settings.state_dir / "agents" / settings.agent_id / "qmd")
+    """The place of this agent's QMD, and where earlier releases had it."""
+    place = settings.state_dir, settings.agent_id
+    return QmdHome(qmd_home(*place), former_qmd_home(*place))
 
 
 def qmd_environment(

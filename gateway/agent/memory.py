@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 import structlog
+from msgspec.structs import replace
 
 from backends.builtin.backend import open_builtin, open_database
 from backends.errors import FileUnreadableError, IndexUnavailableError, PathNotAllowedError
@@ -26,12 +27,14 @@ from backends.interface import (
     SyncRequest,
     Trial,
 )
+from backends.transcripts.conversations import is_conversation
 from config.errors import MemoryGatewayError
 from config.groups import ungrouped
-from config.settings import CitationsMode, Settings
+from config.settings import CitationsMode, Settings, Source
 from config.switched_off import is_disabled, why_disabled
 from gateway.agent.engine import Engine, run_engine
 from gateway.metrics.measures import Metrics
+from gateway.sessions.keys import is_main_session
 from gateway.sessions.known import KnownSessions
 from gateway.sessions.scope import judge_session
 from gateway.tools import get, search
@@ -43,6 +46,8 @@ if TYPE_CHECKING:
     from backends.builtin.storage.database import Database
 
 _log = structlog.get_logger(__name__)
+
+_FOR_THE_MAIN_SESSION: Final = "transcripts are remembered for the main session alone"
 
 StartEngine = Callable[[Settings, str], Awaitable[Engine]]
 """Takes the reason for the first sync. Raises IndexUnavailableError."""
@@ -92,6 +97,11 @@ class Memory:
             if not verdict.allowed:
                 _log.info("search denied", reason=verdict.reason)
                 return search.denied_result(verdict.reason)
+        if settings.search.sessions_in_private_only and not operator and not _is_private(key):
+            sources: tuple[Source, ...] = tuple(set(request.sources or ("memory",)) - {"sessions"})
+            if not sources:
+                return search.denied_result(_FOR_THE_MAIN_SESSION)
+            request = replace(request, sources=sources)
         self.session_started(key)
         try:
             with engine.used() as backend:
@@ -117,6 +127,9 @@ class Memory:
             verdict = judge_session(self.settings, self.settings.scope, key)
             if not verdict.allowed:
                 return get.denied_result(params.path, verdict.reason)
+            only_private = self.settings.search.sessions_in_private_only
+            if only_private and not _is_private(key) and _is_transcript(params.path):
+                return get.denied_result(params.path, _FOR_THE_MAIN_SESSION)
         try:
             with self._engine.used() as backend:
                 return await backend.read(request)
@@ -234,6 +247,16 @@ class Memory:
         return scheduler.last_error if scheduler else None
 
 
+def _is_private(session_key: str | None) -> bool:
+    """Whether only the person listens; a request that names no session may come from anywhere."""
+    return session_key is not None and is_main_session(session_key)
+
+
+def _is_transcript(path: str) -> bool:
+    """Whether the path names a conversation: one of the host's database, or one exported for QMD."""
+    return is_conversation(path) or path.strip().startswith("qmd/sessions")
+
+
 TRIAL_S: Final = 10.0
 """What one part gets in a deep look at health; a QMD that has to start needs some of it."""
 _HEALTH_PATIENCE_S = 0.6
@@ -254,7 +277,10 @@ async def open_memory(
         yield Memory(settings, None, _cannot_start, metrics)
         return
     with ungrouped():
-        async with open_database(settings) as database, anyio.create_task_group() as tasks:
+        async with (
+            open_database(settings, is_owner=background) as database,
+            anyio.create_task_group() as tasks,
+        ):
 
             def open_backend(settings: Settings) -> AbstractAsyncContextManager[MemoryBackend]:
                 return _open_backend(database, settings, background=background, wait_s=wait_s)

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from config.settings import StartedAs
 from gateway.cli.loading import load
 from gateway.cli.options import LogLevel, Options
 from gateway.process.logs import configure_logs
@@ -17,11 +18,11 @@ _LOG_LEVEL: Final[LogLevel] = "info"
 
 def run_gateway(options: Options, *, socket_only: bool = False) -> int:
     """Serves until the end and returns the exit code; a reload is about the same agent."""
-    return _run_service(options) if socket_only else _run(options)
+    return _run_service(options) if socket_only else _run(options, "sidecar")
 
 
-def _run(options: Options, **service: Any) -> int:
-    settings = load(options)
+def _run(options: Options, started_as: StartedAs, **service: Any) -> int:
+    settings = load(options, started_as)
     return serve(
         settings,
         read_settings=partial(load, replace(options, agent=settings.agent_id)),
@@ -38,4 +39,4 @@ def _run_service(options: Options) -> int:
     configure_logs(options.log_level or _LOG_LEVEL)  # what is handed in may be worth a line
     sockets = handed_in_sockets()
     with notifying() as notifier:
-        return _run(options, socket_only=True, sockets=sockets, notifier=notifier)
+        return _run(options, "service", socket_only=True, sockets=sockets, notifier=notifier)

@@ -107,5 +107,8 @@ def _shown(hit: Hit, *, cited: bool) -> Hit:
     citation = citation_of(hit) if cited else None
     snippet = escape_controls(hit.snippet)
     return replace(
-        hit, snippet=with_footer(snippet, citation) if citation else snippet, citation=citation
+        hit,
+        snippet=with_footer(snippet, citation) if citation else snippet,
+        citation=citation,
+        events=None,  # a part of the citation, and no member of a result
     )

@@ -150,6 +150,12 @@ def ran_out_of_time(health: Any) -> bool:
     )
 
 
+@pytest.fixture(scope="session")
+def make_home() -> Callable[[Path], Home]:
+    """For fixtures that outlive a test: a home in this directory."""
+    return Home
+
+
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
     return Home(tmp_path / "home")

@@ -1,0 +1,308 @@
+"""The real OpenClaw for tests: installed once, with a state directory, a port and a model of its own.
+
+    with FakeModel() as model:
+        host = OpenClaw(install_openclaw(), tmp_path, model)
+        with host.gateway() as running:
+            assert "heron" in running.say("The heron nests at the mill pond.")
+        assert host.run("doctor", "--non-interactive").returncode == 0
+
+Nothing leaves this machine, and whatever was started has ended when a context or a call is left.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from fakes.openclaw_model import FakeModel
+
+SETUP: Final = Path(__file__).resolve().parents[2] / "scripts/openclaw-setup"
+_VALIDATE: Final = Path(__file__).with_name("openclaw_validate.mjs")
+PATIENCE_S: Final = 120.0
+"""Bound of every wait; the machine may be busy."""
+MAIN: Final = "agent:main:main"
+"""The session key of the main agent's private conversation."""
+_TOKEN: Final = "test-token-0123456789abcdef"
+_PAUSE_S: Final = 0.05
+
+
+def install_openclaw() -> str:
+    """The command of the real OpenClaw; skips the test where it cannot be installed."""
+    if shutil.which("npm") is None:
+        pytest.skip("npm is not installed, so the real OpenClaw cannot be")
+    done = subprocess.run(
+        [str(SETUP)], capture_output=True, encoding="utf-8", timeout=900, check=False
+    )
+    if done.returncode:
+        pytest.skip(f"OpenClaw could not be installed: {done.stderr.strip()[-300:]}")
+    return done.stdout.strip()
+
+
+class HostError(Exception):
+    """The host refused, or did not do something in time; says what it printed last."""
+
+
+class OpenClaw:
+    """One installation: a state directory with a configuration, a workspace, and the commands on them."""
+
+    def __init__(self, command: str, root: Path, model: FakeModel) -> None:
+        self.root = root
+        self.state = root / "state"
+        self.workspace = root / "workspace"
+        self.config = self.state / "openclaw.json"
+        self.port = _free_port()
+        self.command = command
+        self._model = model
+        for directory in (self.state, self.workspace, root / "tmp"):
+            directory.mkdir(parents=True, exist_ok=True)
+        self.state.chmod(0o700)
+        self.configure({})
+
+    def configure(self, changes: dict[str, Any]) -> None:
+        """Writes the least that a gateway needs to run and to answer, with these keys laid over it."""
+        self.config.write_text(json.dumps(_laid_over(self._least(), changes), indent=2), "utf-8")
+        self.config.chmod(0o600)
+
+    def _least(self) -> dict[str, Any]:
+        model = self._model
+        provider = {
+            "baseUrl": model.base_url,
+            "apiKey": model.key,
+            "api": "openai-completions",
+            "models": [{"id": model.model, "name": model.model}],
+        }
+        return {
+            "gateway": {
+                "mode": "local",
+                "bind": "loopback",
+                "port": self.port,
+                "auth": {"mode": "token", "token": _TOKEN},
+                "controlUi": {"enabled": False},
+                "http": {"endpoints": {"chatCompletions": {"enabled": True}}},
+            },
+            "agents": {
+                "defaults": {
+                    "workspace": str(self.workspace),
+                    "skipBootstrap": True,
+                    "model": {"primary": f"loopback/{model.model}"},
+                    "heartbeat": {"every": "0m"},
+                }
+            },
+            "models": {
+                "mode": "replace",
+                "providers": {"loopback": provider},
+                "catalogRefresh": {"enabled": False},
+            },
+            "memory": {"search": {"provider": "none"}},
+            "discovery": {"mdns": {"mode": "off"}},
+            "update": {"checkOnStart": False},
+            "logging": {"file": str(self.root / "host.log")},
+        }
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Nothing of the user's own; the host's Node.js comes first. What it compiles is kept for the next start."""
+        programs = Path(self.command).parent
+        return {
+            "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+            "HOME": str(self.root),
+            "OPENCLAW_STATE_DIR": str(self.state),
+            "OPENCLAW_CONFIG_PATH": str(self.config),
+            "NODE_COMPILE_CACHE": str(programs.parents[1] / "compiled"),
+            "TMPDIR": str(self.root / "tmp"),
+            "LANG": "C.UTF-8",
+            "NO_COLOR": "1",
+        }
+
+    def run(
+        self, *arguments: str, patience_s: float = PATIENCE_S
+    ) -> subprocess.CompletedProcess[str]:
+        """A command, to its end. Raises HostError if that does not come."""
+        return self._run(self.command, *arguments, patience_s=patience_s)
+
+    def accepts(self, files: Iterable[Path]) -> list[bool]:
+        """What its `config validate` says to each of these configurations."""
+        programs = Path(self.command).parent
+        package = str(programs.parent / "openclaw")
+        done = self._run(str(programs / "node"), str(_VALIDATE), package, *map(str, files))
+        accepted: list[bool] = json.loads(done.stdout.splitlines()[-1])
+        return accepted
+
+    def _run(self, *argv: str, patience_s: float = PATIENCE_S) -> subprocess.CompletedProcess[str]:
+        with _started(self, argv) as (process, printed):
+            try:
+                process.wait(patience_s)
+            except subprocess.TimeoutExpired:
+                raise HostError(f"{argv[:2]} did not end:\n{printed()[-3000:]}") from None
+            return subprocess.CompletedProcess(argv, process.returncode, printed())
+
+    @contextmanager
+    def gateway(self) -> Iterator[RunningHost]:
+        """`openclaw gateway run` from when it is ready to when it has stopped, which must be cleanly."""
+        with _started(self, (self.command, "gateway", "run")) as (process, printed):
+            running = RunningHost(self, process, printed)
+            running.wait_until_ready()
+            yield running
+            running.stop()
+
+    def files(self, *, but: Callable[[str], bool] = lambda _name: False) -> dict[str, str]:
+        """Every entry of the state directory, by relative name: kind, mode, inode and a hash of its content."""
+        entries = sorted(self.state.rglob("*"))
+        names = {path: str(path.relative_to(self.state)) for path in entries}
+        return {name: _described(path) for path, name in names.items() if not but(name)}
+
+
+class RunningHost:
+    """A gateway that is ready."""
+
+    def __init__(
+        self, host: OpenClaw, process: subprocess.Popen[bytes], printed: Callable[[], str]
+    ) -> None:
+        self._host = host
+        self._process = process
+        self._printed = printed
+
+    @property
+    def printed(self) -> str:
+        """Everything on its standard output and error till now."""
+        return self._printed()
+
+    def say(self, text: str, session: str = MAIN) -> str:
+        """One turn of a conversation; what the agent answered."""
+        agent = session.split(":")[1]
+        body = {"model": f"openclaw/{agent}", "messages": [{"role": "user", "content": text}]}
+        headers = {
+            "Authorization": f"Bearer {_TOKEN}",
+            "Content-Type": "application/json",
+            "x-openclaw-session-key": session,
+        }
+        status, content = self._request("POST", "/v1/chat/completions", json.dumps(body), headers)
+        if status != http.client.OK:
+            raise HostError(f"a turn was answered with {status}: {content.decode()}")
+        return str(json.loads(content)["choices"][0]["message"]["content"])
+
+    def wait_until_ready(self) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while not self._is_ready():
+            if self._process.poll() is not None:
+                raise HostError(
+                    f"the gateway ended with {self._process.returncode}:\n{self.printed}"
+                )
+            if time.monotonic() > deadline:
+                raise HostError(f"the gateway did not become ready:\n{self.printed}")
+            time.sleep(_PAUSE_S)
+
+    def _is_ready(self) -> bool:
+        try:
+            return self._request("GET", "/readyz")[0] == http.client.OK
+        except OSError:
+            return False
+
+    def _request(self, *request: Any) -> tuple[int, bytes]:
+        """On a connection of its own: the host closes those that are idle for some seconds."""
+        connection = http.client.HTTPConnection("127.0.0.1", self._host.port, timeout=PATIENCE_S)
+        try:
+            connection.request(*request)
+            response = connection.getresponse()
+            return response.status, response.read()
+        finally:
+            connection.close()
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Nothing of it moves meanwhile; what it had open, written or locked stays so."""
+        os.killpg(self._process.pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.killpg(self._process.pid, signal.SIGCONT)
+
+    def stop(self) -> None:
+        """SIGTERM, and a clean end: code 0, in time, and no child left."""
+        self._process.terminate()
+        try:
+            code = self._process.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            raise HostError(f"the gateway did not stop:\n{self.printed[-3000:]}") from None
+        if code:
+            raise HostError(f"the gateway stopped with {code}:\n{self.printed[-3000:]}")
+        deadline = time.monotonic() + PATIENCE_S
+        while _group_lives(self._process.pid):
+            if time.monotonic() > deadline:
+                raise HostError("the gateway left a process behind")
+            time.sleep(_PAUSE_S)
+
+
+@contextmanager
+def _started(
+    host: OpenClaw, argv: tuple[str, ...]
+) -> Iterator[tuple[subprocess.Popen[bytes], Callable[[], str]]]:
+    """A process in a group of its own, which has ended afterwards; and what it has printed so far."""
+    with tempfile.TemporaryFile() as output:
+        process = subprocess.Popen(
+            argv,
+            env=host.environment,
+            cwd=host.root,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            yield process, lambda: _read_whole(output.fileno())
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def _read_whole(descriptor: int) -> str:
+    """Without moving the position at which the process goes on writing."""
+    return os.pread(descriptor, os.fstat(descriptor).st_size, 0).decode("utf-8", "replace")
+
+
+def _group_lives(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _laid_over(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    merged = dict(below)
+    for key, value in above.items():
+        both = isinstance(value, dict) and isinstance(merged.get(key), dict)
+        merged[key] = _laid_over(merged[key], value) if both else value
+    return merged
+
+
+def _described(path: Path) -> str:
+    found = path.lstat()
+    content = b""
+    if path.is_symlink():
+        content = os.fsencode(path.readlink())
+    elif path.is_file():
+        content = path.read_bytes()
+    inode = 0 if path.is_dir() else found.st_ino
+    return f"{found.st_mode:o} {inode} {hashlib.sha256(content).hexdigest()}"
