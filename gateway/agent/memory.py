@@ -26,6 +26,7 @@ from backends.interface import (
     SyncRequest,
     Trial,
 )
+from backends.transcripts.conversations import is_conversation
 from config.errors import MemoryGatewayError
 from config.groups import ungrouped
 from config.settings import CitationsMode, Settings, Source
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
     from backends.builtin.storage.database import Database
 
 _log = structlog.get_logger(__name__)
+
+_FOR_THE_MAIN_SESSION: Final = "transcripts are remembered for the main session alone"
 
 StartEngine = Callable[[Settings, str], Awaitable[Engine]]
 """Takes the reason for the first sync. Raises IndexUnavailableError."""
@@ -97,7 +100,7 @@ class Memory:
         if settings.search.sessions_in_private_only and not operator and not _is_private(key):
             sources: tuple[Source, ...] = tuple(set(request.sources or ("memory",)) - {"sessions"})
             if not sources:
-                return search.denied_result("transcripts are remembered for the main session alone")
+                return search.denied_result(_FOR_THE_MAIN_SESSION)
             request = replace(request, sources=sources)
         self.session_started(key)
         try:
@@ -122,6 +125,9 @@ class Memory:
             verdict = judge_session(self.settings, self.settings.scope, key)
             if not verdict.allowed:
                 return get.denied_result(params.path, verdict.reason)
+            only_private = self.settings.search.sessions_in_private_only
+            if only_private and not _is_private(key) and _is_transcript(params.path):
+                return get.denied_result(params.path, _FOR_THE_MAIN_SESSION)
         try:
             with self._engine.used() as backend:
                 return get.write_result(await backend.read(request))
@@ -242,6 +248,11 @@ class Memory:
 def _is_private(session_key: str | None) -> bool:
     """Whether only the person listens; a request that names no session may come from anywhere."""
     return session_key is not None and is_main_session(session_key)
+
+
+def _is_transcript(path: str) -> bool:
+    """Whether the path names a conversation: one of the host's database, or one exported for QMD."""
+    return is_conversation(path) or path.strip().startswith("qmd/sessions")
 
 
 TRIAL_S: Final = 10.0

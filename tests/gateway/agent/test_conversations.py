@@ -289,3 +289,9 @@ async def test_what_is_remembered_across_conversations_is_not_searched_from_a_gr
         assert await found(GROUP, sources=("sessions",)) == (set(), "denied")
         shown = await memory.search(SearchParams("heron"), None, operator=True)
         assert {hit.source for hit in shown.results} == {"sessions"}
+
+        for path in ("sessions/one-of-the-hosts", "qmd/sessions/one.md"):
+            read = await memory.get(GetParams(path), GROUP)
+            assert "main session" in (read.error or "")
+            own = await memory.get(GetParams(path), MAIN)
+            assert "main session" not in (own.error or "")
