@@ -49,7 +49,7 @@ async def test_a_backend_before_another_needs_only_what_it_changes(tmp_path):
 
 
 def test_the_commands_it_names_are_there():
-    for script in re.findall(r"\./scripts/(\w+)\b(?!\*)", TEXT):
+    for script in re.findall(r"\./scripts/([\w-]+)\b(?!\*)", TEXT):
         assert script == "bench_" or (ROOT / "scripts" / script).is_file(), script
     for path, name in re.findall(r"(tests/\S+\.py)(?:::(\w+))?", TEXT):
         assert name in (ROOT / path).read_text(encoding="utf-8")
