@@ -110,5 +110,4 @@ def _shown(hit: Hit, *, cited: bool) -> Hit:
         hit,
         snippet=with_footer(snippet, citation) if citation else snippet,
         citation=citation,
-        events=None,  # a part of the citation, and no member of a result
     )

@@ -175,7 +175,7 @@ def test_a_citation_of_a_session_in_the_database_names_its_events(
 ):
     one = hit(path="sessions/0a1b", source="sessions", end_line=end, events=events)
     wire = on_the_wire(with_citations(answer(one), "on", None))
-    assert "events" not in wire["results"][0]
+    assert wire["results"][0]["events"] == list(events)
     assert wire["results"][0]["citation"] == citation
     assert wire["results"][0]["snippet"].endswith(f"Source: {citation}")
 
