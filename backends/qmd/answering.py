@@ -14,12 +14,12 @@ from typing import Final, Literal, NamedTuple
 from backends.files.roots import Location
 from backends.files.scan import FoundFile, scan
 from backends.interface import Hit, SearchRequest, Stale
+from backends.qmd.asking import Row
 from backends.qmd.documents import Documents
 from backends.qmd.filtering import Filter
 from backends.qmd.limits import limited
 from backends.qmd.passages import Found, Proposal, document_passages, lexical_passages
 from backends.qmd.places import Places
-from backends.qmd.results import Row
 from config.settings import QmdLimits
 
 MAX_EXTRA_FILES: Final = 200
@@ -58,7 +58,7 @@ class Answerer:
         changed = [name for name, one in now.items() if seen.get(name) != one]
         gone = len(seen.keys() - now.keys())
         filtering = Filter(request, self._places.source_of)
-        proposed = self._proposed(rows, found, filtering)
+        proposed = self._proposed(rows, filtering)
         extra = [name for name in changed if filtering.permits(name)]
         if filtering.active:
             extra = list(dict.fromkeys((*extra, *filter(filtering.permits, now))))
@@ -69,14 +69,10 @@ class Answerer:
         stale = Stale(files=left, reason="QMD has not indexed them yet") if left else None
         return Answer(hits, stale, len(changed) + gone)
 
-    def _proposed(
-        self, rows: Sequence[Row], found: Sequence[FoundFile], filtering: Filter
-    ) -> dict[Location, Row]:
+    def _proposed(self, rows: Sequence[Row], filtering: Filter) -> dict[Location, Row]:
         proposed: dict[Location, Row] = {}
         for row in rows:
             location = self._places.locate(row.collection, row.path)
-            if location is None or self._documents.get(location) is None:
-                location = self._places.unslug(row.collection, row.path, row.docid, found)
             if location is not None and filtering.permits(location.path):
                 proposed.setdefault(location, row)
         return proposed

@@ -118,7 +118,6 @@ async def test_searches_wait_for_the_first_update_where_that_is_wanted(
     settings = qmd_settings(
         tmp_path,
         qmd_command,
-        mode="cli",
         update={"wait_for_boot_sync": True},
         limits={"timeout_ms": 60_000},
     )
