@@ -22,7 +22,7 @@ class PathNotAllowedError(MemoryGatewayError):
     def __init__(self, path: str) -> None:
         super().__init__(
             f"Reading {path!r} is not allowed.",
-            remedy="Allowed are MEMORY.md, memory.md, memory/**/*.md and what "
+            remedy="Allowed are MEMORY.md, memory.md, USER.md, memory/**/*.md and what "
             "memorySearch.extraPaths names; links are never followed.",
         )
 

@@ -49,6 +49,9 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
     vector_score: float | None = None
     text_score: float | None = None
     explain: Mapping[str, Any] | None = None
+    events: tuple[int, int] | None = None
+    """Of a conversation in the host's database: the `seq` of the first and the last turn shown. The
+    lines are then those of the rendered conversation, one a turn."""
 
 
 class Stale(msgspec.Struct, frozen=True, kw_only=True):

@@ -60,6 +60,14 @@ def listed_agents(root: Located, reading: Reading) -> tuple[AgentEntry, ...]:
     return tuple(found.values())
 
 
+def agents_at_home(root: Located, home: KeyPath) -> tuple[tuple[str, KeyPath], ...]:
+    """Ids and places of what our own entry says of single agents, who need not be listed anywhere."""
+    path = (*home, "agents")
+    node = descend(root, *map(str, path))
+    members = node.value if node and isinstance(node.value, dict) else {}
+    return tuple((normalize_agent_id(name), (*path, name)) for name in members)
+
+
 def _joined(known: AgentEntry | None, agent_id: str, prefix: KeyPath, node: Located) -> AgentEntry:
     marker = descend(node, "default")
     is_default = marker is not None and marker.value is True

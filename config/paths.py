@@ -117,6 +117,11 @@ def agent_dir(state: Path, agent_id: str) -> Path:
     return state / "agents" / agent_id / "agent"
 
 
+def host_database(state: Path, agent_id: str) -> Path:
+    """Where the chat gateway of 2026.9 keeps this agent's sessions; no key moves it."""
+    return agent_dir(state, agent_id) / "openclaw-agent.sqlite"
+
+
 def auth_profile_paths(state: Path, own_dir: Path) -> tuple[Path, ...]:
     """Where the chat gateway keeps credentials: the main agent's file, then the agent's own, which wins."""
     return tuple(folder / "auth-profiles.json" for folder in (agent_dir(state, "main"), own_dir))
@@ -127,12 +132,40 @@ def sessions_dir(state: Path, agent_id: str) -> Path:
     return state / "agents" / agent_id / "sessions"
 
 
+def own_dir(state: Path, agent_id: str) -> Path:
+    """For what is ours alone: no chat gateway uses a directory of this name."""
+    return state / "memory-gateway" / agent_id
+
+
+def flush_records_path(state: Path, agent_id: str) -> Path:
+    """What the chat gateway's `sessions.json` would hold of flushes, where it has none."""
+    return own_dir(state, agent_id) / "flushes.json"
+
+
+def qmd_home(state: Path, agent_id: str) -> Path:
+    """Where this agent's QMD lives."""
+    return own_dir(state, agent_id) / "qmd"
+
+
+def former_qmd_home(state: Path, agent_id: str) -> Path:
+    """The documented place, where releases up to 0.1 had QMD's home. OpenClaw 2026.9 deletes it at its start."""
+    return state / "agents" / agent_id / "qmd"
+
+
 def qmd_export_dir(state: Path, agent_id: str) -> Path:
-    return state / "agents" / agent_id / "qmd" / "sessions"
+    return qmd_home(state, agent_id) / "sessions"
 
 
 def index_path(state: Path, agent_id: str) -> Path:
-    """The documented place of the index database."""
+    """The index database, under a name that no chat gateway uses."""
+    return state / "memory" / f"{agent_id}.memory-gateway.sqlite"
+
+
+def former_index_path(state: Path, agent_id: str) -> Path:
+    """The documented place, where releases up to 0.1 had the index.
+
+    OpenClaw 2026.9 takes what it finds there for its own former index, and refuses to start over ours.
+    """
     return state / "memory" / f"{agent_id}.sqlite"
 
 

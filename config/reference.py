@@ -23,8 +23,22 @@ _INTRODUCTION: Final = """\
 
 Made from the program's own table of keys by `./scripts/reference`. The file is `openclaw.json` (JSON5) in the state directory; every key is
 optional. `./scripts/run config` shows what is in force and where each value comes from. A key may stand at several places: the first named
-place wins, and an agent's own entry wins over the defaults. Unknown keys are warned of with the nearest known name; a value that is not
-allowed stops the start and says line and column.
+place wins, and an agent's own entry wins over the defaults. Unknown keys are warned of with the nearest known name.
+
+A key that OpenClaw has too never stops the start: a value that cannot be read is warned of with file and line and does not count. Settings
+that are ours alone are strict: such a value there stops the start (exit code 78) and says line and column. Where the default would be careless,
+what cannot be read errs on the safe side: `enabled` is then off, `provider` is `none`, and a key is sent nowhere whose address is not known.
+
+`plugins.entries.memory-gateway.config` is the place for everything that OpenClaw has no key for, since it refuses a file with unknown keys elsewhere:
+
+    {plugins: {entries: {"memory-gateway": {config: {
+      backend: "builtin", qmd: {}, scope: {}, append: {enabled: true}, compaction: {},
+      search: {store: {path: "~/index/{agentId}.sqlite"}, chunking: {tokens: 400}},
+      agents: {ops: {search: {query: {decay: {enabled: true}}}}},
+    }}}}}
+
+Of several places for one key an agent's own wins, then this one, then the older ones, then the default. `memory-gateway doctor` names the keys
+that OpenClaw would refuse where they stand, and `memory-gateway config --migrate` prints the file with them moved: [migration](migration.md).
 """
 
 

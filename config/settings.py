@@ -15,11 +15,11 @@ import msgspec
 
 from config.secret import Secret as Secret  # noqa: PLC0414 - the floors above import it from here
 
-ProviderName = Literal["openai", "gemini", "voyage", "local"]
-RequestedProvider = Literal["auto", "openai", "gemini", "voyage", "local", "none"]
-FallbackProvider = Literal["openai", "gemini", "voyage", "local", "none"]
 Source = Literal["memory", "sessions"]
 CitationsMode = Literal["auto", "on", "off"]
+StartedAs = Literal["sidecar", "service", "plugin", "mcp", "command"]
+"""Who started this process: a chat gateway of February over the pipe, a service manager, our plugin, an
+MCP client, or a person at the command line."""
 ChatType = Literal["direct", "group", "channel", "dm"]
 
 
@@ -57,6 +57,8 @@ class VectorStoreSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
     path: Path
+    former_path: Path | None = None
+    """Where earlier releases had the index of the default `path`; None for a path that was set."""
     driver: Literal["sqlite"] = "sqlite"
     vector: VectorStoreSettings = VectorStoreSettings()
 
@@ -126,8 +128,13 @@ class MemorySearchSettings(msgspec.Struct, frozen=True, kw_only=True):
     sources: tuple[Source, ...] = ("memory",)
     extra_paths: tuple[ExtraPath, ...] = ()
     session_memory: bool = False
-    provider: RequestedProvider = "auto"
-    fallback: FallbackProvider = "none"
+    remember_across_conversations: bool = False
+    sessions_in_private_only: bool = False
+    """Transcripts are indexed only because of `remember_across_conversations`."""
+    provider: str = "auto"
+    """The id of a provider in lower case, known here or not; "auto", or "none" for keywords only."""
+    fallback: str = "none"
+    """As `provider`; "auto" names no fallback."""
     model: str | None = None
     """None: the provider's own default."""
     output_dimensionality: int | None = None
@@ -211,18 +218,27 @@ class MemoryFlushSettings(msgspec.Struct, frozen=True, kw_only=True):
     prompt: str | None = None
     """None: the built-in text."""
     system_prompt: str | None = None
+    model: str | None = None
+    """None: the session's own."""
+    force_flush_transcript_bytes: int = 0
+    """0: only tokens decide."""
 
 
 class CompactionSettings(msgspec.Struct, frozen=True, kw_only=True):
     mode: Literal["default", "safeguard"] = "default"
     reserve_tokens_floor: int = 20_000
     max_history_share: float | None = None
+    max_active_transcript_bytes: int = 0
+    """0: no size of a transcript makes the chat gateway compact."""
+    post_index_sync: Literal["off", "async", "await"] = "async"
     memory_flush: MemoryFlushSettings = MemoryFlushSettings()
 
 
 class ModelProviderSettings(msgspec.Struct, frozen=True, kw_only=True):
     """`models.providers.<name>`, as far as embeddings need it."""
 
+    api: str | None = None
+    """The wire that its models are asked over; None: not said."""
     base_url: str | None = None
     api_key: Secret | None = None
     api_key_problem: str | None = None
@@ -274,7 +290,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     backend: Literal["builtin", "qmd"] = "builtin"
     citations: CitationsMode = "auto"
     memory_slot: str | None = None
-    """`plugins.slots.memory`; "none" switches memory off."""
+    """`plugins.slots.memory`: who is in charge of the chat gateway's own memory."""
+    enabled_key: str | None = None
+    """The key that gave `search.enabled`, as the file has it; None: the default."""
+    started_as: StartedAs = "sidecar"
     scope: ScopePolicy | None = None
     """`memory.scope`: guards the builtin backend; None lets everybody search."""
     append_enabled: bool = False

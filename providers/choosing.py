@@ -12,23 +12,22 @@ from pathlib import Path
 
 import msgspec
 
-from config.settings import LocalSettings, ProviderName, RequestedProvider, Settings
+from config.settings import LocalSettings, Settings
 from providers.embedding.failover import Embeddings, FallbackRecord
 from providers.embedding.limits import LearnedLimits
 from providers.embedding.service import EmbeddingService
 from providers.errors import ProviderUnavailableError
-from providers.interface import Embedder
-from providers.registry import Candidate, ProviderRequest, provider, unusable
-from providers.remote.spec import Role
+from providers.interface import Candidate, Embedder, ProviderRequest, Role, unusable
+from providers.registry import provider
 
-_AUTOMATIC: tuple[ProviderName, ...] = ("local", "openai", "gemini", "voyage")
+_AUTOMATIC = ("local", "openai", "gemini", "voyage")
 _KEYWORDS_ONLY = "Notes are searched by keywords only"
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome. Without a `primary`, search goes by keywords only, and `reason` says why."""
 
-    requested: RequestedProvider
+    requested: str
     primary: Candidate | None
     fallback: Candidate | None = None
     """Stands by; usable, and another provider than the primary."""
@@ -37,6 +36,13 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     candidates: tuple[Candidate, ...] = ()
     """All that were considered, in order."""
     reason: str
+
+    @property
+    def remedy(self) -> str | None:
+        """What would make a provider usable; of several, any one will do."""
+        if len({one.provider for one in self.candidates}) > 2:
+            return "Set the key of one provider, or memorySearch.provider."
+        return next((one.remedy for one in self.candidates if not one.usable), None)
 
 
 def choose(settings: Settings) -> Choice:
@@ -88,7 +94,7 @@ def _automatic(settings: Settings) -> Choice:
     return Choice(requested="auto", primary=None, candidates=tuple(candidates), reason=reason)
 
 
-def _assess_automatically(name: ProviderName, settings: Settings) -> Candidate:
+def _assess_automatically(name: str, settings: Settings) -> Candidate:
     if name == "local":
         error = _no_model_file(settings.search.local)
         if error is not None:
@@ -111,7 +117,7 @@ def _no_model_file(local: LocalSettings) -> ProviderUnavailableError | None:
     )
 
 
-def _named(requested: ProviderName, settings: Settings) -> Choice:
+def _named(requested: str, settings: Settings) -> Choice:
     primary = provider(requested).assess(ProviderRequest(settings, "primary"))
     if primary.usable:
         return _chosen(primary, [primary], settings)
@@ -146,7 +152,7 @@ def _chosen(primary: Candidate, candidates: list[Candidate], settings: Settings)
     )
 
 
-def _fallback(primary: ProviderName, settings: Settings) -> Candidate | None:
+def _fallback(primary: str, settings: Settings) -> Candidate | None:
     name = settings.search.fallback
     if name == "none":
         return None

@@ -3,8 +3,8 @@
 The binding rule. `memorySearch.remote.apiKey` was written for `remote.baseUrl` and goes there. Any
 other key belongs to its vendor: it goes to the vendor's own origin, to the origin of the vendor's
 `models.providers.<name>.baseUrl` (unless that block names its own key), and to this machine or a
-private address (a proxy of the user's own), but never to another public host, whatever
-`remote.baseUrl` says.
+private address (a proxy of the user's own) that has no key of its own in that block, but never to
+another public host, whatever `remote.baseUrl` says.
 """
 
 from __future__ import annotations
@@ -64,8 +64,10 @@ class Endpoint(msgspec.Struct, frozen=True):
     origin: Origin
 
     @classmethod
-    def parse(cls, raw: str, *, cut_from: str | None = None) -> Self:
-        """Checks and normalises a base URL; everything from `cut_from` on is dropped.
+    def parse(cls, raw: str, *, cut_from: str | None = None, ends_in: str = "") -> Self:
+        """Checks and normalises a base URL.
+
+        From `cut_from` on its path is dropped, and `ends_in` is added unless it stands there.
 
         Raises `ProviderUnavailableError` for anything that is not a plain http(s) address. The
         message never repeats the address, which may hold credentials anywhere.
@@ -79,9 +81,11 @@ class Endpoint(msgspec.Struct, frozen=True):
         if parts.query or parts.fragment:
             raise _bad_url("a base URL carries a query or fragment", "remote.baseUrl")
         _port(parts)
-        if cut_from is not None:
-            text = text.split(cut_from, 1)[0]
-        text = text.rstrip("/")
+        path = parts.path.split(cut_from, 1)[0] if cut_from is not None else parts.path
+        path = path.rstrip("/")
+        if not path.endswith(ends_in):
+            path += ends_in
+        text = f"{text.partition(':')[0]}://{parts.netloc}{path}"
         return cls(text, Origin.of(text))
 
 

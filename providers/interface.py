@@ -1,8 +1,9 @@
 """What every provider of embeddings offers to the service above it, in types.
 
-Owns the `Embedder` protocol and the values that travel through it. One call of an embedder is one
-request: sizing, retrying, pacing and the circuit belong to `providers.embedding.service`, for every provider
-alike, remote or local.
+Owns the protocols and the values that travel through them: `Provider`, which assesses itself against
+the settings and makes an embedder, and `Embedder`. One call of an embedder is one request: sizing,
+retrying, pacing and the circuit belong to `providers.embedding.service`, for every provider alike,
+remote or local.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 import msgspec
 
 from config.errors import ErrorKind
+from config.settings import Settings
+from providers.errors import ProviderError
 from providers.fingerprint import Fingerprint
 
 if TYPE_CHECKING:
@@ -24,6 +27,8 @@ Vector: TypeAlias = "NDArray[np.float32]"
 """One embedding: one-dimensional, finite, float32, of length (L2 norm) 1."""
 
 Purpose = Literal["query", "document"]
+Role = Literal["primary", "fallback"]
+"""A fallback takes nothing of what was configured for the primary."""
 
 
 class ItemError(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,3 +97,40 @@ class Embedder(Protocol):
     async def embed_query(self, text: str) -> Vector: ...
 
     async def aclose(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderRequest:
+    """What a provider may look at: the settings, and the role it is wanted for."""
+
+    settings: Settings
+    role: Role
+
+
+class Candidate(msgspec.Struct, frozen=True, kw_only=True):
+    """One provider that was considered: whether it can be used, why (not), and what to do."""
+
+    provider: str
+    usable: bool
+    reason: str
+    remedy: str | None = None
+    model: str | None = None
+    endpoint: str | None = None
+    key_source: str | None = None
+    """None: no key is sent."""
+    lacks: str | None = None
+    """What has to come before it gives its first vector; None: nothing."""
+
+
+def unusable(name: str, error: ProviderError) -> Candidate:
+    return Candidate(provider=name, usable=False, reason=error.message, remedy=error.remedy)
+
+
+class Provider(Protocol):
+    def assess(self, request: ProviderRequest) -> Candidate:
+        """Whether it could be made. Blocking, but never for long: no network, no heavy import."""
+        ...
+
+    def create(self, request: ProviderRequest) -> Embedder:
+        """Makes it. Only after a successful `assess`; raises `ProviderError`."""
+        ...

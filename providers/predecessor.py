@@ -12,10 +12,11 @@ from config.settings import Settings
 from providers.embedding.service import EmbeddingService
 from providers.errors import ProviderError
 from providers.fingerprint import Fingerprint
+from providers.interface import Role
 from providers.registry import provider_is_installed
 from providers.remote.embedder import RemoteEmbedder
-from providers.remote.spec import RemoteSpec, Role, resolve_spec
-from providers.remote.vendors import VENDORS, Vendor
+from providers.remote.spec import RemoteSpec, resolve_spec
+from providers.remote.vendors import Vendor, find_vendor
 
 
 def open_predecessor(settings: Settings, fingerprint: Fingerprint) -> EmbeddingService | None:
@@ -24,10 +25,14 @@ def open_predecessor(settings: Settings, fingerprint: Fingerprint) -> EmbeddingS
     Blocking: reads the auth profiles. The keys of `memorySearch.remote` are offered only to the
     provider they are configured for, any other uses its own.
     """
-    vendor = next((one for one in VENDORS.values() if one.name == fingerprint.provider), None)
-    if vendor is None or not provider_is_installed(vendor):
+    requested = settings.search.provider
+    role: Role = "primary" if requested in {fingerprint.provider, "auto"} else "fallback"
+    try:
+        vendor = find_vendor(fingerprint.provider, settings, role)
+    except ProviderError:
         return None
-    role: Role = "primary" if settings.search.provider in {vendor.name, "auto"} else "fallback"
+    if not provider_is_installed(vendor):
+        return None
 
     def spec() -> RemoteSpec:
         return _as_before(settings, vendor, role, fingerprint)

@@ -1,95 +1,57 @@
-"""Which providers there are, and how each is assessed and made. The seam for further providers.
+"""Which providers there are: `local`, and every remote one by its id. The seam for further providers.
 
-A provider is an object with `assess` and `create`. Remote vendors share one class; `local` is the
-module `providers.local.provider`, imported only when it is needed.
+Remote ones share one class, since they differ in their row of `providers.remote.vendors` only. An id
+that nobody knows is a provider too: one that says why it cannot be used.
 """
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
-from dataclasses import dataclass
-from typing import Protocol, cast
 
-import msgspec
-
-from config.settings import ProviderName, Settings
 from providers.errors import ProviderError
-from providers.interface import Embedder
+from providers.interface import Candidate, Embedder, Provider, ProviderRequest, unusable
 from providers.remote.embedder import RemoteEmbedder, library_missing
-from providers.remote.spec import RemoteSpec, Role, resolve_spec
-from providers.remote.vendors import VENDORS, Vendor
+from providers.remote.spec import RemoteSpec, resolve_spec
+from providers.remote.vendors import Vendor, find_vendor
 
 
-@dataclass(frozen=True, slots=True)
-class ProviderRequest:
-    """What a provider may look at: the settings, and the role it is wanted for."""
-
-    settings: Settings
-    role: Role
-
-
-class Candidate(msgspec.Struct, frozen=True, kw_only=True):
-    """One provider that was considered: whether it can be used, why (not), and what to do."""
-
-    provider: ProviderName
-    usable: bool
-    reason: str
-    remedy: str | None = None
-    model: str | None = None
-    endpoint: str | None = None
-    key_source: str | None = None
-    lacks: str | None = None
-    """What has to come before it gives its first vector; None: nothing."""
-
-
-class Provider(Protocol):
-    def assess(self, request: ProviderRequest) -> Candidate:
-        """Whether it could be made. Blocking, but never for long: no network, no heavy import."""
-        ...
-
-    def create(self, request: ProviderRequest) -> Embedder:
-        """Makes it. Only after a successful `assess`; raises `ProviderError`."""
-        ...
-
-
-def provider(name: ProviderName) -> Provider:
+def provider(name: str) -> Provider:
     if name == "local":
-        return cast(Provider, importlib.import_module("providers.local.provider"))
-    return _Remote(VENDORS[name])
+        from providers.local import provider as local  # noqa: PLC0415 - loaded when it is needed
+
+        return local
+    return _Remote(name)
 
 
 class _Remote:
-    def __init__(self, vendor: Vendor) -> None:
-        self._vendor = vendor
+    def __init__(self, name: str) -> None:
+        self._name = name
 
     def assess(self, request: ProviderRequest) -> Candidate:
         try:
             spec = self._spec(request)
         except ProviderError as error:
-            return unusable(self._vendor.name, error)
+            return unusable(self._name, error)
+        source = spec.key_source
         return Candidate(
-            provider=self._vendor.name,
+            provider=self._name,
             usable=True,
-            reason=f"The key comes from {spec.key_source}.",
+            reason=f"The key comes from {source}." if source else "It is asked without a key.",
             model=spec.model,
             endpoint=spec.endpoint.base_url,
-            key_source=spec.key_source,
+            key_source=source,
         )
 
     def create(self, request: ProviderRequest) -> Embedder:
         return RemoteEmbedder(self._spec(request), lambda: self._spec(request))
 
     def _spec(self, request: ProviderRequest) -> RemoteSpec:
-        spec = resolve_spec(request.settings, self._vendor, request.role)
-        missing = _missing(self._vendor)
+        vendor = find_vendor(self._name, request.settings, request.role)
+        spec = resolve_spec(request.settings, vendor, request.role)
+        missing = _missing(vendor)
         if missing is not None:
-            raise library_missing(self._vendor.label, self._vendor.name, missing)
+            raise library_missing(vendor, missing)
         return spec
-
-
-def unusable(name: ProviderName, error: ProviderError) -> Candidate:
-    return Candidate(provider=name, usable=False, reason=error.message, remedy=error.remedy)
 
 
 def provider_is_installed(vendor: Vendor) -> bool:

@@ -47,6 +47,8 @@ from backends.interface import (
     SyncRequest,
     Trial,
 )
+from backends.transcripts.agents import AgentTranscripts
+from backends.transcripts.conversations import is_conversation, read_conversation
 from config.groups import ungrouped
 from config.settings import Settings
 
@@ -75,13 +77,18 @@ class BuiltinBackend:
         self._database = database
         self._roots = MemoryRoots(settings.workspace, search.extra_paths)
         preparer = Preparer(limits)
+        self._transcripts = AgentTranscripts.of(settings)
         self._sessions = SessionIndexer(
             database,
-            settings.sessions_dir,
+            self._transcripts,
             preparer,
             search.sync.sessions,
             enabled="sessions" in search.sources,
         )
+        self._are_told = self._sessions.enabled or (
+            settings.backend == "qmd" and settings.qmd.sessions.enabled
+        )
+        """Whether conversations are answered at all, be it by QMD."""
         self._indexer = Indexer(database, self._roots, preparer, self._sessions)
         self._semantics = semantics
         self._courtesy = Courtesy()
@@ -144,7 +151,8 @@ class BuiltinBackend:
         """
         started = time.perf_counter()
         if self._semantics.is_off:
-            return await self._freshen(), Meaning(), time.perf_counter() - started
+            stale = await self._freshen()
+            return stale, self._semantics.no_meaning(), time.perf_counter() - started
         meaning = Meaning()
 
         async def understand() -> None:
@@ -166,6 +174,8 @@ class BuiltinBackend:
             await run_sync(engines.scan_ahead, meaning.vector.vector, abandon_on_cancel=True)
 
     async def read(self, request: ReadRequest) -> ReadAnswer:
+        if self._are_told and is_conversation(request.path):
+            return await run_sync(read_conversation, self._transcripts, request)
         return await run_sync(read_lines, self._roots, request)
 
     async def sync(
@@ -252,9 +262,11 @@ class BuiltinBackend:
 
 
 @asynccontextmanager
-async def open_database(settings: Settings) -> AsyncIterator[Database]:
+async def open_database(settings: Settings, *, is_owner: bool = False) -> AsyncIterator[Database]:
     """The index file, for backends that follow one another on it. Raises IndexUnavailableError."""
-    database = await run_sync(Database, settings.search.store.path)
+    store = settings.search.store
+    open_file = partial(Database, store.path, former=store.former_path, is_owner=is_owner)
+    database = await run_sync(open_file)
     try:
         yield database
     finally:
@@ -273,7 +285,7 @@ async def open_builtin(
     """
     if database is None:
         async with (
-            open_database(settings) as own,
+            open_database(settings, is_owner=background) as own,
             open_builtin(settings, background=background, database=own) as backend,
         ):
             yield backend

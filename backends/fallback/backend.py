@@ -35,6 +35,7 @@ from backends.interface import (
 )
 from backends.qmd.backend import QmdBackend, open_qmd
 from backends.qmd.errors import QmdUnavailableError
+from backends.transcripts.conversations import is_conversation
 from config.settings import ExtraPath, Settings
 
 _log = structlog.get_logger(__name__)
@@ -69,7 +70,9 @@ class FallbackBackend:
         return await self._ask_builtin(request, reason, left_s)
 
     async def read(self, request: ReadRequest) -> ReadAnswer:
-        """Needs neither index: the files themselves are read."""
+        """Needs neither index: the files themselves are read, and the host's conversations."""
+        if is_conversation(request.path):
+            return await self._builtin.read(request)
         return await self._qmd.read(request)
 
     async def sync(

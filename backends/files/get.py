@@ -45,15 +45,20 @@ def read_located(locations: Sequence[Location], request: ReadRequest) -> ReadAns
     for location in locations:
         try:
             with opened(location) as descriptor:
-                return _answer(location.path, descriptor, request)
+                return read_blocks(location.path, _blocks(location.path, descriptor), request)
         except FileNotFoundError:
             absent = absent or location
         except PathNotAllowedError:
             continue
     if absent is None:
         raise PathNotAllowedError(_shown(request.path))
+    return not_found(absent.path, request)
+
+
+def not_found(path: str, request: ReadRequest) -> ReadAnswer:
+    """The answer for a permitted path where nothing is."""
     return ReadAnswer(
-        path=absent.path,
+        path=path,
         text="",
         status="not_found",
         first_line=max(1, request.first_line or 1),
@@ -70,10 +75,11 @@ def _locations(roots: MemoryRoots, path: str) -> tuple[Location, ...]:
     return roots.locate(os.path.relpath(absolute, real)) if is_below(absolute, real) else ()
 
 
-def _answer(path: str, descriptor: int, request: ReadRequest) -> ReadAnswer:
+def read_blocks(path: str, blocks: Iterator[bytes], request: ReadRequest) -> ReadAnswer:
+    """Cut the requested lines out of a text, of which no more is taken than that needs."""
     first = max(1, request.first_line or 1)
     count = max(1, request.line_count) if request.line_count else None
-    window = select_lines(_blocks(path, descriptor), first, count, MAX_TEXT_BYTES)
+    window = select_lines(blocks, first, count, MAX_TEXT_BYTES)
     return ReadAnswer(
         path=path,
         text=_text(window),

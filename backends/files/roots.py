@@ -1,7 +1,7 @@
 """What belongs to one agent's memory, and how its files are named.
 
-Owns the list of roots (`MEMORY.md`, `memory.md`, `memory/`, each extra path), the rule which path
-is permitted, and the mapping between index paths and places on disk. Lexical: reads no disk.
+Owns the list of roots (`MEMORY.md`, `memory.md`, `USER.md`, `memory/`, each extra path), the rule which
+path is permitted, and the mapping between index paths and places on disk. Lexical: reads no disk.
 """
 
 from __future__ import annotations
@@ -94,6 +94,7 @@ class MemoryRoots:
         own: tuple[tuple[str, RootKind], ...] = (
             ("MEMORY.md", "file"),
             ("memory.md", "file"),
+            ("USER.md", "file"),
             ("memory", "directory"),
         )
         inside = [

@@ -133,6 +133,7 @@ class Answerer:
         passage, score = found.passage, round(found.score, 4)
         start, end = passage.start_line, passage.end_line
         export = self._places.exports.of_hit(location.path)
+        events = export.events(start, end) if export is not None else None
         if export is not None:
             start, end = export.transcript_line(start), export.transcript_line(end)
         explanation = {
@@ -149,6 +150,7 @@ class Answerer:
             source="sessions" if export else "memory",
             text_score=score if by == "words" else None,
             explain=explanation if explain else None,
+            events=events,
         )
 
 

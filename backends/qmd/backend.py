@@ -40,6 +40,7 @@ from backends.qmd.passages import of_rank
 from backends.qmd.places import Places
 from backends.qmd.reporting import report_status
 from backends.qmd.sidecar import home_of, open_sidecar
+from backends.transcripts.agents import AgentTranscripts
 from config.runtime.tasks import Backoff, Wakeup
 from config.settings import Settings, Source
 
@@ -57,7 +58,9 @@ class QmdBackend:
         self._settings = settings
         self._environment = environment
         planned = plan_collections(settings)
-        exports = Exports(settings.sessions_dir, settings.qmd.sessions, home_of(settings).exports)
+        exports = Exports(
+            AgentTranscripts.of(settings), settings.qmd.sessions, home_of(settings).exports
+        )
         self.places = Places(settings, planned, exports)
         self._answerer = Answerer(self.places, settings.qmd.limits)
         self._changed = Wakeup()

@@ -63,6 +63,7 @@ def _wishes(
     if qmd.include_default_memory:
         yield _Wish("memory-root", workspace, "MEMORY.md")
         yield _Wish("memory-alt", workspace, "memory.md")
+        yield _Wish("memory-user", workspace, "USER.md")
         yield _Wish("memory-dir", workspace / "memory", "**/*.md")
     for entry in qmd.paths:
         if is_file(entry.path):

@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from backends.transcripts.listing import is_file
 from config.disk.replacing import replace_file
 
 HEADING_LINES: Final = 2
@@ -27,7 +28,7 @@ class Record(msgspec.Struct, frozen=True):
     """One export."""
 
     transcript: str
-    """The file name of the transcript."""
+    """Its name: of its file, or the id of its session in the host's database."""
     path: str
     """Absolute path of the export."""
     source: tuple[int, ...]
@@ -38,12 +39,22 @@ class Record(msgspec.Struct, frozen=True):
     stamp: Stamp | None = None
     """Of the export, once it is written."""
     lines: tuple[int, ...] = ()
-    """The line of the transcript, from 1, for every turn of the export."""
+    """The number of the transcript's entry, from 1, for every turn of the export."""
 
     def transcript_line(self, line: int) -> int:
-        """For a line of the export, from 1; its heading belongs to the first turn."""
-        number = min(max(0, line - HEADING_LINES - 1), len(self.lines) - 1)
-        return self.lines[number]
+        """For a line of the export, from 1: of the file, or of the conversation as it is read."""
+        turn = self._turn(line)
+        return self.lines[turn] if is_file(self.transcript) else turn + 1
+
+    def events(self, first: int, last: int) -> tuple[int, int] | None:
+        """For lines of the export: the events of the host's database, if it is from there."""
+        if is_file(self.transcript):
+            return None
+        return self.lines[self._turn(first)] - 1, self.lines[self._turn(last)] - 1
+
+    def _turn(self, line: int) -> int:
+        """Counted from 0; the heading belongs to the first turn."""
+        return min(max(0, line - HEADING_LINES - 1), len(self.lines) - 1)
 
     @property
     def is_written(self) -> bool:

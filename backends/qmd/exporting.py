@@ -17,7 +17,6 @@ from typing import Final, NamedTuple
 import msgspec
 
 from backends.errors import FileUnreadableError, PathNotAllowedError
-from backends.files.safe_open import opened
 from backends.qmd.export_records import (
     Record,
     drop_record,
@@ -25,15 +24,8 @@ from backends.qmd.export_records import (
     stamp_of,
     write_record,
 )
-from backends.transcripts.listing import (
-    PREFIX,
-    SUFFIX,
-    FoundTranscript,
-    list_transcripts,
-    location_of,
-)
-from backends.transcripts.stretches import read_stretch
-from backends.transcripts.turns import RENDERING_VERSION, render_turn
+from backends.transcripts.listing import PREFIX, SUFFIX, FoundTranscript, TranscriptListing
+from backends.transcripts.source import BEGINNING, TranscriptSource
 from config.disk.making import make_directories
 from config.settings import QmdSessionsSettings
 
@@ -43,9 +35,11 @@ _EXPORT_SUFFIX: Final = ".md"
 
 
 class Exports:
-    """The exported transcripts of one agent, by the transcript's file name."""
+    """The exported transcripts of one agent, by the transcript's name: of its file, or its session."""
 
-    def __init__(self, transcripts: Path, settings: QmdSessionsSettings, ledger: Path) -> None:
+    def __init__(
+        self, transcripts: TranscriptSource, settings: QmdSessionsSettings, ledger: Path
+    ) -> None:
         self._transcripts = transcripts
         self._settings = settings
         self._ledger = ledger
@@ -62,24 +56,28 @@ class Exports:
 
     def of_export(self, path: str) -> Record | None:
         """The record of a file of the collection, by its path there."""
-        record = self.records.get(path.removesuffix(_EXPORT_SUFFIX) + SUFFIX)
-        return record if record and record.path == str(self._settings.export_dir / path) else None
+        stem = path.removesuffix(_EXPORT_SUFFIX)
+        for name in (stem, stem + SUFFIX):
+            record = self.records.get(name)
+            if record and record.path == str(self._settings.export_dir / path):
+                return record
+        return None
 
     def of_hit(self, path: str) -> Record | None:
-        """The record of what is shown as `sessions/<file name>`."""
-        if not path.startswith(PREFIX) or not path.endswith(SUFFIX):
-            return None
-        return self.records.get(path.removeprefix(PREFIX))
+        """The record of what is shown as `sessions/<name>`."""
+        return self.records.get(path.removeprefix(PREFIX)) if path.startswith(PREFIX) else None
 
     def refresh(self) -> None:
         """Brings the exports up to date. Never raises for the state of the disk: see `issues`."""
         records = dict(self.records)
         issues: list[str] = []
-        wanted = self._wanted(issues)
-        if wanted is not None:
-            for name in records.keys() - wanted.keys():
+        listing = self._transcripts.listing() if self._settings.enabled else TranscriptListing()
+        issues += [f"{path} cannot be listed: {why}." for path, why, _ in listing.failures]
+        wanted = self._wanted(listing)
+        for name in sorted(records.keys() - wanted.keys()):
+            if listing.tells_of(PREFIX + name):
                 self._remove(records, name, issues)
-        for name, found in (wanted or {}).items():
+        for name, found in wanted.items():
             try:
                 self._export(records, name, found)
             except FileNotFoundError:
@@ -88,14 +86,8 @@ class Exports:
                 issues.append(f"The transcript {name!r} is not exported: {error}")
         self._records, self.issues = records, tuple(issues)
 
-    def _wanted(self, issues: list[str]) -> dict[str, FoundTranscript] | None:
-        """By name; None when nothing is known of the transcripts, so that nothing may go."""
-        if not self._settings.enabled:
-            return {}
-        listing = list_transcripts(self._transcripts)
-        if listing.failure is not None:
-            issues.append(f"{self._transcripts} cannot be listed: {listing.failure}.")
-            return None
+    def _wanted(self, listing: TranscriptListing) -> dict[str, FoundTranscript]:
+        """By name."""
         days = self._settings.retention_days
         oldest_ns = time.time_ns() - days * _DAY_NS if days else 0
         return {
@@ -103,17 +95,18 @@ class Exports:
         }
 
     def _export(self, records: dict[str, Record], name: str, found: FoundTranscript) -> None:
-        target = self._settings.export_dir / (name.removesuffix(SUFFIX) + _EXPORT_SUFFIX)
+        target = self._settings.export_dir / f"{name.removesuffix(SUFFIX)}{_EXPORT_SUFFIX}"
         known = records.get(name)
         if known is not None and known.path != str(target):
             self._retract(known)
             del records[name]
             known = None
-        source = (found.size, found.mtime_ns, found.ctime_ns, found.inode)
-        same = known is not None and (known.source, known.rendering) == (source, RENDERING_VERSION)
+        rendering = self._transcripts.rendering(found.path)
+        same = known is not None and (known.source, known.rendering) == (found.stamps, rendering)
         if known is not None and same and known.is_written:
             return
-        written = _Writing(target, known, name, source).finish(self._transcripts, self._ledger)
+        writing = _Writing(target, known, name, found.stamps, rendering)
+        written = writing.finish(self._transcripts, self._ledger)
         if written is not None:
             records[name] = written
         elif known is not None:
@@ -143,12 +136,17 @@ class _Writing:
     """One export on its way to the disk."""
 
     def __init__(
-        self, target: Path, known: Record | None, name: str, source: tuple[int, ...]
+        self,
+        target: Path,
+        known: Record | None,
+        name: str,
+        source: tuple[int, ...],
+        rendering: str,
     ) -> None:
         self._target, self._known = target, known
-        self._record = Record(name, str(target), source, RENDERING_VERSION, digests=())
+        self._record = Record(name, str(target), source, rendering, digests=())
 
-    def finish(self, transcripts: Path, ledger: Path) -> Record | None:
+    def finish(self, transcripts: TranscriptSource, ledger: Path) -> Record | None:
         """The record of what stands there now; None for a conversation without turns."""
         for directory in (ledger, self._target.parent):
             make_directories(directory)
@@ -163,7 +161,7 @@ class _Writing:
         finally:
             making.unlink(missing_ok=True)
 
-    def _render(self, transcripts: Path, making: Path) -> _Rendered:
+    def _render(self, transcripts: TranscriptSource, making: Path) -> _Rendered:
         digest, numbers = hashlib.sha256(), []
         stem = self._record.transcript.removesuffix(SUFFIX)
         with making.open("xb") as file:
@@ -194,19 +192,18 @@ class _Writing:
         return record
 
 
-def _texts(transcripts: Path, name: str, stem: str) -> Iterator[tuple[int, str]]:
+def _texts(transcripts: TranscriptSource, name: str, stem: str) -> Iterator[tuple[int, str]]:
     """Pieces of the export, each turn with the number of its line in the transcript."""
     yield 0, f"# Session {' '.join(stem.split())}\n\n"
-    number, offset, is_last = 0, 0, False
-    with opened(location_of(transcripts, PREFIX + name)) as descriptor:
+    path, place, is_last = PREFIX + name, BEGINNING, False
+    with transcripts.open(path, None) as opened:
         while not is_last:
-            stretch = read_stretch(descriptor, offset, offset + _STEP_BYTES)
-            for line in stretch.lines:
-                number += 1
-                turn = render_turn(line) if line is not None else None
+            entries = opened.read(place, place.byte + _STEP_BYTES)
+            for number, line in zip(entries.numbers, entries.lines, strict=True):
+                turn = transcripts.render(path, line) if line is not None else None
                 if turn is not None:
                     yield number, turn + "\n"
-            offset, is_last = stretch.end, stretch.is_last
+            place, is_last = entries.end, entries.is_last
 
 
 def _changed_by_hand(path: Path) -> OSError:

@@ -1,18 +1,29 @@
 """Where one agent's QMD lives: directories, files and the machine's lock.
 
-Owns the layout below `<stateDir>/agents/<agentId>/qmd/` and making it. The models of the user's own QMD
-are shared by a link, since they are gigabytes.
+Owns the layout below `<stateDir>/memory-gateway/<agentId>/qmd/`, making it, and taking over what is in the home
+of earlier releases. The models of the user's own QMD are shared by a link, since they are gigabytes.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
+import structlog
+
+from config.disk.locking import lock_within
 from config.disk.making import make_directories
+
+_log = structlog.get_logger(__name__)
+
+_PATIENCE_MS: Final = 5_000
+"""For a QMD that writes to the index in the former home."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +31,8 @@ class QmdHome:
     """The home below `root`. Paths only; `prepare` makes them."""
 
     root: Path
+    former: Path | None = None
+    """Where earlier releases had it."""
 
     @property
     def config_home(self) -> Path:
@@ -69,7 +82,12 @@ class QmdHome:
         return status.st_dev, status.st_ino
 
     def prepare(self, environment: Mapping[str, str]) -> None:
-        """Makes the directories (mode 0700) and links the user's models. Raises OSError."""
+        """Makes the directories (mode 0700) and links the user's models. Blocks; raises OSError.
+
+        Vectors in the former home are taken over, so that no text is embedded again.
+        """
+        if self.former is not None:
+            _take_over(QmdHome(self.former), self)
         for directory in (self.config_dir, self.index.parent):
             make_directories(directory)
         self.root.chmod(0o700)
@@ -80,6 +98,56 @@ class QmdHome:
     def probing(self) -> QmdHome:
         """A throw-away home inside this one, to try a program without touching the index."""
         return QmdHome(self.root / "probe")
+
+
+def _take_over(former: QmdHome, home: QmdHome) -> None:
+    """Copies what an earlier release made, in one step for whoever looks. The former home stays as it is.
+
+    A chat gateway of February may have its own QMD at work there.
+    """
+    if home.root.exists() or not former.ledger.exists():
+        return
+    make_directories(home.root.parent)
+    descriptor = os.open(home.root.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        lock_within(descriptor, lenient=True)  # another process may be at it
+        if home.root.exists():
+            return
+        draft = QmdHome(home.root.with_name(f".{home.root.name}.new"))
+        shutil.rmtree(draft.root, ignore_errors=True)  # of one that was killed over it
+        for directory in (draft.config_dir, draft.index.parent):
+            make_directories(directory)
+        for file, copy in ((former.config_file, draft.config_file), (former.ledger, draft.ledger)):
+            if file.exists():
+                shutil.copyfile(file, copy)
+        if former.exports.is_dir():
+            shutil.copytree(former.exports, draft.exports)
+        if former.models.is_dir() and not former.models.is_symlink():
+            shutil.copytree(former.models, draft.models, copy_function=os.link)
+        _copy_index(former.index, draft.index)
+        draft.root.rename(home.root)
+        _log.info("qmd home taken over", source=str(former.root), target=str(home.root))
+    finally:
+        os.close(descriptor)
+
+
+def _copy_index(source: Path, target: Path) -> None:
+    """With what lies in its log. One that cannot be read is left behind: QMD makes another."""
+    import apsw  # noqa: PLC0415 - done once, after an update
+
+    if not source.exists():
+        return
+    try:
+        with (
+            closing(apsw.Connection(str(source), flags=apsw.SQLITE_OPEN_READWRITE)) as read,
+            closing(apsw.Connection(str(target))) as written,
+        ):
+            read.set_busy_timeout(_PATIENCE_MS)
+            with written.backup("main", read, "main") as backup:
+                backup.step(-1)
+    except apsw.Error as error:
+        _log.warning("qmd index not taken over", source=str(source), cause=str(error))
+        target.unlink(missing_ok=True)
 
 
 def user_models(environment: Mapping[str, str]) -> Path:

@@ -21,6 +21,7 @@ from backends.qmd.models import all_models, named_models
 from backends.qmd.process import Finished, run
 from backends.qmd.program import Program, find_command, probe
 from backends.qmd.running import end_orphans, owner_variables
+from config.paths import former_qmd_home, qmd_home
 from config.settings import Settings
 
 _log = structlog.get_logger(__name__)
@@ -31,8 +32,9 @@ _DAMAGE = re.compile(
 
 
 def home_of(settings: Settings) -> QmdHome:
-    """The documented place of this agent's QMD."""
-    return QmdHome(settings.state_dir / "agents" / settings.agent_id / "qmd")
+    """The place of this agent's QMD, and where earlier releases had it."""
+    place = settings.state_dir, settings.agent_id
+    return QmdHome(qmd_home(*place), former_qmd_home(*place))
 
 
 def qmd_environment(

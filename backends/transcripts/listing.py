@@ -1,14 +1,14 @@
 """Which transcripts an agent has, and how they are named.
 
-Owns the listing of the sessions directory, without reading a file, and the meaning of what a client may
-call a transcript. As documented: regular `*.jsonl` files directly in the directory; links are not
-followed.
+Owns what a listing says of them, and the listing of the sessions directory, without reading a file. As
+documented: regular `*.jsonl` files directly in the directory; links are not followed.
 """
 
 from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -26,12 +26,35 @@ class FoundTranscript(msgspec.Struct, frozen=True, gc=False):
     """One transcript as it was when it was listed. Unchanged stamps mean an unchanged file."""
 
     path: str
-    """Index path: `sessions/<file name>`."""
+    """Index path: `sessions/<file name>`, or `sessions/<session id>` of the host's database."""
     size: int
     """Bytes."""
     mtime_ns: int
     ctime_ns: int
     inode: int
+    is_settled: bool = True
+    """False while the host works out what is part of a conversation in its database."""
+
+    @property
+    def stamps(self) -> tuple[int, int, int, int]:
+        return self.size, self.mtime_ns, self.ctime_ns, self.inode
+
+
+class HostDatabase(msgspec.Struct, frozen=True):
+    """The database in which the host keeps its sessions, as it was when it was listed."""
+
+    path: str
+    version: int | None = None
+    """Its `user_version`; None where it could not be read."""
+    is_known: bool = False
+    """Whether this is the version that was tried."""
+    failure: str | None = None
+    """Why nothing is known of its sessions."""
+    may_pass: bool = False
+    left_out: Mapping[str, int] = {}
+    """How many sessions are no conversations to remember, by reason."""
+    ids: frozenset[str] = frozenset()
+    """Of all its sessions, also of those that are left out."""
 
 
 class TranscriptListing(msgspec.Struct, frozen=True):
@@ -42,6 +65,29 @@ class TranscriptListing(msgspec.Struct, frozen=True):
     """Why the directory could not be listed: nothing is known about its transcripts then."""
     may_pass: bool = False
     """Whether that may be otherwise the next time, without anybody's doing."""
+    database: HostDatabase | None = None
+    """None: the host has none."""
+
+    @property
+    def failures(self) -> tuple[tuple[str, str, bool], ...]:
+        """What could not be listed, why, and whether that may pass."""
+        failed = []
+        if self.failure is not None:
+            failed.append(("sessions", self.failure, self.may_pass))
+        if self.database is not None and self.database.failure is not None:
+            failed.append((self.database.path, self.database.failure, self.database.may_pass))
+        return tuple(failed)
+
+    def tells_of(self, path: str) -> bool:
+        """Whether a transcript of this path that is not listed does not exist."""
+        if is_file(path):
+            return self.failure is None
+        return self.database is None or self.database.failure is None
+
+
+def is_file(path: str) -> bool:
+    """Whether this is the index path of a JSONL file, not of a session in the host's database."""
+    return path.endswith(SUFFIX)
 
 
 def list_transcripts(directory: Path) -> TranscriptListing:

@@ -1,6 +1,6 @@
-"""From one line of a transcript to one line of text: who said what, without secrets.
+"""From one entry of a transcript to one line of text: who said what, without secrets.
 
-Owns which entries are turns and how a turn is rendered. A turn is always exactly one line, so that the
+Owns which entries are turns and how a turn is rendered, of the JSONL files and of the host's database. A turn is always exactly one line, so that the
 lines of the text can be counted against the lines of the file. Pure.
 """
 
@@ -16,10 +16,28 @@ from backends.redaction import REDACTION_VERSION, redact
 
 RENDERING_VERSION: Final = f"turns 1, redaction {REDACTION_VERSION}"
 """Changes whenever the same transcript gives other text, so that indexes are built anew."""
+HOST_RENDERING_VERSION: Final = f"events 1, {RENDERING_VERSION}"
+"""The same for the host's database."""
 
 _SPEAKERS: Final = {"user": "User", "assistant": "Assistant"}
 # What JavaScript calls white space, for so the documented format does.
 _SPACE: Final = re.compile("[\t-\r \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff]+")
+
+
+_NOT_SAID: Final = frozenset({"internal_system", "inter_session"})
+"""Where a user's message comes from that no user wrote: timers, and other sessions of the agent."""
+_SILENT: Final = frozenset({"NO_REPLY", "HEARTBEAT_OK"})
+"""What the assistant says to say nothing."""
+_MARK: Final = "\u27e6openclaw:ctx\u27e7"
+"""Ends the first line of every block that the host puts into a user's message."""
+_BLOCK: Final = re.compile(
+    rf"^[^\n]+{_MARK}[ \t]*\n(?:```json[^\n]*\n.*?(?:^```[ \t]*$|\Z)|(?:[^\n]*\S[^\n]*(?:\n|\Z))*)",
+    re.MULTILINE | re.DOTALL,
+)
+_INTERNAL: Final = re.compile(
+    r"^<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>.*?(?:^<<<END_OPENCLAW_INTERNAL_CONTEXT>>>|\Z)",
+    re.MULTILINE | re.DOTALL,
+)
 
 
 class _Message(msgspec.Struct):
@@ -51,6 +69,49 @@ def render_turn(line: bytes) -> str | None:
     return f"{speaker}: {text}" if text else None
 
 
+def render_event(line: bytes) -> str | None:
+    """The same for an event of the host's database, without what the host itself put into it.
+
+    What a timer or another session asks is no turn, nor is an answer that means silence.
+    """
+    try:
+        message = _decoded(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        message = _decoded_leniently(line)
+    if message is None or (speaker := _speaker(message.get("role"))) is None:
+        return None
+    source = message.get("provenance")
+    if isinstance(source, dict) and source.get("kind") in _NOT_SAID:
+        return None
+    text = " ".join(filter(None, (_normal(_own(part)) for part in _parts(message.get("content")))))
+    return f"{speaker}: {text}" if text and text not in _SILENT else None
+
+
+def _own(text: str) -> str:
+    """Without the blocks of the host."""
+    if _MARK in text:
+        text = _BLOCK.sub("", text)
+    return _INTERNAL.sub("", text) if "<<<BEGIN_OPENCLAW" in text else text
+
+
+def _decoded(line: bytes) -> dict[str, Any] | None:
+    entry = _entries.decode(line)
+    if entry.type != "message":
+        return None
+    message = msgspec.json.decode(entry.message)
+    return message if isinstance(message, dict) else None
+
+
+def _decoded_leniently(line: bytes) -> dict[str, Any] | None:
+    """Lone surrogates and broken UTF-8 spoil some characters, not the turn."""
+    try:
+        entry = json.loads(line.decode(errors="replace"))
+    except (ValueError, RecursionError):
+        return None
+    message = entry.get("message") if isinstance(entry, dict) else None
+    return message if isinstance(message, dict) and entry.get("type") == "message" else None
+
+
 def _read(line: bytes) -> tuple[Any, Any]:
     """Role and content; what is no message is passed over without being decoded."""
     entry = _entries.decode(line)
@@ -67,30 +128,26 @@ def _speaker(role: Any) -> str | None:
 
 
 def _read_leniently(line: bytes) -> tuple[Any, Any]:
-    """Lone surrogates and broken UTF-8 spoil some characters, not the turn."""
-    try:
-        entry = json.loads(line.decode(errors="replace"))
-    except (ValueError, RecursionError):
-        return None, None
-    message = entry.get("message") if isinstance(entry, dict) else None
-    if not isinstance(message, dict) or entry.get("type") != "message":
-        return None, None
-    return message.get("role"), message.get("content")
+    message = _decoded_leniently(line)
+    return (message.get("role"), message.get("content")) if message else (None, None)
 
 
 def _text(content: Any) -> str:
+    return " ".join(filter(None, map(_normal, _parts(content))))
+
+
+def _parts(content: Any) -> list[str]:
     if isinstance(content, str):
-        return _normal(content)
+        return [content]
     if not isinstance(content, list):
-        return ""
-    texts = (
-        _normal(block["text"])
+        return []
+    return [
+        block["text"]
         for block in content
         if isinstance(block, dict)
         and block.get("type") == "text"
         and isinstance(block.get("text"), str)
-    )
-    return " ".join(filter(None, texts))
+    ]
 
 
 def _normal(text: str) -> str:

@@ -7,6 +7,7 @@ it reports to the `Reading` and answers `UNSET`, so that the default applies and
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -214,3 +215,33 @@ def _parsed(text: str) -> int | None:
         return parse_duration(text, "m")
     except ValueError:
         return None
+
+
+class ByteSize(Kind, frozen=True):
+    """A number of bytes, or a string such as `2mb` (units of 1024); unreadable means the default."""
+
+    @property
+    def allowed(self) -> str:
+        return 'a number of bytes, or a size such as "512kb" or "2mb"'
+
+    def read(self, node: Located, at: KeyPath, reading: Reading) -> Any:
+        value = node.value
+        if isinstance(value, str):
+            value = Text().read(node, at, reading)
+            size = _bytes(value) if value is not UNSET else UNSET
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            size = math.floor(value) if _finite(value) and value >= 0 else None
+        else:
+            return self.mismatch(node, at, reading, type_words(value))
+        if size is None or (size is not UNSET and size > MAX_SAFE_INTEGER):
+            return self.mismatch(node, at, reading, value_words(node.value))
+        return size
+
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)([kmgt]?)b?", re.IGNORECASE)
+_POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+
+
+def _bytes(text: str) -> int | None:
+    match = _SIZE.fullmatch(text)
+    return round(float(match[1]) * 1024 ** _POWERS[match[2].lower()]) if match else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from config.keys.kinds import MAX_TIMER_MS, Choice, Duration, Flag, Whole
 from config.keys.records import QmdPaths, Scope
 from config.keys.texts import Command, PathText
-from config.keys.tree import Key, Section
+from config.keys.tree import HOME, Key, Section
 
 _MILLISECONDS = Whole(unit="milliseconds", ceiling=MAX_TIMER_MS)
 _TIMEOUT = Whole(unit="milliseconds", ceiling=MAX_TIMER_MS, zero="default")
@@ -34,7 +34,7 @@ _QMD = (
     Key(
         "qmd.includeDefaultMemory",
         Flag(),
-        "Gives MEMORY.md, memory.md and memory/ to QMD.",
+        "Gives MEMORY.md, memory.md, USER.md and memory/ to QMD.",
     ),
     Key("qmd.paths", QmdPaths(), "More directories for QMD, each as a collection."),
     Key("qmd.sessions.enabled", Flag(), "Exports session transcripts for QMD."),
@@ -90,4 +90,12 @@ _RETIRED = (
     ("qmd.update.startupDelayMs", "onBoot decides whether an update runs at the start"),
 )
 
-MEMORY = Section("memory", ("memory",), "", (*_GENERAL, *_QMD), retired=_RETIRED)
+MEMORY = Section(
+    "memory",
+    (HOME, "memory"),
+    "",
+    (*_GENERAL, *_QMD),
+    retired=_RETIRED,
+    # The host's own memory goes on dreaming while another plugin has its slot, by that one's settings.
+    foreign=("dreaming",),
+)

@@ -1,33 +1,27 @@
 """The keys of memory search: `agents.defaults.memorySearch.*` and `agents.list[].memorySearch.*`.
 
 Later releases moved them to `memory.search.*` and `agents.entries.<id>.memory.search.*`, the first one
-had them at the top; all of these places are read.
+had them at the top; all of these places are read, and before them our own entry among the plugins.
 """
 
 from __future__ import annotations
 
 from config.keys.composite import ListOf
-from config.keys.credentials import ApiKey, Headers
+from config.keys.credentials import ApiKey, Headers, Unresolved
 from config.keys.kinds import MAX_TIMER_MS, Choice, Flag, Real, Text, Whole
 from config.keys.records import ExtraPaths
-from config.keys.texts import Address, IndexPath, ModelPath, PathText
-from config.keys.tree import Key, Section
+from config.keys.texts import Address, IndexPath, ModelPath, PathText, ProviderId
+from config.keys.tree import HOME, Key, Section
 
 _MAX_TIMER_MINUTES = MAX_TIMER_MS // 60_000
 _MILLISECONDS = Whole(unit="milliseconds", ceiling=MAX_TIMER_MS)
 _COUNT = Whole(minimum=1)
 _UNIT_INTERVAL = Real(0, 1, clamps=True)
 
-_PROVIDERS = ("openai", "gemini", "voyage", "local")
-_COMPATIBLE = 'write "openai" and set remote.baseUrl'
-_PROVIDER_HINTS = {
-    "google": 'write "gemini"',
-    "openai-compatible": _COMPATIBLE,
-    "ollama": _COMPATIBLE,
-    "lmstudio": _COMPATIBLE,
-    "mistral": _COMPATIBLE,
-    "deepinfra": _COMPATIBLE,
-}
+_PROVIDERS = (
+    *("openai", "gemini", "voyage", "mistral", "deepinfra"),
+    *("ollama", "lmstudio", "openai-compatible", "local"),
+)
 
 _GENERAL = (
     Key("enabled", Flag(), "Switches memory search, and with it both tools, on or off."),
@@ -51,16 +45,28 @@ _GENERAL = (
         field="session_memory",
     ),
     Key(
+        "rememberAcrossConversations",
+        Flag(),
+        "Adds the source sessions for private conversations: from groups and channels it is then not "
+        "searched, unless sources names it and experimental.sessionMemory allows it.",
+    ),
+    Key(
         "provider",
-        Choice(("auto", *_PROVIDERS, "none"), _PROVIDER_HINTS),
-        "Who computes embeddings; auto takes the first that is set up, none means keywords only.",
+        ProviderId(("auto", *_PROVIDERS, "none")),
+        "Who computes embeddings; auto takes the first that is set up, none means keywords only, "
+        "and so does, with the reason in every answer, an id that cannot be used.",
     ),
     Key(
         "fallback",
-        Choice((*_PROVIDERS, "none"), _PROVIDER_HINTS),
+        ProviderId((*_PROVIDERS, "none")),
         "Who computes embeddings when the provider fails.",
     ),
-    Key("model", Text(), "Embedding model; without it the provider's own default."),
+    Key(
+        "model",
+        Text(),
+        "Embedding model; without it the provider's own default, which openai-compatible and most "
+        "entries of models.providers do not have.",
+    ),
     Key(
         "outputDimensionality",
         _COUNT,
@@ -193,8 +199,7 @@ _QUERY = (
 )
 
 _RETIRED = (
-    ("multimodal", "only Markdown is indexed"),
-    ("rememberAcrossConversations", "sources decides whether transcripts are searched"),
+    ("multimodal", "only Markdown is indexed: pictures and sound would need other embeddings"),
     ("store.fts", "one tokenizer serves every script"),
     ("local.contextSize", "the size follows from the model and the chunks"),
     ("remote.nonBatchConcurrency", "concurrency adapts to the provider by itself"),
@@ -204,16 +209,35 @@ _RETIRED = (
     ("qmd", "QMD collections are named in memory.qmd.paths"),
 )
 
+_UNREADABLE = {
+    # What was meant to be off must not be on by a slip, and notes must not go to another provider or
+    # address than the one that was meant.
+    "enabled": (False, "memory is off"),
+    "provider": ("none", "only keywords are searched"),
+    "remote.apiKey": (
+        Unresolved("memorySearch.remote.apiKey cannot be read"),
+        "no other key is used in its place",
+    ),
+    "remote.baseUrl": (
+        Unresolved("memorySearch.remote.baseUrl cannot be read"),
+        "no key is sent to any other address",
+    ),
+}
+
 SEARCH = Section(
     "memorySearch",
     (
+        f"{HOME}.search",
         "agents.defaults.memorySearch",
         "memory.search",
         "memorySearch",
+        f"{HOME}.agents.*.search",
         "agents.list.[].memorySearch",
         "agents.entries.*.memory.search",
+        "agents.list.[].memory.search",
     ),
     "search",
     (*_GENERAL, *_PROVIDER_SETTINGS, *_STORE, *_SYNC, *_QUERY),
     retired=_RETIRED,
+    unreadable=_UNREADABLE,
 )

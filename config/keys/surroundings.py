@@ -6,10 +6,10 @@ These objects belong to the chat gateway, so what is not listed here is passed o
 from __future__ import annotations
 
 from config.keys.composite import ListOf
-from config.keys.credentials import ApiKey, Headers
-from config.keys.kinds import Choice, Flag, Real, Text, Whole
+from config.keys.credentials import ApiKey, Headers, Unresolved
+from config.keys.kinds import ByteSize, Choice, Flag, Real, Text, Whole
 from config.keys.texts import Address, PathText, TimeZoneName
-from config.keys.tree import Key, Section
+from config.keys.tree import HOME, Key, Section
 
 AGENT = Section(
     "",
@@ -41,7 +41,7 @@ AGENT_DEFAULTS = Section(
 )
 COMPACTION = Section(
     "compaction",
-    ("agents.defaults.compaction",),
+    (f"{HOME}.compaction", "agents.defaults.compaction"),
     "compaction",
     (
         Key("mode", Choice(("default", "safeguard")), "How the chat gateway compacts."),
@@ -51,12 +51,27 @@ COMPACTION = Section(
             Real(0.1, 0.9),
             "Share of the context window that history may take.",
         ),
+        Key(
+            "maxActiveTranscriptBytes",
+            ByteSize(),
+            "Size of a transcript that makes the chat gateway compact; a flush is due before. 0: none.",
+        ),
+        Key(
+            "postIndexSync",
+            Choice(("off", "async", "await")),
+            "Whether a compaction makes the index look at the transcripts again: later or at once.",
+        ),
     ),
     unknown="ignore",
+    retired=(
+        ("enabled", "a context that overflows is compacted all the same, so the flush stays due"),
+        ("keepRecentTokens", "how much a compaction leaves is the chat gateway's business"),
+        ("notifyUser", "what its users are told is the chat gateway's business"),
+    ),
 )
 MEMORY_FLUSH = Section(
     "compaction.memoryFlush",
-    ("agents.defaults.compaction.memoryFlush",),
+    (f"{HOME}.compaction.memoryFlush", "agents.defaults.compaction.memoryFlush"),
     "compaction.memory_flush",
     (
         Key("enabled", Flag(), "Lets the agent write down memories before compaction."),
@@ -67,10 +82,12 @@ MEMORY_FLUSH = Section(
         ),
         Key("prompt", Text(), "What the flush says to the agent instead of the built-in text."),
         Key("systemPrompt", Text(), "System prompt of the flush instead of the built-in text."),
-    ),
-    retired=(
-        ("model", "the chat gateway chooses the model of the flush"),
-        ("forceFlushTranscriptBytes", "only tokens decide when a flush is due"),
+        Key("model", Text(), "Model for the flush; told the chat gateway, which runs it."),
+        Key(
+            "forceFlushTranscriptBytes",
+            ByteSize(),
+            "Size of a transcript from which on a flush is due whatever its tokens. 0: none.",
+        ),
     ),
 )
 PLUGINS = Section(
@@ -79,7 +96,11 @@ PLUGINS = Section(
     "",
     (
         Key(
-            "memory", Text(), "Plugin in charge of memory; none switches memory off.", "memory_slot"
+            "memory",
+            Text(),
+            "Plugin in charge of the chat gateway's own memory, or none; whether it counts here: "
+            "see the page about migration.",
+            "memory_slot",
         ),
     ),
     unknown="ignore",
@@ -89,11 +110,16 @@ MODELS = Section(
     ("models.providers",),
     "",
     (
+        Key("*.api", Text(), "The wire of the provider; OpenAI's serves embeddings here.", ""),
         Key("*.baseUrl", Address(checked=False), "Address of the provider's API.", ""),
         Key("*.apiKey", ApiKey(), "Key for the provider's API.", ""),
         Key("*.headers", Headers(), "More HTTP headers for the provider.", ""),
     ),
     unknown="ignore",
+    unreadable={
+        "*.apiKey": (Unresolved("its apiKey cannot be read"), "no other key is used in its place"),
+        "*.baseUrl": (Unresolved("its baseUrl cannot be read"), "its key is not sent anywhere"),
+    },
 )
 AUTH = Section(
     "auth",

@@ -71,6 +71,32 @@ class Address(Text, frozen=True):
         return redact(value)
 
 
+class ProviderId(Text, frozen=True):
+    """The id of a provider of embeddings, in lower case.
+
+    Any id is one: which of them can be used, only the providers know.
+    """
+
+    known: tuple[str, ...]
+    """For messages and the reference."""
+
+    @property
+    def allowed(self) -> str:
+        known = ", ".join(quote(one) for one in self.known)
+        return f"one of {known}, or the id of an entry of models.providers"
+
+    def read(self, node: Located, at: KeyPath, reading: Reading) -> Any:
+        text = Text.read(self, node, at, reading)
+        if text is UNSET or text.lower() in self.known:
+            return text if text is UNSET else text.lower()
+        from config.secrets import redact  # noqa: PLC0415 - only for an id that is not known here
+
+        # The text as written: what a variable holds is nobody else's business.
+        if redact(text) != text or not text.isprintable():
+            return self.mismatch(node, at, reading, redact(quote(node.value)))
+        return text.lower()
+
+
 class PathText(Text, frozen=True):
     """A path; `~` is the home directory, a relative one is taken from `base`."""
 

@@ -6,8 +6,8 @@ together to one tree. Going through a file along it is `walking`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Literal
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
 
 import msgspec
 
@@ -15,6 +15,9 @@ from config.keys.kinds import Kind
 
 ANY_NAME = "*"
 ANY_ITEM = "[]"
+
+HOME = "plugins.entries.memory-gateway.config"
+"""Where settings that OpenClaw has no key for may stand in a file that it accepts."""
 
 Unknown = Literal["ignore", "warn", "refuse"]
 """What an unknown name in an object means: somebody else's key, a slip, or too dangerous to skip."""
@@ -50,6 +53,11 @@ class Section(msgspec.Struct, frozen=True):
     unknown: Unknown = "warn"
     retired: tuple[tuple[str, str], ...] = ()
     """Paths that other releases know and that have no effect here, each with the reason."""
+    foreign: tuple[str, ...] = ()
+    """Paths that somebody else reads; passed over in silence."""
+    unreadable: Mapping[str, tuple[Any, str]] = {}
+    """What holds for a key that cannot be read, in a value and in words, where the default would be
+    careless. Only for keys whose mistakes are tolerated."""
 
     def documented(self, key: Key) -> str:
         return f"{self.name}.{key.path}" if self.name else key.path
@@ -66,8 +74,12 @@ class Retired(msgspec.Struct, frozen=True):
     reason: str
 
 
+class Foreign(msgspec.Struct, frozen=True):
+    """What stands there is for somebody else."""
+
+
 class Branch(msgspec.Struct):
-    children: dict[str, Branch | Leaf | Retired] = msgspec.field(default_factory=dict)
+    children: dict[str, Branch | Leaf | Retired | Foreign] = msgspec.field(default_factory=dict)
     unknown: Unknown = "ignore"
 
     def below(self, path: str) -> Branch:
@@ -81,20 +93,25 @@ class Branch(msgspec.Struct):
 
 
 def build_tree(sections: Iterable[Section]) -> Branch:
+    """Outer places first, so that what is between them and inner ones is as strict as they are."""
     root = Branch()
-    for section in sections:
-        for place_rank, place in enumerate(section.places):
-            branch = root.below(place)
-            branch.unknown = section.unknown
-            for path, reason in section.retired:
-                _plant(branch, path, Retired(reason))
-            for key in section.keys:
-                for alias_rank, path in enumerate((key.path, *key.aliases)):
-                    _plant(branch, path, Leaf(section, key, (place_rank, alias_rank)))
+    places = [
+        (place, rank, section) for section in sections for rank, place in enumerate(section.places)
+    ]
+    for place, place_rank, section in sorted(places, key=lambda one: one[0].count(".")):
+        branch = root.below(place)
+        branch.unknown = section.unknown
+        for path in section.foreign:
+            _plant(branch, path, Foreign())
+        for path, reason in section.retired:
+            _plant(branch, path, Retired(reason))
+        for key in section.keys:
+            for alias_rank, path in enumerate((key.path, *key.aliases)):
+                _plant(branch, path, Leaf(section, key, (place_rank, alias_rank)))
     return root
 
 
-def _plant(branch: Branch, path: str, child: Leaf | Retired) -> None:
+def _plant(branch: Branch, path: str, child: Leaf | Retired | Foreign) -> None:
     parent, _, name = path.rpartition(".")
     children = branch.below(parent).children
     assert name not in children, path

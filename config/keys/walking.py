@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from config.keys.tree import ANY_ITEM, ANY_NAME, Branch, Leaf, Retired
+from config.keys.tree import ANY_ITEM, ANY_NAME, Branch, Foreign, Leaf, Retired
 from config.source.located import KeyPath, Located, type_words
 from config.source.reading import Reading
 
@@ -49,7 +49,7 @@ def walk(branch: Branch, node: Located, at: KeyPath, reading: Reading) -> Iterat
 
 
 def _walk_items(
-    child: Branch | Leaf | Retired, node: Located, at: KeyPath, reading: Reading
+    child: Branch | Leaf | Retired | Foreign, node: Located, at: KeyPath, reading: Reading
 ) -> Iterator[Given]:
     if not isinstance(node.value, list):
         reading.problem(at, node, f"found {type_words(node.value)}, allowed is a list")
@@ -59,16 +59,21 @@ def _walk_items(
 
 
 def _visit(
-    child: Branch | Leaf | Retired, node: Located, at: KeyPath, reading: Reading
+    child: Branch | Leaf | Retired | Foreign, node: Located, at: KeyPath, reading: Reading
 ) -> Iterator[Given]:
-    if node.value is None:
+    if node.value is None or isinstance(child, Foreign):
         return
     if isinstance(child, Branch):
         yield from walk(child, node, at, reading)
     elif isinstance(child, Retired):
         reading.warn(at, node, f"has no effect here: {child.reason}")
     else:
+        forgiven = reading.forgiven
         value = child.key.kind.read(node, at, reading)
+        if value is UNSET and reading.forgiven > forgiven:
+            value, so = child.section.unreadable.get(child.key.path, (UNSET, ""))
+            if so:
+                reading.warn(at, node, f"until it can be read, {so}")
         if value is not UNSET:
             yield Given(child, at, node, value)
 

@@ -16,6 +16,7 @@ from config.keys import SECTIONS
 from config.keys.credentials import Unresolved
 from config.keys.tree import Key, Section
 from config.loading.resolve import Chosen
+from config.loading.rules import remembers_in_private_only
 from config.paths import Directories
 from config.settings import (
     AuthProfileRef,
@@ -54,7 +55,12 @@ def default_settings(dirs: Directories) -> Settings:
         agent_dir=paths.agent_dir(state, agent_id),
         sessions_dir=paths.sessions_dir(state, agent_id),
         config_path=None,
-        search=MemorySearchSettings(store=StoreSettings(path=paths.index_path(state, agent_id))),
+        search=MemorySearchSettings(
+            store=StoreSettings(
+                path=paths.index_path(state, agent_id),
+                former_path=paths.former_index_path(state, agent_id),
+            )
+        ),
         qmd=QmdSettings(sessions=QmdSessionsSettings(export_dir=export_dir)),
     )
 
@@ -67,7 +73,10 @@ def build_settings(chosen: Mapping[str, Chosen], dirs: Directories) -> Settings:
             field, found = field_of(section, key), chosen.get(section.documented(key))
             if field and found:
                 values.update(_settled(field, key, found.value, dirs))
+    if "search.store.path" in values:
+        values["search.store.former_path"] = None
     values["search.local.model_path_is_default"] = "search.local.model_path" not in values
+    values["search.sessions_in_private_only"] = remembers_in_private_only(chosen)
     values["model_providers"] = _model_providers(chosen.values(), dirs)
     values["auth"] = _auth(chosen.values(), dirs)
     return assign(default_settings(dirs), values)
@@ -99,7 +108,10 @@ def _model_providers(
 ) -> dict[str, ModelProviderSettings]:
     fields: dict[str, dict[str, Any]] = {}
     for name, key, value in _named(chosen, "models.providers"):
-        field = snake_case(key.path.rpartition(".")[2])
+        # Where its address cannot be read, its key stays here as well.
+        field = (
+            "api_key" if isinstance(value, Unresolved) else snake_case(key.path.partition(".")[2])
+        )
         fields.setdefault(name, {}).update(_settled(field, key, value, dirs))
     return {name: ModelProviderSettings(**values) for name, values in fields.items()}
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from config.agents import MAIN_AGENT, normalize_agent_id
+from config.host_keys import tolerates
 from config.keys import SECTIONS
 from config.keys.tree import ANY_NAME
 from config.loading.build import build_settings, field_of
@@ -20,7 +21,7 @@ from config.loading.resolve import Chosen, choose
 from config.loading.rules import apply_rules
 from config.loading.shared_index import refuse_shared_index
 from config.settings import Origin, Settings
-from config.source.discover import LoadRequest, discover
+from config.source.discover import Found, LoadRequest, discover
 from config.source.environment import Variables, gather_variables
 from config.source.located import render_path
 from config.source.reading import Reading
@@ -36,18 +37,23 @@ def load_settings(request: LoadRequest) -> Settings:
     Without a configuration file everything is a default. Raises `ConfigInvalidError` with every
     problem of the file at once, `ConfigNotFoundError` for a named file that does not exist.
     """
-    found = discover(request)
+    return load_found(request, discover(request))
+
+
+def load_found(request: LoadRequest, found: Found) -> Settings:
+    """The same for a file that was read before. Raises `ConfigInvalidError`."""
     variables = gather_variables(request.environment, found.state_dir, found.root)
-    reading = Reading(variables.values, found.root.source.path if found.root else None)
+    file = found.root.source.path if found.root else None
+    reading = Reading(variables.values, file, tolerates)
     content = read_content(found.root, reading)
     surroundings = Surroundings(request, found, content)
     agent_id = normalize_agent_id(request.agent_id or content.default_agent)
-    chosen = choose(content.givens, content.agent(agent_id), reading)
+    chosen = choose(content.givens, content.places(agent_id), reading)
     apply_rules(chosen, reading)
     settings = _settle(surroundings, agent_id, chosen, variables)
     refuse_shared_index(settings, chosen, surroundings, reading)
     _warn_unlisted(content, agent_id, reading)
-    others = [prefix for e in content.agents if e.id != agent_id for prefix in e.prefixes]
+    others = content.places_of_others(agent_id)
     return msgspec.structs.replace(settings, warnings=reading.warnings(except_below=others))
 
 
@@ -59,6 +65,7 @@ def _settle(
     return msgspec.structs.replace(
         build_settings(chosen, dirs),
         workspace=dirs.workspace,
+        enabled_key=_key_of(chosen.get("memorySearch.enabled")),
         config_path=found.root.source.path if found.root else None,
         environment_keys=keys,
         origins={
@@ -70,6 +77,10 @@ def _settle(
             "workspace": workspace_origin,
         },
     )
+
+
+def _key_of(chosen: Chosen | None) -> str | None:
+    return render_path(chosen.given.at) if chosen and chosen.given else None
 
 
 def _key_origins(chosen: Mapping[str, Chosen]) -> Iterator[tuple[str, Origin]]:

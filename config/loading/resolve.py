@@ -1,10 +1,10 @@
 """Choosing one value for every key from all the places that give one.
 
 Leaf by leaf an agent's own value beats the defaults, and those beat what is built in. Where one level
-gives a key at several places, the place documented first (February 2026) wins over those of later
-releases, leaf by leaf and with a warning: this gateway is configured by the documented keys, and a
-value at a later place is usually what a migration left behind. Lists that concatenate put the
-defaults first.
+gives a key at several places, our own entry among the plugins wins: there a user says what the chat
+gateway's key is not to say for us. Then the place documented first (February 2026) wins over those of
+later releases, leaf by leaf and with a warning: a value at a later place is usually what a migration
+left behind. Lists that concatenate put the defaults first.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any
 
 import msgspec
 
-from config.agents import AgentEntry
+from config.host_keys import HOME_PATH, is_at_home
 from config.keys.tree import ANY_NAME
 from config.keys.walking import Given
 from config.settings import Origin
 from config.source.located import KeyPath, render_path
 from config.source.reading import Reading
 
-_AGENT_PLACES = (("agents", "list"), ("agents", "entries"))
+_AGENT_PLACES = (("agents", "list"), ("agents", "entries"), (*HOME_PATH, "agents"))
 
 
 class Chosen(msgspec.Struct, frozen=True):
@@ -33,14 +33,11 @@ class Chosen(msgspec.Struct, frozen=True):
     """None for a value that a rule made."""
 
 
-def choose(
-    givens: Iterable[Given], agent: AgentEntry | None, reading: Reading
-) -> dict[str, Chosen]:
-    """Documented key path to the value that applies to `agent`.
+def choose(givens: Iterable[Given], own: Sequence[KeyPath], reading: Reading) -> dict[str, Chosen]:
+    """Documented key path to the value that applies to the agent whose own keys stand at `own`.
 
     Keys below a free name (`models.providers.openai.apiKey`) appear under their full path.
     """
-    own = agent.prefixes if agent else ()
     levels: dict[str, tuple[list[Given], list[Given]]] = {}
     for given in givens:
         level = _level(given.at, own)
@@ -51,7 +48,7 @@ def choose(
 
 def _level(at: KeyPath, own: Sequence[KeyPath]) -> int | None:
     """0 for everybody's keys, 1 for the agent's own, None for another agent's."""
-    if at[:2] not in _AGENT_PLACES:
+    if not any(at[: len(place)] == place for place in _AGENT_PLACES):
         return 0
     return 1 if any(at[: len(prefix)] == prefix for prefix in own) else None
 
@@ -74,8 +71,10 @@ def _choose_one(general: list[Given], special: list[Given], reading: Reading) ->
 
 def _best(givens: list[Given], reading: Reading) -> Given | None:
     best = min(givens, key=lambda given: given.leaf.rank, default=None)
+    if best is None or is_at_home(best.at):
+        return best
     for given in givens:
-        if best is not None and given is not best and given.value != best.value:
+        if given is not best and given.value != best.value:
             winner = reading.place(best.at, best.node)
             reading.warn(given.at, given.node, f"does not count, because {winner} is set too")
     return best

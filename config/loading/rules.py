@@ -6,10 +6,12 @@ smaller than the chunk, transcripts only when they are allowed, one input type f
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
+from config.keys.credentials import Unresolved
 from config.loading.resolve import Chosen
 from config.settings import ChunkingSettings, HybridSettings, Origin
 from config.source.located import Located
@@ -23,6 +25,9 @@ _TOKENS = "memorySearch.chunking.tokens"
 _OVERLAP = "memorySearch.chunking.overlap"
 _SOURCES = "memorySearch.sources"
 _SESSION_MEMORY = "memorySearch.experimental.sessionMemory"
+_ADDRESS = "memorySearch.remote.baseUrl"
+_KEY = "memorySearch.remote.apiKey"
+_REMEMBER = "memorySearch.rememberAcrossConversations"
 _INPUT_TYPE = "memorySearch.inputType"
 _INPUT_TYPES = ("memorySearch.queryInputType", "memorySearch.documentInputType")
 
@@ -34,7 +39,8 @@ def apply_rules(values: _Values, reading: Reading) -> None:
     _spread_input_type(values)
     _normalise_weights(values, reading)
     _limit_overlap(values, reading)
-    _drop_sessions(values, reading)
+    _choose_sources(values, reading)
+    _withhold_keys(values)
 
 
 def _spread_input_type(values: _Values) -> None:
@@ -73,18 +79,44 @@ def _limit_overlap(values: _Values, reading: Reading) -> None:
     _derive(values, _OVERLAP, tokens - 1, "less than chunking.tokens")
 
 
-def _drop_sessions(values: _Values, reading: Reading) -> None:
+def _choose_sources(values: _Values, reading: Reading) -> None:
+    """Transcripts only where one of the two keys that allow them does."""
+    remembers = _value(values, _REMEMBER, default=False)
     sources = _value(values, _SOURCES, None)
     if sources is None:
+        if remembers:
+            origin = Origin(kind="derived", detail="with rememberAcrossConversations")
+            values[_SOURCES] = Chosen(("memory", "sessions"), origin)
         return
-    if "sessions" in sources and not _value(values, _SESSION_MEMORY, default=False):
+    allowed = remembers or _value(values, _SESSION_MEMORY, default=False)
+    if "sessions" in sources and not allowed:
         message = '"sessions" needs experimental.sessionMemory: true and is left out'
         _warn(values, _SOURCES, message, reading)
-        sources = tuple(source for source in sources if source != "sessions")
-    values[_SOURCES] = msgspec.structs.replace(values[_SOURCES], value=sources or ("memory",))
+    kept = tuple(source for source in sources if source != "sessions" or allowed)
+    if remembers and "sessions" not in kept:
+        _derive(values, _SOURCES, (*(kept or ("memory",)), "sessions"), "with those remembered")
+    else:
+        values[_SOURCES] = msgspec.structs.replace(values[_SOURCES], value=kept or ("memory",))
 
 
-def _value(values: _Values, name: str, default: Any) -> Any:
+def remembers_in_private_only(values: Mapping[str, Chosen]) -> bool:
+    """Whether transcripts are there because of `rememberAcrossConversations` alone."""
+    if not _value(values, _REMEMBER, default=False):
+        return False
+    sources = values.get(_SOURCES)
+    named = sources is not None and sources.given is not None and "sessions" in sources.given.value
+    return not named
+
+
+def _withhold_keys(values: _Values) -> None:
+    """A key whose address cannot be read goes nowhere: the default address is another one."""
+    address = values.get(_ADDRESS)
+    if address is not None and isinstance(address.value, Unresolved):
+        del values[_ADDRESS]
+        values[_KEY] = address
+
+
+def _value(values: Mapping[str, Chosen], name: str, default: Any) -> Any:
     return values[name].value if name in values else default
 
 

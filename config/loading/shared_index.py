@@ -6,11 +6,13 @@ Each of them would take the other's files for deleted and remove them from the i
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from config.loading.build import build_settings
 from config.loading.directories import Surroundings
 from config.loading.resolve import Chosen, choose
-from config.settings import Settings
+from config.loading.rules import apply_rules
+from config.settings import Settings, StoreSettings
 from config.source.reading import Reading
 
 _STORE_PATH = "memorySearch.store.path"
@@ -28,15 +30,21 @@ def refuse_shared_index(
     content = surroundings.content
     for other in content.agents:
         # What is noteworthy in the other agent's keys is for its own process to say.
-        theirs = choose(content.givens, other, Reading({}))
+        theirs = choose(content.givens, content.places(other.id), Reading({}))
+        apply_rules(theirs, Reading({}))
         search = build_settings(theirs, surroundings.directories(other.id, theirs)[0]).search
-        shared = search.enabled and search.store.path == settings.search.store.path
-        if other.id != settings.agent_id and shared:
+        shared = _places(search.store) & _places(settings.search.store)
+        if other.id != settings.agent_id and search.enabled and shared:
             culprit = (chosen.get(_STORE_PATH) or theirs[_STORE_PATH]).given
             assert culprit is not None
             message = (
                 f"the agents {settings.agent_id!r} and {other.id!r} would share the index "
-                f"{search.store.path}; write {{agentId}} into the path"
+                f"{shared.pop()}; write {{agentId}} into the path"
             )
             reading.problem(culprit.at, culprit.node, message)
     reading.raise_problems()
+
+
+def _places(store: StoreSettings) -> set[Path]:
+    """The former place counts: an index of ours there would be moved away from the other agent."""
+    return {store.path, store.former_path or store.path}

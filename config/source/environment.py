@@ -22,6 +22,10 @@ KEY_VARIABLES = (
     "GEMINI_API_KEY",
     "GOOGLE_API_KEY",
     "VOYAGE_API_KEY",
+    "MISTRAL_API_KEY",
+    "DEEPINFRA_API_KEY",
+    "OLLAMA_API_KEY",
+    "LM_API_TOKEN",
     "HF_TOKEN",
 )
 """Variables in which a provider's API key, or a token for downloads, may be."""

@@ -12,6 +12,8 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from config.errors import ConfigInvalidError
 from config.source.json5 import MAX_DEPTH, read_json5
 from config.source.located import Located, quote, type_words
@@ -76,7 +78,7 @@ def _refused(node: Located, message: str) -> ConfigInvalidError:
 
 
 def _replaced(node: Located, value: Any) -> Located:
-    return Located(value, node.source, node.offset, node.shadowed)
+    return msgspec.structs.replace(node, value=value)
 
 
 def _merged(under: Located, over: Located) -> Located:

@@ -96,4 +96,4 @@ def _locate(value: Any, spot: Spot, source: SourceText) -> Located:
     elif isinstance(value, list):
         pairs = zip(value, spot.items, strict=True)
         value = [_locate(part, below, source) for part, below in pairs]
-    return Located(value, source, spot.offset, spot.shadowed)
+    return Located(value, source, spot.offset, spot.value, spot.end, spot.shadowed)

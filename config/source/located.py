@@ -38,6 +38,10 @@ class Located(msgspec.Struct, frozen=True):
     source: SourceText
     offset: int
     """Where its key starts; for list items and the top value, where the value itself starts."""
+    start: int = 0
+    """Where the value starts in the text of its file."""
+    end: int = 0
+    """Behind the value."""
     shadowed: int | None = None
     """Offset of an earlier member of the same name, which this one replaces."""
 

@@ -1,4 +1,4 @@
-"""Where every member and item of a JSON5 text starts.
+"""Where every member and item of a JSON5 text starts and ends.
 
 The parser library gives values without places, so this scanner runs over text that the parser has
 already accepted: it may therefore take much for granted and only follows quotes, comments, brackets,
@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import msgspec
 
-_LEXEME = re.compile(
+LEXEME = re.compile(
     r"""
     "[^"\\]*+(?:\\.[^"\\]*+)*+"        # a string; a backslash may stand before a line break
     | '[^'\\]*+(?:\\.[^'\\]*+)*+'
@@ -29,6 +29,11 @@ class Spot(msgspec.Struct):
     """One value: where it starts, and the spots of what is in it."""
 
     offset: int
+    """Of the name of a member, of the value itself elsewhere."""
+    value: int = 0
+    """Where the value starts."""
+    end: int = 0
+    """Behind the value."""
     members: dict[str, Spot] = msgspec.field(default_factory=dict)
     items: list[Spot] = msgspec.field(default_factory=list)
     shadowed: int | None = None
@@ -51,18 +56,19 @@ def scan(text: str, decode_string: Callable[[str], str]) -> Spot:
     """
     root: Spot | None = None
     stack: list[_Open] = []
-    for match in _LEXEME.finditer(text):
+    for match in LEXEME.finditer(text):
         lexeme, offset = match.group(), match.start()
         if lexeme in ",:" or lexeme.startswith(("//", "/*")):
             continue
         if lexeme in "}]":
-            stack.pop()
+            stack.pop().spot.end = match.end()
             continue
         top = stack[-1] if stack else None
         if top is not None and top.is_object and top.pending is None:
             top.pending = _add_member(top.spot, _name(lexeme, decode_string), offset)
             continue
         spot = _value_spot(top, offset)
+        spot.value, spot.end = offset, match.end()
         root = root or spot
         if lexeme in "{[":
             stack.append(_Open(spot, is_object=lexeme == "{"))

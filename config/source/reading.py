@@ -5,7 +5,7 @@ The readers of single values report here and go on, so that one error can list e
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -33,18 +33,30 @@ class Remark(msgspec.Struct, frozen=True):
 class Reading:
     """Collects; raises only at the end, in `raise_problems`."""
 
-    def __init__(self, environment: Mapping[str, str], file: Path | None = None) -> None:
+    def __init__(
+        self,
+        environment: Mapping[str, str],
+        file: Path | None = None,
+        tolerates: Callable[[KeyPath], bool] = lambda _at: False,
+    ) -> None:
+        """`tolerates` says where a problem is only worth a warning."""
         self.environment = environment
         """For `${NAME}` and for secrets that refer to a variable."""
         self.file = file
         """The file that is read; parts may come from others that it includes."""
+        self._tolerates = tolerates
         self.problems: list[ConfigProblem] = []
         self.remarks: list[Remark] = []
+        self.forgiven = 0
+        """How many problems became warnings because they are tolerated where they stand."""
         self.variables: dict[KeyPath, tuple[str, ...]] = {}
         """Names of the variables that went into the value at a path."""
 
     def problem(self, at: KeyPath, node: Located, message: str) -> None:
-        if is_foreign(at):
+        """A value that cannot be used. Where that is tolerated, it only does not count."""
+        if self._tolerates(at):
+            self.forgiven += 1
+            self.warn(at, node, f"{message}; it does not count")
             return
         place = ConfigProblem(
             message=message,

@@ -13,6 +13,9 @@ from anyio.to_thread import run_sync
 
 from backends.files.append import Appended, append_entry
 from backends.files.roots import MemoryRoots
+from backends.interface import SyncRequest
+from config.errors import MemoryGatewayError
+from config.paths import flush_records_path
 from config.settings import Settings
 from gateway.agent.memory import Memory
 from gateway.flush.deciding import Decision, Situation, decide
@@ -22,6 +25,7 @@ from gateway.rpc.errors import InvalidParamsError
 from gateway.sessions.days import agent_now, daily_log
 from gateway.sessions.instructions import recall_instructions
 from gateway.sessions.keys import is_heartbeat, is_main_session
+from gateway.sessions.known import KnownSessions
 from gateway.sessions.loading import load, parts_of
 from gateway.sessions.scope import judge_session
 from gateway.tools.append import AppendParams, AppendResult, Target, read_entry
@@ -36,6 +40,7 @@ class Conversations:
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
+        self._compactions = KnownSessions()
 
     async def start(self, params: SessionStartParams) -> SessionStartResult:
         """What the session loads. The first start of each session also begins a sync."""
@@ -65,11 +70,28 @@ class Conversations:
             total_tokens=params.total_tokens,
             context_window=params.context_window,
             compaction_count=params.compaction_count,
+            transcript_bytes=params.transcript_bytes,
             workspace_access=params.workspace_access,
             is_heartbeat=params.heartbeat or is_heartbeat(params.session_key),
         )
         state = await run_sync(_store(settings).state, params.session_key)
-        return _flush_result(settings, decide(settings.compaction, situation, state))
+        decision = decide(settings.compaction, situation, state)
+        await self._heed_compaction(params.session_key, decision.compaction_count)
+        return _flush_result(settings, decision)
+
+    async def _heed_compaction(self, session_key: str, count: int) -> None:
+        """Has the index look at the transcripts when a session's count tells of another compaction."""
+        before = self._compactions.put(session_key, count)
+        mode = self._memory.settings.compaction.post_index_sync
+        if before is None or count <= before or mode == "off":
+            return
+        if mode == "async":
+            self._memory.sync_later("post-compaction")
+            return
+        try:
+            await self._memory.sync(SyncRequest(reason="post-compaction"))
+        except MemoryGatewayError as error:  # the flush does not depend on the index
+            _log.warning("no sync after a compaction", error=str(error))
 
     async def flush_done(self, params: FlushDoneParams) -> FlushDoneResult:
         """Raises InvalidParamsError as `flush`, FileUnreadableError, FileUnwritableError: then the
@@ -116,7 +138,8 @@ def _refuse_foreign(settings: Settings, session_key: str) -> None:
 
 
 def _store(settings: Settings) -> SessionStore:
-    return SessionStore(settings.sessions_dir)
+    own = flush_records_path(settings.state_dir, settings.agent_id)
+    return SessionStore(settings.sessions_dir, own)
 
 
 def _flush_result(settings: Settings, decision: Decision) -> FlushResult:
@@ -125,7 +148,8 @@ def _flush_result(settings: Settings, decision: Decision) -> FlushResult:
         return result()
     today = agent_now(settings.user_timezone).date()
     prompts = flush_prompts(settings.compaction.memory_flush, today)
-    return result(prompt=prompts.prompt, system_prompt=prompts.system_prompt)
+    model = settings.compaction.memory_flush.model
+    return result(prompt=prompts.prompt, system_prompt=prompts.system_prompt, model=model)
 
 
 def _why_not_append(settings: Settings, target: Target, key: str | None) -> str | None:

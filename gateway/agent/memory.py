@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 import structlog
+from msgspec.structs import replace
 
 from backends.builtin.backend import open_builtin, open_database
 from backends.errors import FileUnreadableError, IndexUnavailableError, PathNotAllowedError
@@ -27,11 +28,12 @@ from backends.interface import (
 )
 from config.errors import MemoryGatewayError
 from config.groups import ungrouped
-from config.settings import CitationsMode, Settings
+from config.settings import CitationsMode, Settings, Source
 from config.switched_off import is_disabled, why_disabled
 from gateway.agent.engine import Engine, run_engine
 from gateway.metrics.measures import Metrics
 from gateway.metrics.metered import metered
+from gateway.sessions.keys import is_main_session
 from gateway.sessions.known import KnownSessions
 from gateway.sessions.scope import judge_session
 from gateway.tools import get, search
@@ -92,6 +94,11 @@ class Memory:
             if not verdict.allowed:
                 _log.info("search denied", reason=verdict.reason)
                 return search.denied_result(verdict.reason)
+        if settings.search.sessions_in_private_only and not operator and not _is_private(key):
+            sources: tuple[Source, ...] = tuple(set(request.sources or ("memory",)) - {"sessions"})
+            if not sources:
+                return search.denied_result("transcripts are remembered for the main session alone")
+            request = replace(request, sources=sources)
         self.session_started(key)
         try:
             with engine.used() as backend:
@@ -232,6 +239,11 @@ class Memory:
         return scheduler.last_error if scheduler else None
 
 
+def _is_private(session_key: str | None) -> bool:
+    """Whether only the person listens; a request that names no session may come from anywhere."""
+    return session_key is not None and is_main_session(session_key)
+
+
 TRIAL_S: Final = 10.0
 """What one part gets in a deep look at health; a QMD that has to start needs some of it."""
 _HEALTH_PATIENCE_S = 0.6
@@ -252,7 +264,10 @@ async def open_memory(
         yield Memory(settings, None, _cannot_start, metrics)
         return
     with ungrouped():
-        async with open_database(settings) as database, anyio.create_task_group() as tasks:
+        async with (
+            open_database(settings, is_owner=background) as database,
+            anyio.create_task_group() as tasks,
+        ):
 
             def open_backend(settings: Settings) -> AbstractAsyncContextManager[MemoryBackend]:
                 opening = _open_backend(database, settings, background=background, wait_s=wait_s)

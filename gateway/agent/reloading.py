@@ -92,13 +92,16 @@ class Reloader:
     def _with_fixed(self, read: Settings) -> Settings:
         """What was read, with the values in force where only a restart can change them."""
         now = self._memory.settings
-        store = replace(read.search.store, path=now.search.store.path)
+        place = now.search.store
+        store = replace(read.search.store, path=place.path, former_path=place.former_path)
         search = replace(read.search, store=store)
-        settings = replace(read, workspace=now.workspace, search=search)
+        settings = replace(read, workspace=now.workspace, search=search, started_as=now.started_as)
         if not self._was_off:
             return settings
         off = replace(search, enabled=now.search.enabled)
-        return replace(settings, search=off, memory_slot=now.memory_slot)
+        return replace(
+            settings, search=off, memory_slot=now.memory_slot, enabled_key=now.enabled_key
+        )
 
     async def _is_weak(self) -> bool:
         """A fresh start may heal what is weak, such as a provider whose key was refused."""

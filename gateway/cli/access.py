@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol, TypeVar
 import msgspec
 from msgspec.structs import replace
 
+from backends.builtin.storage.moving import is_movable
 from backends.errors import IndexUnavailableError
 from backends.interface import ProgressCallback, SyncProgress, SyncReport, SyncRequest
 from config.settings import Settings
@@ -88,11 +89,13 @@ async def reach_memory(settings: Settings, *, patient: bool = False) -> AsyncIte
 def _without_traces(settings: Settings) -> Iterator[Settings]:
     """The settings; for a workspace that does not exist, likely a slip, with an index that does not stay."""
     search = settings.search
-    if settings.workspace.exists() or search.extra_paths or search.store.path.exists():
+    is_there = search.store.path.exists() or is_movable(search.store.former_path)
+    if settings.workspace.exists() or search.extra_paths or is_there:
         yield settings
         return
     with TemporaryDirectory(prefix="memory-gateway-") as directory:
-        store = replace(search.store, path=Path(directory, search.store.path.name))
+        place = Path(directory, search.store.path.name)
+        store = replace(search.store, path=place, former_path=None)
         yield replace(settings, search=replace(search, store=store))
 
 

@@ -39,7 +39,7 @@ class SharedOption(NamedTuple):
 
 SHARED_OPTIONS: Final = (
     SharedOption("agent", "ID", "Whose memory; else the configuration's default agent."),
-    SharedOption("workspace", "DIR", "Where MEMORY.md and memory/ are."),
+    SharedOption("workspace", "DIR", "Where MEMORY.md, USER.md and memory/ are."),
     SharedOption("state_dir", "DIR", "Where the index is kept; else ~/.openclaw."),
     SharedOption("config", "FILE", "The openclaw.json to read."),
     SharedOption("json", None, "Print JSON on standard output, for programs."),

@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from config.settings import StartedAs
 from gateway.cli.loading import load
 from gateway.cli.options import Options
 from gateway.process.serve import serve
@@ -14,11 +15,11 @@ from gateway.process.serve import serve
 
 def run_gateway(options: Options, *, socket_only: bool = False) -> int:
     """Serves until the end and returns the exit code; a reload is about the same agent."""
-    return _run_service(options) if socket_only else _run(options)
+    return _run_service(options) if socket_only else _run(options, "sidecar")
 
 
-def _run(options: Options, **service: Any) -> int:
-    settings = load(options)
+def _run(options: Options, started_as: StartedAs, **service: Any) -> int:
+    settings = load(options, started_as)
     return serve(
         settings,
         read_settings=partial(load, replace(options, agent=settings.agent_id)),
@@ -34,4 +35,4 @@ def _run_service(options: Options) -> int:
 
     sockets = handed_in_sockets()
     with notifying() as notifier:
-        return _run(options, socket_only=True, sockets=sockets, notifier=notifier)
+        return _run(options, "service", socket_only=True, sockets=sockets, notifier=notifier)

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 from config.errors import ConfigInvalidError, MemoryGatewayError
+from config.host_keys import HOST_RELEASE
+from config.migration import find_moves, is_of_today
 from config.settings import ConfigWarning, Settings
-from config.switched_off import is_disabled, why_disabled
+from config.source.includes import resolve_includes
+from config.source.json5 import read_json5
+from config.source.located import render_path
+from config.switched_off import switches
 from gateway.doctor.finding import Finding, sentence
 
 
@@ -34,9 +40,32 @@ def check_configuration(settings: Settings) -> Iterator[Finding]:
         "It can be read." if path else "There is no openclaw.json; everything is at its default."
     )
     yield Finding(check="configuration", severity="ok", cause=cause, place=path)
-    if is_disabled(settings):
-        yield Finding(check="configuration", severity="note", cause=why_disabled(settings))
+    for switch in switches(settings):
+        yield Finding(check="configuration", severity="note", cause=switch.reason)
+    yield from _refused_by_host(settings)
     yield from (_explain_warning(one, path) for one in settings.warnings)
+
+
+def _refused_by_host(settings: Settings) -> Iterator[Finding]:
+    """Keys that OpenClaw of today does not take, which may be no concern of whoever has an older one."""
+    if settings.config_path is None:
+        return
+    try:
+        root = resolve_includes(read_json5(settings.config_path))
+        moves = find_moves(root, os.environ)
+    except (MemoryGatewayError, FileNotFoundError):
+        return  # it was read a moment ago, and the next look will say what is wrong with it
+    for move in moves:
+        where = (
+            f"it belongs at {render_path(move.to)}" if move.to else f"leave it out: {move.reason}"
+        )
+        yield Finding(
+            check="configuration",
+            severity="warning" if is_of_today(root) else "note",
+            cause=sentence(f"OpenClaw {HOST_RELEASE} refuses a file with {move.place}; {where}"),
+            place=_place(str(move.node.source.path), move.node.line),
+            fix="`memory-gateway config --migrate` prints the moved file, with --write it replaces it.",
+        )
 
 
 def _explain_warning(warning: ConfigWarning, path: str | None) -> Finding:

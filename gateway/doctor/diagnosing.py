@@ -29,6 +29,7 @@ from gateway.doctor.provider import check_provider
 from gateway.doctor.qmd import check_qmd
 from gateway.doctor.secrets import check_secrets
 from gateway.doctor.service import check_service
+from gateway.doctor.transcripts import check_transcripts
 from gateway.version import VERSION
 
 _log = structlog.get_logger(__name__)
@@ -60,6 +61,7 @@ _CHECKS: Final = (
     _Entry("libraries", _blocking(check_libraries)),
     _Entry("model", _blocking(check_model)),
     _Entry("qmd", check_qmd),
+    _Entry("transcripts", _blocking(check_transcripts)),
     _Entry("disk", _blocking(check_disk)),
     _Entry("watches", _blocking(check_watches)),
     _Entry("owner", check_owner),

@@ -21,6 +21,7 @@ Check = Literal[
     "libraries",
     "model",
     "qmd",
+    "transcripts",
     "disk",
     "watches",
     "owner",

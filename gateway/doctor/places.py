@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from backends.builtin.storage.moving import present_path
 from backends.files.roots import MemoryRoots
 from backends.files.scan import scan
 from config.settings import Settings
@@ -37,7 +38,7 @@ def check_places(settings: Settings) -> Iterator[Finding]:
     )
     for one in own:
         yield from _check_own(one)
-    yield from _check_file_of_ours(store)
+    yield from _check_file_of_ours(present_path(store, settings.search.store.former_path))
     yield from _check_workspace(settings)
 
 

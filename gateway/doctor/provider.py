@@ -6,14 +6,14 @@ what `health --deep` asks.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 from config.paths import auth_profile_paths
-from config.settings import FallbackProvider, Settings
+from config.settings import Settings
 from gateway.doctor.finding import Finding, Severity, sentence
 from providers.choosing import Choice, choose
-from providers.registry import Candidate
+from providers.interface import Candidate
 from providers.remote.profiles import load
 
 _KEY: Final = "memorySearch.provider"
@@ -47,7 +47,7 @@ def _without(choice: Choice) -> Iterator[Finding]:
         severity=severity,
         cause=choice.reason,
         place=_KEY,
-        fix=_fix(choice.candidates),
+        fix=choice.remedy,
     )
     if not named:
         yield from (_refused(one, "note") for one in choice.candidates)
@@ -55,14 +55,15 @@ def _without(choice: Choice) -> Iterator[Finding]:
 
 def _with(choice: Choice, primary: Candidate) -> Finding:
     if choice.fell_back is not None:
-        cause, fix = choice.reason, _fix(choice.candidates)
+        cause = choice.reason
+        fix = choice.remedy
         return Finding(check="provider", severity="warning", cause=cause, place=_KEY, fix=fix)
     parts = (primary.provider, primary.model, primary.endpoint)
     who = ", ".join(part for part in parts if part)
     return Finding(check="provider", severity="ok", cause=f"{who}. {primary.reason}", place=_KEY)
 
 
-def _fallback(choice: Choice, name: FallbackProvider) -> Iterator[Finding]:
+def _fallback(choice: Choice, name: str) -> Iterator[Finding]:
     """A fallback that is configured and could not stand in."""
     for one in choice.candidates:
         if one.provider == name and not one.usable:
@@ -77,10 +78,3 @@ def _refused(one: Candidate, severity: Severity, place: str | None = None) -> Fi
         place=place,
         fix=one.remedy,
     )
-
-
-def _fix(candidates: Sequence[Candidate]) -> str | None:
-    """What would make the provider usable that was asked for; of several, any one will do."""
-    if len({one.provider for one in candidates}) > 2:
-        return "Set the key of one provider, or memorySearch.provider."
-    return next((one.remedy for one in candidates if not one.usable), None)

@@ -1,7 +1,8 @@
 """Whether a flush is due now. Pure.
 
 Owns the documented rule: once in each compaction cycle, when the session's tokens come within a
-threshold of the context window, and never where the agent could not write anything down.
+threshold of the context window or its transcript reaches a size, and never where the agent could not
+write anything down.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ class SessionState(NamedTuple):
     compaction_count: int = 0
     flushed_at_count: int | None = None
     """`memoryFlushCompactionCount`: the compaction cycle of the last flush."""
+    transcript_bytes: int | None = None
+    """Of the session's file."""
 
 
 class Situation(NamedTuple):
@@ -32,6 +35,7 @@ class Situation(NamedTuple):
     total_tokens: int | None = None
     context_window: int | None = None
     compaction_count: int | None = None
+    transcript_bytes: int | None = None
     workspace_access: WorkspaceAccess = "rw"
     is_heartbeat: bool = False
 
@@ -51,14 +55,16 @@ def decide(settings: CompactionSettings, situation: Situation, state: SessionSta
     threshold = max(0, window - reserved)
     tokens = _first(situation.total_tokens, state.total_tokens)
     count = _first(situation.compaction_count, state.compaction_count)
+    large = _why_large(settings, _first(situation.transcript_bytes, state.transcript_bytes))
     reason = (
         _why_never(settings, situation)
-        or _why_not_yet(tokens, threshold, reserved, window)
+        or (None if large else _why_not_yet(tokens, threshold, reserved, window))
         or (f"compaction cycle {count} had its flush" if state.flushed_at_count == count else None)
     )
+    in_use = f"{tokens} of {window} tokens are in use, the threshold is {threshold}"
     return Decision(
         due=reason is None,
-        reason=reason or f"{tokens} of {window} tokens are in use, the threshold is {threshold}",
+        reason=reason or large or in_use,
         threshold=threshold,
         total_tokens=tokens,
         compaction_count=count,
@@ -73,6 +79,17 @@ def _why_never(settings: CompactionSettings, situation: Situation) -> str | None
             f"the workspace cannot be written to (workspaceAccess is {situation.workspace_access})"
         )
     return "a heartbeat is no conversation" if situation.is_heartbeat else None
+
+
+def _why_large(settings: CompactionSettings, size: int) -> str | None:
+    """Which limit a transcript has reached. At the size that compacts it, no later turn could flush."""
+    limits = {
+        "memoryFlush.forceFlushTranscriptBytes": settings.memory_flush.force_flush_transcript_bytes,
+        "maxActiveTranscriptBytes": settings.max_active_transcript_bytes,
+    }
+    reached = (f"{size} bytes of transcript reach {key} ({limit})" for key, limit in limits.items()
+               if 0 < limit <= size)  # fmt: skip
+    return next(reached, None)
 
 
 def _why_not_yet(tokens: int, threshold: int, reserved: int, window: int) -> str | None:

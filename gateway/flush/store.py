@@ -2,12 +2,14 @@
 
 Owns two fields of a session's entry, `memoryFlushAt` (Unix time, ms) and `memoryFlushCompactionCount`;
 everything else in the file is read but never changed. Writes under the chat gateway's own lock and
-replaces the file atomically. Blocking: for worker threads.
+replaces the file atomically. Where there is none, it is not for us to make one (OpenClaw 2026.9 would import
+it as its own): a file of ours holds the record. Blocking: for worker threads.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import time
 from pathlib import Path
 from typing import Any, Final
@@ -20,13 +22,19 @@ from gateway.flush.lockfile import LockTimeoutError, lock_file
 
 _LOCK_TIMEOUT_S: Final = 5.0
 _MODE: Final = 0o600
+_SESSION_ID: Final = re.compile(r"[\w-]{1,200}")
 
 
 class SessionStore:
-    """`sessions.json` of one agent; it need not exist."""
+    """`sessions.json` of one agent, or `own` as long as there is none."""
 
-    def __init__(self, sessions_dir: Path) -> None:
-        self._path = sessions_dir / "sessions.json"
+    def __init__(self, sessions_dir: Path, own: Path) -> None:
+        self._shared = sessions_dir / "sessions.json"
+        self._own = own
+
+    @property
+    def _path(self) -> Path:
+        return self._shared if self._shared.exists() else self._own
 
     def state(self, session_key: str) -> SessionState:
         """Raises FileUnreadableError for a file that cannot be read or is not as expected."""
@@ -37,6 +45,7 @@ class SessionStore:
             context_tokens=_number(entry, "contextTokens"),
             compaction_count=_number(entry, "compactionCount") or 0,
             flushed_at_count=_number(entry, "memoryFlushCompactionCount"),
+            transcript_bytes=self._transcript_bytes(entry.get("sessionId")),
         )
 
     def record_flush(self, session_key: str, compaction_count: int | None) -> int:
@@ -44,22 +53,32 @@ class SessionStore:
 
         Returns the cycle. Raises FileUnreadableError, FileUnwritableError; nothing is changed then.
         """
-        make_directories(self._path.parent)
-        path = self._path.resolve()
+        chosen = self._path
+        make_directories(chosen.parent)
+        path = chosen.resolve()
         lock = path.with_name(f"{path.name}.lock")
         try:
             with lock_file(lock, timeout_s=_LOCK_TIMEOUT_S):
-                return self._record(path, session_key, compaction_count)
+                # Whoever imports the file may have taken it away since.
+                return self._record(self._path.resolve(), session_key, compaction_count)
         except LockTimeoutError:
             raise FileUnwritableError(
-                f"{self._path} stayed locked for {_LOCK_TIMEOUT_S:g} s.",
+                f"{chosen} stayed locked for {_LOCK_TIMEOUT_S:g} s.",
                 remedy=f"If no chat gateway runs, remove {lock.name} beside it.",
             ) from None
         except OSError as error:
             raise FileUnwritableError(
-                f"{self._path} cannot be written: {error.strerror}.",
+                f"{chosen} cannot be written: {error.strerror}.",
                 remedy="Give the user who runs the gateway permission to write it.",
             ) from None
+
+    def _transcript_bytes(self, session_id: object) -> int | None:
+        if not isinstance(session_id, str) or not _SESSION_ID.fullmatch(session_id):
+            return None
+        try:
+            return (self._shared.parent / f"{session_id}.jsonl").lstat().st_size
+        except OSError:
+            return None
 
     def _record(self, path: Path, session_key: str, compaction_count: int | None) -> int:
         entries = self._read()

@@ -108,7 +108,7 @@ class GetArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Meta(
             min_length=1,
             description=(
-                "The `path` of a search result, such as `memory/2026-02-08.md`; or `MEMORY.md`. Only memory "
+                "The `path` of a search result, such as `memory/2026-02-08.md`; or `MEMORY.md`, `USER.md`. Only memory "
                 "files can be read."
             ),
         ),

@@ -22,6 +22,9 @@ STATELESS_REVISIONS: Final = ("2026-07-28",)
 REVISION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
 CAPABILITIES_KEY: Final = "io.modelcontextprotocol/clientCapabilities"
 
+_METHODS: Final = frozenset({"server/discover", "ping", "tools/list", "tools/call"})
+"""Methods of MCP that our own protocol does not share."""
+
 Meta = dict[str, Any]
 """The `_meta` of a request."""
 
@@ -55,6 +58,24 @@ class Revision(msgspec.Struct, frozen=True):
     def explains_arguments(self) -> bool:
         """Whether wrong arguments are told the model, in a result, rather than the client."""
         return self.name >= "2025-11-25"
+
+
+def speaks_mcp(line: bytes) -> bool:
+    """Whether the first line of a client shows that it speaks MCP rather than our own methods."""
+    try:
+        message = msgspec.json.decode(line)
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    if isinstance(message, list) and message:
+        message = message[0]
+    if not isinstance(message, dict):
+        return False
+    params = message.get("params")
+    params = params if isinstance(params, dict) else {}
+    if message.get("method") == "initialize":
+        return "protocolVersion" in params and "clientInfo" in params
+    meta = params.get("_meta")
+    return message.get("method") in _METHODS or (isinstance(meta, dict) and REVISION_KEY in meta)
 
 
 def negotiated(requested: str | None) -> str:

@@ -30,7 +30,7 @@ _HINTS: Final = {
     "openWorldHint": False,
 }
 _SEARCH: Final = (
-    "Search the agent's long-term memory (MEMORY.md, daily logs in memory/YYYY-MM-DD.md, topic notes and, "
+    "Search the agent's long-term memory (MEMORY.md, USER.md, daily logs in memory/YYYY-MM-DD.md, topic notes and, "
     "where indexed, past conversations) by meaning and by words. Use it before answering anything about "
     "earlier work, decisions, dates, people, preferences or to-dos, and whenever something may have been "
     "noted before. Returns passages, best first, each with path, startLine, endLine, score and snippet. "

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Final
 
 import anyio
 
 from gateway.rpc.context import Session
 from gateway.rpc.sockets import SocketChannel
 from gateway.rpc.streams import ByteReader, ByteWriter
+
+_LONGEST_LOOK: Final = 1024 * 1024
+"""A first line that is longer is no greeting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,34 @@ class _Noticed:
         if not data:
             self._on_end()
         return data
+
+    def hung_up(self) -> bool:
+        return self._reader.hung_up()
+
+
+class Peeked:
+    """A reader whose first line somebody looked at before it is served."""
+
+    def __init__(self, reader: ByteReader) -> None:
+        self._reader = reader
+        self._held = b""
+
+    async def first_line(self) -> bytes:
+        """The first line that is not blank, or the first `_LONGEST_LOOK` bytes; empty at the end."""
+        while True:
+            line, newline, _ = self._held.lstrip().partition(b"\n")
+            if newline or len(line) >= _LONGEST_LOOK:
+                return line
+            data = await self._reader.receive()
+            if not data:
+                return line
+            self._held += data
+
+    async def receive(self) -> bytes:
+        if self._held:
+            held, self._held = self._held, b""
+            return held
+        return await self._reader.receive()
 
     def hung_up(self) -> bool:
         return self._reader.hung_up()

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import anyio
 import structlog
 from anyio.abc import TaskGroup
+from msgspec.structs import replace
 
 from config.errors import MemoryGatewayError
 from config.settings import Settings
@@ -25,7 +26,14 @@ from config.switched_off import is_disabled
 from gateway.notify.notifier import STANDING_BY, Notifier
 from gateway.ownership.announcing import announced
 from gateway.ownership.bridge import Bridge
-from gateway.ownership.conversation import Conversation, Pipe, Serve, serve_pipe, serve_socket
+from gateway.ownership.conversation import (
+    Conversation,
+    Peeked,
+    Pipe,
+    Serve,
+    serve_pipe,
+    serve_socket,
+)
 from gateway.ownership.listening import ServeClient, serving
 from gateway.ownership.lock import OwnerLock, OwnerRecord, check_workspace
 from gateway.ownership.places import Place, place_of
@@ -72,11 +80,31 @@ class Host:
         """Raises IndexUnavailableError when the index can be neither owned nor visited."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._close_at_shutdown)
+            await self._recognise_client()
             if is_disabled(self._settings):
                 async with self._answering(self._handed_in) as serve:
                     await self._serve_pipe(serve)
             else:
                 await self._run(place_of(self._settings))
+            tasks.cancel_scope.cancel()
+
+    async def _recognise_client(self) -> None:
+        """Looks at the first line where it decides whether memory is on.
+
+        What switches OpenClaw's own memory off is meant for the sidecar that stands in for it; a client
+        of MCP is somebody else.
+        """
+        as_mcp = replace(self._settings, started_as="mcp")
+        if self._pipe is None or not is_disabled(self._settings) or is_disabled(as_mcp):
+            return
+        from gateway.mcp.eras import speaks_mcp  # noqa: PLC0415 - hardly any start needs it
+
+        peeked = Peeked(self._pipe.reader)
+        self._pipe = Pipe(peeked, self._pipe.writer)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_cancel_after, self._shutdown, tasks.cancel_scope)
+            if speaks_mcp(await peeked.first_line()):
+                self._settings = as_mcp
             tasks.cancel_scope.cancel()
 
     async def reload(self) -> None:
@@ -196,3 +224,8 @@ class Host:
         await self._shutdown.wait()
         self._notifier.stopping()
         self._closing.set()
+
+
+async def _cancel_after(event: anyio.Event, scope: anyio.CancelScope) -> None:
+    await event.wait()
+    scope.cancel()

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 
+from backends.builtin.storage.moving import lock_path
 from config.disk.making import make_directories
 from config.paths import runtime_dir
 from config.settings import Settings
@@ -28,13 +29,14 @@ class Place(msgspec.Struct, frozen=True):
 
 def place_of(settings: Settings, environment: Mapping[str, str] = os.environ) -> Place:
     """The place of the index that these settings mean. Two indexes never share one."""
-    index = Path(os.path.realpath(settings.search.store.path))
+    store = settings.search.store
+    index = Path(os.path.realpath(store.path))
     mark = hashlib.blake2s(os.fsencode(index), digest_size=4).hexdigest()
     name = f"{settings.agent_id}-{mark}.sock"
     usual = runtime_dir(environment, state=settings.state_dir, uid=os.getuid())
     directories = dict.fromkeys((usual, settings.state_dir / "run"))
     return Place(
-        lock=index.with_name(f"{index.name}.lock"),
+        lock=lock_path(store.path, store.former_path),
         sockets=tuple(directory / name for directory in directories),
     )
 

@@ -12,19 +12,20 @@ MAX_SESSIONS: Final = 1024
 
 
 class KnownSessions:
-    """Session keys, the least recently seen first."""
+    """Session keys, the least recently seen first, each with a count that somebody keeps of it."""
 
     def __init__(self) -> None:
-        self._keys: dict[str, None] = {}
+        self._counts: dict[str, int] = {}
 
     def is_new(self, key: str | None) -> bool:
         """Whether this is the first sign of the session. Without a key there is no session."""
-        key = (key or "").strip().lower()
-        if not key:
-            return False
-        is_new = key not in self._keys
-        self._keys.pop(key, None)
-        self._keys[key] = None
-        if len(self._keys) > MAX_SESSIONS:
-            del self._keys[next(iter(self._keys))]
-        return is_new
+        return bool((key or "").strip()) and self.put(key or "", 0) is None
+
+    def put(self, key: str, count: int) -> int | None:
+        """Notes the count of a session; answers the one before, None for the first."""
+        key = key.strip().lower()
+        before = self._counts.pop(key, None)
+        self._counts[key] = count
+        if len(self._counts) > MAX_SESSIONS:
+            del self._counts[next(iter(self._counts))]
+        return before

@@ -1,7 +1,7 @@
 """Choosing and reading what a new session loads.
 
-Owns the rule: today's and yesterday's log always, the long-term memory only in the main, private
-session. Reads through the backend, so that the same paths are permitted as for `memory_get`.
+Owns the rule: today's and yesterday's log always, the long-term memory and what is known of the user
+only in the main, private session. Reads through the backend, so that the same paths are permitted as for `memory_get`.
 """
 
 from __future__ import annotations
@@ -23,11 +23,17 @@ MAX_CHARS = 20_000
 _MAX_PAGES = 8
 """Of one file, as `ReadAnswer` cuts them: the end of a larger one is not looked for."""
 
-Role = Literal["longterm", "today", "yesterday"]
+Role = Literal["longterm", "user", "today", "yesterday"]
 Read = Callable[[ReadRequest], Awaitable[ReadAnswer]]
 
 _LONG_TERM = ("MEMORY.md", "memory.md")
-_HEAD_SHARE: dict[Role, float] = {"longterm": 0.7, "today": 0.2, "yesterday": 0.2}
+_USER = ("USER.md",)
+_HEAD_SHARE: dict[Role, float] = {
+    "longterm": 0.7,
+    "user": 0.7,
+    "today": 0.2,
+    "yesterday": 0.2,
+}
 """Long-term memory begins with what matters most; a log ends with what is newest."""
 
 
@@ -59,7 +65,7 @@ def parts_of(session_key: str, chat_kind: ChatKind | None, now: datetime) -> tup
     today, yesterday = today_and_yesterday(now)
     logs = (Part("today", (daily_log(today),)), Part("yesterday", (daily_log(yesterday),)))
     is_private = chat_kind in {None, "direct"} and is_main_session(session_key)
-    return (Part("longterm", _LONG_TERM), *logs) if is_private else logs
+    return (Part("longterm", _LONG_TERM), Part("user", _USER), *logs) if is_private else logs
 
 
 async def load(parts: tuple[Part, ...], read: Read) -> tuple[LoadedFile, ...]:

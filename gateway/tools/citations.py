@@ -20,11 +20,18 @@ def shows_citations(mode: CitationsMode, session_key: str | None) -> bool:
 
 
 def citation_of(hit: Hit) -> str:
-    """`path#L12` or `path#L12-L30`; what is unprintable in the path is escaped."""
+    """`path#L12` or `path#L12-L30`; what is unprintable in the path is escaped.
+
+    Of a conversation in the host's database also the events: `sessions/<id>#L3-L4 (events 7-9)`.
+    """
     path = escape_line(hit.path)
-    if hit.start_line == hit.end_line:
-        return f"{path}#L{hit.start_line}"
-    return f"{path}#L{hit.start_line}-L{hit.end_line}"
+    cited = f"{path}#L{hit.start_line}"
+    if hit.start_line != hit.end_line:
+        cited += f"-L{hit.end_line}"
+    if hit.events is None:
+        return cited
+    first, last = hit.events
+    return f"{cited} (event {first})" if first == last else f"{cited} (events {first}-{last})"
 
 
 def with_footer(snippet: str, citation: str) -> str:

@@ -21,6 +21,8 @@ class FlushParams(
     total_tokens: Tokens | None = None
     context_window: Annotated[int, msgspec.Meta(ge=1)] | None = None
     compaction_count: Tokens | None = None
+    transcript_bytes: Tokens | None = None
+    """What of the transcript the model sees; else the size of the session's file."""
     workspace_access: WorkspaceAccess = "rw"
     heartbeat: bool = False
 
@@ -33,6 +35,8 @@ class FlushResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     compaction_count: int
     prompt: str | None = None
     system_prompt: str | None = None
+    model: str | None = None
+    """The model to run the flush with; None: the session's own."""
 
 
 class FlushDoneParams(

@@ -13,7 +13,8 @@ import msgspec
 
 from backends.interface import BackendStatus, SkippedFile, SourceCount, SyncProgress, SyncReport
 from config.errors import ConfigInvalidError, MemoryGatewayError
-from config.settings import Settings
+from config.settings import Settings, StartedAs
+from config.switched_off import Switch, switches
 from gateway.metrics.activity import Activity
 from gateway.tools.health import Health
 from gateway.version import VERSION
@@ -32,6 +33,9 @@ class StatusResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The file in force; where none is, the one that cannot be."""
     disabled: str | None = None
     """Why memory is off, when it is."""
+    started_as: StartedAs = "sidecar"
+    switches: tuple[Switch, ...] = ()
+    """Keys that ask for memory to be off, and whether they are obeyed."""
     backend: str | None = None
     provider: str | None = None
     model: str | None = None
@@ -79,6 +83,8 @@ def write_status(
         workspace=str(settings.workspace),
         config_path=_config_path(settings, config_error),
         disabled=disabled,
+        started_as=settings.started_as,
+        switches=switches(settings),
         activity=activity,
         config_error=str(config_error) if config_error else None,
         warnings=tuple(f"{one.path}: {one.message}" for one in settings.warnings),

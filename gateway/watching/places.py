@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from backends.files.roots import MARKDOWN_SUFFIX, MemoryRoots
+from config.paths import host_database
 from config.settings import Settings
 
 TRANSCRIPT_SUFFIX: Final = ".jsonl"
@@ -46,7 +47,9 @@ def watched_places(settings: Settings) -> tuple[Place, ...]:
             paths += [one.path for one in settings.qmd.paths]
         places += [Place(path, MARKDOWN_SUFFIX, debounce_s, WATCH) for path in paths]
     if "sessions" in search.sources:
-        places.append(
-            Place(settings.sessions_dir, TRANSCRIPT_SUFFIX, TRANSCRIPT_DEBOUNCE_S, SESSION_DELTA)
-        )
+        database = host_database(settings.state_dir, settings.agent_id)
+        places += [
+            Place(settings.sessions_dir, TRANSCRIPT_SUFFIX, TRANSCRIPT_DEBOUNCE_S, SESSION_DELTA),
+            Place(database.parent, f"{database.name}-wal", TRANSCRIPT_DEBOUNCE_S, SESSION_DELTA),
+        ]
     return tuple(places)

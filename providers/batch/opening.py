@@ -14,12 +14,13 @@ from config.settings import Settings
 from providers.batch.interface import BatchAccess, BatchHost, JobLimits
 from providers.choosing import Choice
 from providers.errors import ProviderError
+from providers.interface import Role
 from providers.remote.embedder import fingerprint_of
-from providers.remote.spec import RemoteSpec, Role, resolve_spec
-from providers.remote.vendors import VENDORS, RemoteName, Vendor
+from providers.remote.spec import RemoteSpec, resolve_spec
+from providers.remote.vendors import VENDORS, Vendor
 
 _DAY_S: Final = 24 * 3600.0
-_LIMITS: Final[dict[RemoteName, JobLimits]] = {
+_LIMITS: Final[dict[str, JobLimits]] = {
     # Gemini names no number of lines; this is what its jobs were always given.
     "gemini": JobLimits(max_items=50_000, max_bytes=2_000_000_000, window_s=2 * _DAY_S),
     "openai": JobLimits(max_items=50_000, max_bytes=200_000_000, window_s=_DAY_S),
@@ -35,10 +36,10 @@ def find_batch(settings: Settings, choice: Choice) -> BatchAccess | str:
     if not settings.search.remote.batch.enabled:
         return "Batch jobs are switched off (remote.batch.enabled)."
     name = choice.primary.provider if choice.primary else "none"
-    vendor = next((one for one in VENDORS.values() if one.name == name), None)
-    limits = _LIMITS.get(vendor.name) if vendor else None
-    if vendor is None or limits is None:
+    limits = _LIMITS.get(name)
+    if limits is None:
         return f"There are no batch jobs for {name}. All texts get ordinary requests."
+    vendor = VENDORS[name]
     role: Role = "fallback" if choice.fell_back else "primary"
     try:
         spec = resolve_spec(settings, vendor, role)

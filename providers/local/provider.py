@@ -1,4 +1,4 @@
-"""How the provider `local` is assessed and made; this module is what `providers.registry` calls.
+"""How the provider `local` is assessed and made; this module is a `providers.interface.Provider`.
 
 Whether llama.cpp is installed is looked up, never tried: it is loaded in the worker only.
 """
@@ -11,14 +11,13 @@ from typing import Final
 
 from providers.errors import ProviderError, ProviderUnavailableError
 from providers.installing import INSTALL_LOCAL
-from providers.interface import Embedder
+from providers.interface import Candidate, Embedder, ProviderRequest, unusable
 from providers.local.embedder import LocalEmbedder, LocalSpec
 from providers.local.model import Wishes
 from providers.local.models import locate
 from providers.local.models.configured import configured_models
 from providers.local.models.references import FileReference, parse_reference
 from providers.local.places import shown
-from providers.registry import Candidate, ProviderRequest, unusable
 
 _MODULES: Final = ("llama_cpp", "numpy")
 

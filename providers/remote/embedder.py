@@ -24,6 +24,7 @@ from providers.fingerprint import Fingerprint, digest_headers
 from providers.interface import EmbeddedBatch, InputLimits, ItemError, Purpose, Vector
 from providers.remote import headers as header_rules
 from providers.remote.spec import RemoteSpec
+from providers.remote.vendors import Vendor
 from providers.texts import without_lone_surrogates
 
 
@@ -148,19 +149,19 @@ class RemoteEmbedder:
 
 
 def open_wire(spec: RemoteSpec) -> Wire:
-    """Imports the vendor's module and library. Raises `ProviderUnavailableError` without them."""
-    name = spec.vendor.name
+    """Imports the module of the wire and its library. Raises `ProviderUnavailableError` without them."""
+    module = f"providers.remote.{spec.vendor.wire}"
     try:
-        opened: Wire = importlib.import_module(f"providers.remote.{name}").open_wire(spec)
+        opened: Wire = importlib.import_module(module).open_wire(spec)
     except ImportError as error:
-        raise library_missing(spec.vendor.label, name, error.name or "") from None
+        raise library_missing(spec.vendor, error.name or "") from None
     return opened
 
 
-def library_missing(label: str, extra: str, module: str) -> ProviderUnavailableError:
+def library_missing(vendor: Vendor, module: str) -> ProviderUnavailableError:
     return ProviderUnavailableError(
-        f"{label} embeddings are not installed ({module} is missing).",
-        remedy=f'Run: pip install "memory-gateway[{extra}]"',
+        f"{vendor.label} embeddings are not installed ({module} is missing).",
+        remedy=f'Run: pip install "memory-gateway[{vendor.wire}]"',
     )
 
 

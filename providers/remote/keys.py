@@ -1,8 +1,8 @@
 """Which key a remote provider uses, in the documented order of sources, and which source won.
 
 Order: `remote.apiKey`, auth profiles, the vendor's environment variable, `models.providers.*.apiKey`.
-A source whose key may not be sent to the endpoint (`providers.endpoints`) is passed over, and the
-error of an unsuccessful search says for each source why it gave nothing.
+A source whose key may not be sent to the endpoint (`providers.endpoints`) is passed over. Where none is
+left, a host that needs no key gets none; for any other the error says of each source why it gave nothing.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from config.settings import AuthSettings, ModelProviderSettings, Secret
+from config.source.located import quote
 from providers.endpoints import Endpoint, Origin, may_receive
 from providers.errors import ProviderAuthError
 from providers.remote.profiles import ProfileStore, candidates
@@ -44,6 +45,8 @@ class KeySources:
     variables: Mapping[str, Secret] = field(default_factory=dict)
     """Keys found in environment variables, by the variable's name."""
     now_ms: float = 0
+    is_unasked: bool = False
+    """Whether nobody named the vendor: its key alone makes it a candidate of "auto"."""
 
     @property
     def homes(self) -> frozenset[Origin]:
@@ -51,7 +54,9 @@ class KeySources:
 
         The latter not if that block has a key of its own, which is the one meant for that origin.
         """
-        own = {self.vendor.endpoint.origin}
+        if self.vendor.key_home is not None:
+            return frozenset({Origin.of(self.vendor.key_home)})
+        own = {self.vendor.endpoint.origin} if self.vendor.endpoint else set()
         if self.provider.base_url and self.provider.api_key is None:
             own.add(Endpoint.parse(self.provider.base_url).origin)
         return frozenset(own)
@@ -60,7 +65,22 @@ class KeySources:
     def provider_home(self) -> frozenset[Origin]:
         """Where the key and the secret headers of `models.providers` belong."""
         base_url = self.provider.base_url or self.vendor.base_url
-        return frozenset({Endpoint.parse(base_url).origin})
+        return frozenset({Endpoint.parse(base_url).origin} if base_url else ())
+
+    @property
+    def entry_has_key_for_endpoint(self) -> bool:
+        """Whether `models.providers` names this very host together with a key for it."""
+        has_key = self.provider.api_key is not None or self.provider.api_key_problem is not None
+        return bool(has_key and self.provider.base_url) and (
+            self.endpoint.origin in self.provider_home
+        )
+
+    @property
+    def needs_key(self) -> bool:
+        """A server on this machine that speaks OpenAI's wire is taken for one of the user's own."""
+        if self.vendor.wire == "openai" and self.endpoint.origin.local and not self.is_unasked:
+            return False
+        return self.vendor.needs_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,22 +91,37 @@ class _Source:
     secret: Secret | None = None
     homes: frozenset[Origin] | None = None
     """None: it was written for this very endpoint."""
+    only_home: bool = False
+    """Whether even a private address gets it only if that is one of the homes."""
     reason: str = "not set"
 
+    def belongs_to(self, origin: Origin) -> bool:
+        return self.homes is None or origin in self.homes
 
-def find_key(sources: KeySources) -> Credential:
-    """The first usable key. Raises `ProviderAuthError` that names every source looked at."""
+
+def find_key(sources: KeySources) -> Credential | None:
+    """The first usable key; None if there is none and the host needs none.
+
+    Raises `ProviderAuthError` that names every source looked at.
+    """
     _refuse_unreadable("memorySearch.remote.apiKey", sources.remote_problem)
     looked_at: list[str] = []
+    origin, is_meant = sources.endpoint.origin, sources.needs_key
     for source in _all(sources):
-        reason = _why_not(source, sources.endpoint.origin)
+        reason = _why_not(source, origin)
         if reason is None and source.secret is not None:
             return Credential(source.secret, source.name)
         looked_at.append(f"{source.name}: {reason}")
+        # A key that was written for this host and cannot be sent is not left out in silence.
+        is_meant |= source.secret is not None and source.belongs_to(origin)
+    if not is_meant:
+        return None
+    variable = sources.vendor.key_variable
+    named = f"{variable} in the environment" if variable else _entry_key(sources)
     raise ProviderAuthError(
         f'No API key found for provider "{sources.vendor.name}". {_codex_note(sources)}'
         f"Looked at {'; '.join(looked_at)}.",
-        remedy=f"Set {sources.vendor.key_variable} in the environment, or memorySearch.remote.apiKey "
+        remedy=f"Set {named}, or memorySearch.remote.apiKey "
         "in the configuration (any value will do for a server that needs no key).",
     )
 
@@ -103,10 +138,41 @@ def _all(sources: KeySources) -> Iterator[_Source]:
     yield _from_remote(sources)
     yield from _from_profiles(sources)
     variable = sources.vendor.key_variable
-    yield _Source(f"environment variable {variable}", _variable(sources, variable), sources.homes)
-    name = f"models.providers.{sources.vendor.config_key}.apiKey"
+    if variable is not None:
+        yield _vendors_own(
+            sources, f"environment variable {variable}", _variable(sources, variable)
+        )
+    yield _from_entry(sources)
+
+
+def _vendors_own(
+    sources: KeySources, name: str, secret: Secret | None, reason: str = "not set"
+) -> _Source:
+    only_home = sources.vendor.key_home is not None or sources.entry_has_key_for_endpoint
+    return _Source(name, secret, sources.homes, only_home, reason)
+
+
+def _from_entry(sources: KeySources) -> _Source:
+    name, variable = _entry_key(sources), sources.vendor.key_variable
     _refuse_unreadable(name, sources.provider.api_key_problem)
-    yield _Source(name, _trimmed(sources.provider.api_key), sources.provider_home)
+    secret = _trimmed(sources.provider.api_key)
+    if secret is not None and secret.value == variable:
+        # The chat gateway's own spelling of "from that variable".
+        name = f"environment variable {variable} (named by {name})"
+        secret = _variable(sources, variable)
+    profile = sources.profiles.profiles.get(secret.reveal()) if secret is not None else None
+    if profile is not None:
+        reason = profile.unusable(sources.now_ms)
+        if profile.provider != sources.vendor.config_key.lower():
+            reason = f"it is one of {quote(profile.provider)}"
+        named = f"it names the auth profile {quote(profile.id)}, and {reason}"
+        _refuse_unreadable(name, named if reason else None)
+        name, secret = f"auth profile {profile.id} (named by {name})", profile.secret
+    return _Source(name, secret, sources.provider_home)
+
+
+def _entry_key(sources: KeySources) -> str:
+    return f"models.providers.{sources.vendor.config_key}.apiKey"
 
 
 def _from_remote(sources: KeySources) -> _Source:
@@ -120,12 +186,12 @@ def _from_remote(sources: KeySources) -> _Source:
 
 
 def _from_profiles(sources: KeySources) -> Iterator[_Source]:
-    key = sources.vendor.config_key
+    key = sources.vendor.config_key.lower()
     found = candidates(sources.profiles, sources.auth, key, sources.now_ms)
     for profile in found:
         reason = profile.unusable(sources.now_ms)
         secret = None if reason else profile.secret
-        yield _Source(f"auth profile {profile.id}", secret, sources.homes, reason or "not set")
+        yield _vendors_own(sources, f"auth profile {profile.id}", secret, reason or "not set")
     if not found:
         problems = ", ".join(sources.profiles.problems)
         yield _Source("auth profiles", reason=problems or f"none for {key}")
@@ -136,9 +202,12 @@ def _why_not(source: _Source, origin: Origin) -> str | None:
         return source.reason
     if not source.secret.value.isascii() or not source.secret.value.isprintable():
         return "it holds characters that HTTP forbids"
-    if source.homes is not None and not may_receive(origin, source.homes):
+    if source.homes is None or source.belongs_to(origin):
+        return None
+    if source.only_home or not may_receive(origin, source.homes):
         homes = ", ".join(sorted(str(home) for home in source.homes))
-        return f"it belongs to {homes} and is not sent to {origin} (to allow it, set remote.apiKey)"
+        belongs = f"belongs to {homes}" if homes else "was written for no address"
+        return f"it {belongs} and is not sent to {origin} (to allow it, set remote.apiKey)"
     return None
 
 

@@ -46,7 +46,8 @@ class OpenAIWire:
             max_retries=0,
         )
         # Base64 is a third of the size, but compatible hosts often know floats only.
-        self._encoding: Literal["base64", "float"] = "base64" if spec.official else "float"
+        is_openai = spec.official and spec.vendor.name == "openai"
+        self._encoding: Literal["base64", "float"] = "base64" if is_openai else "float"
 
     async def send(self, texts: Sequence[str], purpose: Purpose) -> Reply:
         input_type = self._spec.input_type(purpose)

@@ -50,7 +50,8 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     """The body that was sent, so that none of it is repeated; None if it was streamed."""
     place: str
     """Who answered (`OpenAI at api.openai.com`)."""
-    key_source: str
+    key_source: str | None
+    """None: no key was sent."""
     secrets: tuple[str, ...] = ()
     now_s: float = 0
     """Seconds since 1970, for a `Retry-After` that is a date."""
@@ -75,7 +76,9 @@ def error_for(refusal: Refusal) -> ProviderError:
     if status in (401, 403) or (status == 400 and _BAD_KEY.search(words)):
         return ProviderAuthError(
             said("refused the credential"),
-            remedy=f"The key came from {refusal.key_source}: check it, or set another.",
+            remedy=f"The key came from {refusal.key_source}: check it, or set another."
+            if refusal.key_source
+            else "No key was sent: set memorySearch.remote.apiKey, or that of models.providers.",
             status=status,
         )
     if status == 402 or (status == 429 and _is_final_quota(body, words)):

@@ -9,19 +9,16 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
 
 from config.paths import auth_profile_paths
-from config.settings import ModelProviderSettings, Settings
+from config.settings import Settings
 from providers.endpoints import Endpoint, may_receive
-from providers.errors import ProviderAuthError
-from providers.interface import InputLimits, Purpose
+from providers.errors import ProviderAuthError, ProviderUnavailableError
+from providers.interface import InputLimits, Purpose, Role
 from providers.remote import headers as header_rules
 from providers.remote import marks, profiles
 from providers.remote.keys import Credential, KeySources, find_key
-from providers.remote.vendors import Vendor, limits_of
-
-Role = Literal["primary", "fallback"]
+from providers.remote.vendors import Vendor, entry_of, limits_of
 
 _LIKE_A_SECRET_CHARS = 8
 """Shorter values of headers (`1`, `beta`) are no secrets, and masking them would spoil messages."""
@@ -35,7 +32,7 @@ class RemoteSpec:
     endpoint: Endpoint
     model: str
     credential: Credential | None
-    """None: a configured header carries the credential."""
+    """None: a configured header carries the credential, or the host needs none."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     """As configured, lower-case names; may hold credentials."""
     dimensions: int | None = None
@@ -46,17 +43,18 @@ class RemoteSpec:
     @property
     def official(self) -> bool:
         """Whether this is the vendor's own address, whose limits and abilities are documented."""
-        return self.endpoint.origin == self.vendor.endpoint.origin
+        home = self.vendor.endpoint
+        return home is not None and self.endpoint.origin == home.origin
 
     @property
     def limits(self) -> InputLimits:
         return limits_of(self.vendor, self.model, official=self.official)
 
     def input_type(self, purpose: Purpose) -> str | None:
-        return marks.input_type(self.vendor.name, self.model, purpose, self._configured(purpose))
+        return marks.input_type(self.vendor.wire, self.model, purpose, self._configured(purpose))
 
     def prompt(self, purpose: Purpose) -> str:
-        return marks.prompt(self.vendor.name, self.model, purpose, self._configured(purpose))
+        return marks.prompt(self.vendor.wire, self.model, purpose, self._configured(purpose))
 
     def _configured(self, purpose: Purpose) -> str | None:
         return self.query_type if purpose == "query" else self.document_type
@@ -67,8 +65,11 @@ class RemoteSpec:
         return f"{self.vendor.label} at {self.endpoint.origin}"
 
     @property
-    def key_source(self) -> str:
-        return self.credential.source if self.credential else "a configured header"
+    def key_source(self) -> str | None:
+        """In words; None: no key is sent."""
+        if self.credential is not None:
+            return self.credential.source
+        return "a configured header" if self.vendor.auth_header in self.headers else None
 
     @property
     def outgoing(self) -> dict[str, str]:
@@ -92,15 +93,14 @@ class RemoteSpec:
 def resolve_spec(settings: Settings, vendor: Vendor, role: Role) -> RemoteSpec:
     """Puts one provider together. Blocking: reads the auth profiles.
 
-    Raises `ProviderAuthError` when there is no key that may be sent to the endpoint and
-    `ProviderUnavailableError` for an address or header that cannot be used.
+    Raises `ProviderAuthError` when there is no key that may be sent to the endpoint, though it needs
+    one, and `ProviderUnavailableError` for an address or header that cannot be used, and where an
+    address or a model is missing.
     """
     search, primary = settings.search, role == "primary"
-    provider = settings.model_providers.get(vendor.config_key, ModelProviderSettings())
+    provider = entry_of(settings, vendor.config_key)
     remote_url = search.remote.base_url if primary else None
-    endpoint = Endpoint.parse(
-        remote_url or provider.base_url or vendor.base_url, cut_from=vendor.cut_from
-    )
+    endpoint = _endpoint(vendor, remote_url or provider.base_url or vendor.base_url, role)
     sources = KeySources(
         vendor=vendor,
         endpoint=endpoint,
@@ -111,19 +111,45 @@ def resolve_spec(settings: Settings, vendor: Vendor, role: Role) -> RemoteSpec:
         auth=settings.auth,
         variables=settings.environment_keys,
         now_ms=time.time() * 1000,
+        is_unasked=primary and search.provider == "auto",
     )
     own = search.remote.headers if primary else {}
     headers = header_rules.merge(_provider_headers(sources), own)
     return RemoteSpec(
         vendor=vendor,
         endpoint=endpoint,
-        model=vendor.bare_model(search.model if primary else None),
+        model=_model(vendor, search.model, role),
         credential=_credential(sources, headers),
         headers=headers,
         dimensions=search.output_dimensionality if primary else None,
         query_type=search.query_input_type if primary else None,
         document_type=search.document_input_type if primary else None,
     )
+
+
+def _endpoint(vendor: Vendor, base_url: str | None, role: Role) -> Endpoint:
+    if base_url is not None:
+        return vendor.endpoint_at(base_url)
+    own = f"models.providers.{vendor.config_key}.baseUrl"
+    raise ProviderUnavailableError(
+        f"{vendor.name} has no address.",
+        remedy=f"Set memorySearch.remote.baseUrl or {own} to that of the server, which usually "
+        "ends in /v1."
+        if role == "primary"
+        else f"Set {own}: a fallback does not take memorySearch.remote.",
+    )
+
+
+def _model(vendor: Vendor, configured: str | None, role: Role) -> str:
+    """The configured model was meant for the primary; a fallback takes its own default, if it has one."""
+    asked = configured if role == "primary" or vendor.model is None else None
+    model = vendor.bare_model(asked)
+    if model is None:
+        raise ProviderUnavailableError(
+            f"No model is named for {vendor.name}, which has no default of its own.",
+            remedy="Set memorySearch.model to the name of an embedding model that the server has.",
+        )
+    return model
 
 
 def _provider_headers(sources: KeySources) -> Mapping[str, str]:

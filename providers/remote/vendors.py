@@ -1,6 +1,6 @@
 """What is known about each remote vendor: names, addresses, defaults, documented limits.
 
-Tables only. How a vendor's wire format is spoken stands in the module of the vendor's name.
+Tables, and finding the row of an id. How a wire is spoken stands in the module of the wire's name.
 """
 
 from __future__ import annotations
@@ -9,35 +9,51 @@ from typing import Literal
 
 import msgspec
 
+from config.settings import ModelProviderSettings, Settings
+from config.source.located import quote
 from providers.endpoints import Endpoint
-from providers.interface import InputLimits
+from providers.errors import ProviderUnavailableError
+from providers.interface import InputLimits, Role
 
-RemoteName = Literal["openai", "gemini", "voyage"]
+Wire = Literal["openai", "gemini", "voyage"]
 
 
 class Vendor(msgspec.Struct, frozen=True, kw_only=True):
-    """One vendor. `config_key` is its name in `models.providers` and in auth profiles."""
+    """One vendor, or one server of the user's own. `name` is its id in `memorySearch.provider`."""
 
-    name: RemoteName
+    name: str
     label: str
     config_key: str
-    key_variable: str
-    base_url: str
+    """Its name in `models.providers` and in auth profiles."""
+    key_variable: str | None = None
+    key_home: str | None = None
+    """The only address that may have the key of the variable or of a profile; None: see `keys`."""
+    needs_key: bool = True
+    base_url: str | None = None
+    """None: there is none unless one is configured."""
     cut_from: str | None = None
-    """A part of a configured base URL from which on it is cut off."""
-    model: str
-    prefixes: tuple[str, ...]
+    """A part of the path of a configured base URL from which on it is cut off."""
+    ends_in: str = ""
+    """What is added to a base URL that does not end in it."""
+    model: str | None = None
+    """Taken when none is configured; None: one has to be."""
+    prefixes: tuple[str, ...] = ()
     """Stripped from a configured model, each once, in this order."""
-    auth_header: str
-    auth_scheme: str = ""
-    modules: tuple[str, ...]
+    auth_header: str = "authorization"
+    auth_scheme: str = "Bearer "
+    wire: Wire = "openai"
+    modules: tuple[str, ...] = ("openai", "httpx2", "numpy")
     """What must be importable."""
 
     @property
-    def endpoint(self) -> Endpoint:
-        return Endpoint.parse(self.base_url)
+    def endpoint(self) -> Endpoint | None:
+        return self.endpoint_at(self.base_url) if self.base_url else None
 
-    def bare_model(self, model: str | None) -> str:
+    def endpoint_at(self, base_url: str) -> Endpoint:
+        """A configured base URL as this vendor's wire needs it. Raises `ProviderUnavailableError`."""
+        return Endpoint.parse(base_url, cut_from=self.cut_from, ends_in=self.ends_in)
+
+    def bare_model(self, model: str | None) -> str | None:
         """The model's name as the host knows it; the vendor's default for none or an empty one."""
         name = (model or "").strip()
         for prefix in self.prefixes:
@@ -45,8 +61,8 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
         return name or self.model
 
 
-VENDORS: dict[RemoteName, Vendor] = {
-    "openai": Vendor(
+_ROWS = (
+    Vendor(
         name="openai",
         label="OpenAI",
         config_key="openai",
@@ -54,11 +70,8 @@ VENDORS: dict[RemoteName, Vendor] = {
         base_url="https://api.openai.com/v1",
         model="text-embedding-3-small",
         prefixes=("openai/",),
-        auth_header="authorization",
-        auth_scheme="Bearer ",
-        modules=("openai", "httpx2", "numpy"),
     ),
-    "gemini": Vendor(
+    Vendor(
         name="gemini",
         label="Gemini",
         config_key="google",
@@ -68,9 +81,11 @@ VENDORS: dict[RemoteName, Vendor] = {
         model="gemini-embedding-001",
         prefixes=("models/", "gemini/", "google/"),
         auth_header="x-goog-api-key",
+        auth_scheme="",
+        wire="gemini",
         modules=("google.genai", "httpx2", "numpy"),
     ),
-    "voyage": Vendor(
+    Vendor(
         name="voyage",
         label="Voyage",
         config_key="voyage",
@@ -78,11 +93,135 @@ VENDORS: dict[RemoteName, Vendor] = {
         base_url="https://api.voyageai.com/v1",
         model="voyage-4-large",
         prefixes=("voyage/",),
-        auth_header="authorization",
-        auth_scheme="Bearer ",
+        wire="voyage",
         modules=("voyageai", "httpx2", "numpy"),
     ),
+    Vendor(
+        name="mistral",
+        label="Mistral",
+        config_key="mistral",
+        key_variable="MISTRAL_API_KEY",
+        base_url="https://api.mistral.ai/v1",
+        model="mistral-embed",
+        prefixes=("mistral/",),
+    ),
+    Vendor(
+        name="deepinfra",
+        label="DeepInfra",
+        config_key="deepinfra",
+        key_variable="DEEPINFRA_API_KEY",
+        base_url="https://api.deepinfra.com/v1/openai",
+        model="BAAI/bge-m3",
+        prefixes=("deepinfra/",),
+    ),
+    Vendor(
+        name="ollama",
+        label="Ollama",
+        config_key="ollama",
+        key_variable="OLLAMA_API_KEY",
+        key_home="https://ollama.com",
+        needs_key=False,
+        base_url="http://127.0.0.1:11434",
+        # The chat gateway speaks Ollama's own wire, whose base URL has no /v1.
+        ends_in="/v1",
+        model="nomic-embed-text",
+        prefixes=("ollama/",),
+    ),
+    Vendor(
+        name="lmstudio",
+        label="LM Studio",
+        config_key="lmstudio",
+        key_variable="LM_API_TOKEN",
+        needs_key=False,
+        base_url="http://localhost:1234",
+        cut_from="/api/",
+        ends_in="/v1",
+        model="text-embedding-nomic-embed-text-v1.5",
+        prefixes=("lmstudio/",),
+    ),
+    Vendor(
+        name="openai-compatible",
+        label="The OpenAI-compatible server",
+        config_key="openai-compatible",
+        needs_key=False,
+        prefixes=("openai-compatible/",),
+    ),
+)
+VENDORS: dict[str, Vendor] = {row.name: row for row in _ROWS}
+
+_OPENAI_APIS = frozenset({"openai-completions", "openai-responses"})
+"""Values of `models.providers.*.api` whose servers have OpenAI's embeddings beside their chat."""
+_OTHER_WIRES = {
+    "bedrock": "Amazon Bedrock has a wire and a login of its own",
+    "github-copilot": "GitHub Copilot is reached by a login that only the chat gateway has",
 }
+_UNKNOWN = "No provider of this id is known here (adapters of the chat gateway's plugins are not)"
+_MEANT = {"google": "gemini", "google-gemini": "gemini"}
+
+
+def find_vendor(name: str, settings: Settings, role: Role) -> Vendor:
+    """The row of an id, or one made from its entry in `models.providers`.
+
+    Raises `ProviderUnavailableError` for an id that nobody knows, or whose wire is not spoken here.
+    """
+    known = VENDORS.get(name)
+    if known is not None:
+        return known
+    key = _entry_name(settings, name)
+    if name in _OTHER_WIRES:
+        raise _not_here(f"{_OTHER_WIRES[name]}, which is not spoken here", name, settings, role)
+    if key is None:
+        raise _not_here(_UNKNOWN, name, settings, role)
+    entry = settings.model_providers[key]
+    api = (entry.api or "").lower()
+    own = {"name": name, "label": quote(key), "config_key": key}
+    if api in _OPENAI_APIS or (not api and entry.base_url):
+        prefixes = (f"{name}/", "openai-compatible/")
+        return msgspec.structs.replace(VENDORS["openai-compatible"], **own, prefixes=prefixes)
+    if api == "ollama":
+        prefixes = (f"{name}/", "ollama/")
+        return msgspec.structs.replace(VENDORS["ollama"], **own, prefixes=prefixes)
+    raise _not_here(_other_api(key, entry, settings), name, settings, role)
+
+
+def entry_of(settings: Settings, config_key: str) -> ModelProviderSettings:
+    """The entry in `models.providers`, whose name counts without case; an empty one if there is none."""
+    key = _entry_name(settings, config_key)
+    return settings.model_providers[key] if key is not None else ModelProviderSettings()
+
+
+def _entry_name(settings: Settings, name: str) -> str | None:
+    entries = settings.model_providers
+    if name in entries:
+        return name
+    return next((key for key in entries if key.strip().lower() == name.lower()), None)
+
+
+def _other_api(key: str, entry: ModelProviderSettings, settings: Settings) -> str:
+    if entry.api is None:
+        return f"models.providers.{key} has neither an api nor a baseUrl"
+    place = _place(settings, f"models.providers.{key}.api")
+    return f"{place} is {quote(entry.api)}, a wire that has no embeddings here"
+
+
+def _not_here(cause: str, name: str, settings: Settings, role: Role) -> ProviderUnavailableError:
+    key = "memorySearch.provider" if role == "primary" else "memorySearch.fallback"
+    meant = _MEANT.get(name)
+    choices = ", ".join((*VENDORS, "local"))
+    return ProviderUnavailableError(
+        f"{cause} ({_place(settings, key)}: {quote(name)}).",
+        remedy=f'Write "{meant}".'
+        if meant
+        else f"Set {key} to one of {choices}, or to the id of an entry of models.providers whose api "
+        'is "openai-completions"; "none" leaves keywords without this notice.',
+    )
+
+
+def _place(settings: Settings, key: str) -> str:
+    """The key where it stands: `memory.search.provider, line 4`."""
+    origin = settings.origins.get(key)
+    return origin.detail if origin and origin.detail else key
+
 
 _MIB = 1 << 20
 
@@ -109,7 +248,7 @@ def limits_of(vendor: Vendor, model: str, *, official: bool) -> InputLimits:
     """
     if not official:
         # Gemini's hundred are part of the protocol rather than of one host.
-        most = 100 if vendor.name == "gemini" else _COMPATIBLE.max_items
+        most = 100 if vendor.wire == "gemini" else _COMPATIBLE.max_items
         return msgspec.structs.replace(_COMPATIBLE, max_items=most)
     match vendor.name:
         case "openai":
@@ -121,6 +260,10 @@ def limits_of(vendor: Vendor, model: str, *, official: bool) -> InputLimits:
             budget = next((n for name, n in _VOYAGE_REQUEST_TOKENS if model.startswith(name)), 0)
             own = 16_000 if model.startswith("voyage-3-lite") else 32_000
             return _limits(own, 1000, budget or 120_000, 32 * _MIB)
+        case "mistral":
+            return _limits(8192, 512, 16_000, 8 * _MIB)
+        case _:
+            return _COMPATIBLE
 
 
 def _limits(input_tokens: int, items: int, tokens: int, size: int) -> InputLimits:

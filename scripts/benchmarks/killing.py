@@ -66,7 +66,7 @@ class Victim:
         self.rng = Random(seed)
         self.workspace = root / "workspace"
         self.state = root / "state"
-        self.index = self.state / "memory/main.sqlite"
+        self.index = self.state / "memory/main.memory-gateway.sqlite"
         self._host = host
         self._writer = NoteWriter(words=2000, seed=seed)
         self._paid = 0
@@ -203,7 +203,7 @@ async def _compare(victim: Victim, state: Path, losses: Losses) -> None:
     for options in (victim.arguments, fresh):
         async with spawn_gateway(options, environment=dict(os.environ)) as client:
             await client.call("sync", {}, timeout_s=120)
-    if rows(victim.index) != rows(state / "memory/main.sqlite"):
+    if rows(victim.index) != rows(state / "memory/main.memory-gateway.sqlite"):
         losses.damaged.append("the index differs from one that was never killed")
 
 

@@ -45,7 +45,7 @@ class _Agents:
     def collections(self) -> dict[str, Any]:
         return {
             str(file.relative_to(self.root)): json.loads(file.read_bytes())["collections"]
-            for file in sorted(self.root.glob("a*/agents/*/qmd/xdg-config/qmd/index.yml"))
+            for file in sorted(self.root.glob("a*/memory-gateway/*/qmd/xdg-config/qmd/index.yml"))
         }
 
     def processes(self) -> list[tuple[int, str]]:

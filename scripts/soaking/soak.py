@@ -16,6 +16,7 @@ from typing import Any, Final
 import anyio
 from anyio.abc import TaskGroup
 
+from backends.builtin.storage.moving import lock_path
 from benchmarks.notes import NoteWriter
 from fakes.embedding import embedded
 from fakes.vendors import FakeVendor
@@ -68,13 +69,13 @@ class Place:
         self.root = root
         self.workspace = workspace
         self.config = root / "openclaw.json"
-        self.index = root / "memory/main.sqlite"
+        self.index = root / "memory/main.memory-gateway.sqlite"
         self.sessions = root / "agents/main/sessions"
         root.mkdir(parents=True)
 
     @property
     def lock(self) -> Path:
-        return self.index.with_name(self.index.name + ".lock")
+        return lock_path(self.index)
 
     def gateway(self) -> Any:
         kept: Mapping[str, str] = {

@@ -17,6 +17,7 @@ from typing import Final
 import anyio
 import msgspec
 
+from backends.builtin.storage.moving import lock_path
 from config.errors import MemoryGatewayError
 from fakes.wire import embedding
 from gateway.client import GatewayGoneError
@@ -158,7 +159,7 @@ async def _end_level(fault: Fault, scene: Scene, activity: Activity) -> None:
     if left := scene.left_behind():
         scene.fail(f"left behind: processes {left}")
     kept = tuple(fault.leftovers())
-    usual = {subject.index.name, f"{subject.index.name}.lock"}
+    usual = {subject.index.name, lock_path(subject.index).name}
     for file in subject.index.parent.iterdir():
         if file.name not in usual and not file.name.startswith(kept or "\0"):
             scene.fail(f"left behind: {file.name}")

@@ -45,7 +45,7 @@ class Subject:
         self.workspace = root / "workspace"
         self.state = root / "state"
         self.config = root / "openclaw.json"
-        self.index = self.state / "memory/main.sqlite"
+        self.index = self.state / "memory/main.memory-gateway.sqlite"
         self.models = self.state / "models"
         self.model = self.models / f"hf/{REPOSITORY}/main/{MODEL}"
         """Where a download leads."""

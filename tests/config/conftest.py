@@ -15,6 +15,8 @@ from config.source.json5 import parse_json5
 from config.source.located import Located
 from config.source.reading import Reading
 
+FORGIVEN = "; it does not count"
+
 
 class Machine:
     """A home directory with nothing in it but what a test writes."""
@@ -52,6 +54,23 @@ class Machine:
         with pytest.raises(ConfigInvalidError) as caught:
             self.load(text, **request)
         return caught.value.problems
+
+    def complaints(self, text: str | bytes, **request: Any) -> list[ConfigProblem]:
+        """What is wrong with a file, whether it ends us (our own keys) or only warns (the host's)."""
+        try:
+            warnings = self.load(text, **request).warnings
+        except ConfigInvalidError as error:
+            return list(error.problems)
+        return [
+            ConfigProblem(
+                message=one.message.removesuffix(FORGIVEN),
+                file=one.file,
+                line=one.line,
+                path=one.path,
+            )
+            for one in warnings
+            if one.message.endswith(FORGIVEN)
+        ]
 
 
 @pytest.fixture

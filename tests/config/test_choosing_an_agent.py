@@ -47,14 +47,14 @@ class TestAgents:
         ],
     )
     def test_a_wrong_entry_is_a_problem(self, machine, item, path, message):
-        (problem,) = machine.problems(f"{{agents: {{list: [{item}]}}}}")
+        (problem,) = machine.complaints(f"{{agents: {{list: [{item}]}}}}")
         assert problem.path == path
         assert message in problem.message
 
     def test_a_problem_of_another_agent_makes_the_file_invalid_too(self, machine):
-        text = "{agents: {list: [{id: 'a'}, {id: 'b', memorySearch: {enabled: 5}}]}}"
+        text = "{agents: {list: [{id: 'a'}, {id: 'b', memorySearch: {store: {path: 5}}}]}}"
         (problem,) = machine.problems(text, agent_id="a")
-        assert problem.path == "agents.list[1].memorySearch.enabled"
+        assert problem.path == "agents.list[1].memorySearch.store.path"
 
     def test_a_warning_about_another_agent_is_for_its_own_process(self, machine):
         text = """{agents: {list: [{id: 'a'}, {id: 'b', memorySearch: {

@@ -87,7 +87,7 @@ class TestApiKey:
         ],
     )
     def test_what_is_no_key_is_a_problem_that_does_not_show_it(self, machine, place, value, found):
-        (problem,) = machine.problems(written(place, f"apiKey: {value}"))
+        (problem,) = machine.complaints(written(place, f"apiKey: {value}"))
         assert (
             problem.message
             == f'found {found}, allowed is a string, or {{source: "env", id: "NAME"}}'
@@ -117,7 +117,7 @@ class TestApiKey:
     ],
 )
 def test_a_header_that_would_tear_a_request_is_a_problem(machine, headers, found):
-    (problem,) = machine.problems(written(PLACES[0], f"headers: {headers}"))
+    (problem,) = machine.complaints(written(PLACES[0], f"headers: {headers}"))
     assert problem.message.startswith(f"found {found}, allowed is ")
 
 
@@ -132,7 +132,7 @@ def test_an_agent_whose_own_key_is_missing_does_not_get_the_one_of_the_defaults(
 
 
 def test_a_variable_that_is_missing_elsewhere_is_a_problem(machine):
-    (problem,) = machine.problems(
+    (problem,) = machine.complaints(
         "{agents: {defaults: {memorySearch: {\nmodel: '${A}-${B}-${A}'}}}}", environment={"B": "b"}
     )
     assert problem.message == "refers to A, which the environment does not set"
@@ -140,7 +140,7 @@ def test_a_variable_that_is_missing_elsewhere_is_a_problem(machine):
 
 
 def test_what_a_variable_holds_is_not_shown_where_it_does_not_belong(machine):
-    problems = machine.problems(
+    problems = machine.complaints(
         "{agents: {defaults: {memorySearch: {provider: '${OPENAI_API_KEY}'}}}}",
         environment={"OPENAI_API_KEY": KEY},
     )
@@ -149,22 +149,24 @@ def test_what_a_variable_holds_is_not_shown_where_it_does_not_belong(machine):
 
 def test_a_key_at_the_wrong_place_is_not_shown(machine):
     for member in (f"provider: '{KEY}'", f"remote: '{KEY}'", f"remote: {{baseUrl: '{KEY}'}}"):
-        problems = machine.problems(f"{{agents: {{defaults: {{memorySearch: {{{member}}}}}}}}}")
+        problems = machine.complaints(f"{{agents: {{defaults: {{memorySearch: {{{member}}}}}}}}}")
         assert KEY not in str(problems)
 
 
 class TestModelProviders:
     def test_every_provider_is_kept_with_what_embeddings_need(self, machine):
         settings = machine.load("""{models: {mode: 'merge', providers: {
-          openai: {baseUrl: 'https://proxy/v1', apiKey: 'sk-1', models: [{id: 'x'}], api: 5},
+          openai: {baseUrl: 'https://proxy/v1', apiKey: 'sk-1', models: [{id: 'x'}], auth: 5},
           google: {headers: {'x-a': 'b'}},
-          'my.host/x': {baseUrl: 'local:1', apiKey: 'k'},
+          'my.host/x': {baseUrl: 'local:1', apiKey: 'k', api: 'openai-completions'},
           empty: {models: []},
         }}}""")
         assert settings.model_providers == {
             "openai": ModelProviderSettings(base_url="https://proxy/v1", api_key=Secret("sk-1")),
             "google": ModelProviderSettings(headers={"x-a": "b"}),
-            "my.host/x": ModelProviderSettings(base_url="local:1", api_key=Secret("k")),
+            "my.host/x": ModelProviderSettings(
+                base_url="local:1", api_key=Secret("k"), api="openai-completions"
+            ),
         }
         assert settings.warnings == ()
 
@@ -180,7 +182,9 @@ class TestModelProviders:
 
     @pytest.mark.parametrize("provider", ["openai", "google", "gemini", "voyage"])
     def test_what_is_wrong_with_one_that_memory_uses_is_a_problem(self, machine, provider):
-        (problem,) = machine.problems(f"{{models: {{providers: {{{provider}: {{baseUrl: 5}}}}}}}}")
+        (problem,) = machine.complaints(
+            f"{{models: {{providers: {{{provider}: {{baseUrl: 5}}}}}}}}"
+        )
         assert problem.path == f"models.providers.{provider}.baseUrl"
 
 
@@ -205,7 +209,7 @@ def test_profiles_and_their_order_are_read_without_secrets(machine):
 
 def test_wrong_types_in_auth_are_problems(machine):
     text = "{auth: {profiles: {a: {provider: 5}}, order: {openai: 'x', google: [1]}}}"
-    assert [problem.path for problem in machine.problems(text)] == [
+    assert [problem.path for problem in machine.complaints(text)] == [
         "auth.profiles.a.provider",
         "auth.order.openai",
         "auth.order.google[0]",

@@ -19,9 +19,10 @@ def test_every_problem_of_a_file_is_in_one_error(machine):
         qmd: {paths: [{name: 'x'}]}},
       agents: {
         defaults: {memorySearch: {
-          provider: 5, query: {maxResults: 0,
+          store: {driver: 5}, query: {maxResults: 0,
             hybrid: 'yes'}}},
-        list: [{id: 'a'}, {}]},
+        list: [{id: 'a', memorySearch: {chunking: []}},
+          {id: 'b', memorySearch: {sync: {watch: 1}}}]},
     }""")
     with pytest.raises(ConfigInvalidError) as caught:
         machine.load()
@@ -29,10 +30,10 @@ def test_every_problem_of_a_file_is_in_one_error(machine):
     assert [(problem.path, problem.line) for problem in error.problems] == [
         ("memory.backend", 2),
         ("memory.qmd.paths[0]", 3),
-        ("agents.defaults.memorySearch.provider", 6),
-        ("agents.defaults.memorySearch.query.maxResults", 6),
+        ("agents.defaults.memorySearch.store.driver", 6),
         ("agents.defaults.memorySearch.query.hybrid", 7),
-        ("agents.list[1]", 8),
+        ("agents.list[0].memorySearch.chunking", 8),
+        ("agents.list[1].memorySearch.sync.watch", 9),
     ]
     text = str(error)
     assert text.startswith("The configuration has 6 problems:\n")
@@ -44,19 +45,19 @@ def test_every_problem_of_a_file_is_in_one_error(machine):
 
 
 def test_one_problem_is_one_sentence_with_its_remedy(machine):
-    machine.write("{memory: {citations: true}}")
+    machine.write("{memory: {backend: true}}")
     with pytest.raises(ConfigInvalidError) as caught:
         machine.load()
     assert str(caught.value) == (
-        f'{machine.config}, line 1, column 11: memory.citations: found true, allowed is one of "auto", '
-        '"on", "off". Correct or remove these values; without a value the default applies.'
+        f"{machine.config}, line 1, column 11: memory.backend: found true, allowed is one of "
+        '"builtin", "qmd". Correct or remove these values; without a value the default applies.'
     )
     assert caught.value.kind is ErrorKind.CONFIG_INVALID
 
 
 def test_a_very_long_list_is_cut_in_the_message_but_not_in_the_error(machine):
     paths = ", ".join(["5"] * 500)
-    machine.write(f"{{agents: {{defaults: {{memorySearch: {{extraPaths: [{paths}]}}}}}}}}")
+    machine.write(f"{{memory: {{qmd: {{paths: [{paths}]}}}}}}")
     with pytest.raises(ConfigInvalidError) as caught:
         machine.load()
     assert len(caught.value.problems) == 500
@@ -65,23 +66,23 @@ def test_a_very_long_list_is_cut_in_the_message_but_not_in_the_error(machine):
 
 
 def test_a_very_long_value_is_shortened(machine):
-    (problem,) = machine.problems(f"{{memory: {{backend: '{'x' * 5000}'}}}}")
+    (problem,) = machine.complaints(f"{{memory: {{backend: '{'x' * 5000}'}}}}")
     assert len(problem.message) < 150
     assert "…" in problem.message
 
 
 def test_control_characters_of_a_value_are_escaped(machine):
-    (problem,) = machine.problems("{memory: {backend: '\\u001b[31mred\\n'}}")
+    (problem,) = machine.complaints("{memory: {backend: '\\u001b[31mred\\n'}}")
     assert "\x1b" not in problem.message
     assert '"\\u001b[31mred\\u000a"' in problem.message
 
 
 def test_a_number_of_ten_thousand_digits_is_put_into_words(machine):
-    (problem,) = machine.problems(
+    (problem,) = machine.complaints(
         f"{{agents: {{defaults: {{memorySearch: {{query: {{maxResults: 0x{'f' * 9000}}}}}}}}}}}"
     )
     assert "too large" in problem.message
-    (problem,) = machine.problems(
+    (problem,) = machine.complaints(
         f"{{agents: {{defaults: {{memorySearch: {{query: {{minScore: 0x{'f' * 9000}}}}}}}}}}}"
     )
     assert "a number with more than 20 digits" in problem.message
@@ -93,7 +94,7 @@ def test_a_whole_number_must_be_one_that_53_bits_tell_apart(machine, number, fit
     if fits:
         assert machine.load(text).search.query.max_results == number
     else:
-        assert "too large" in machine.problems(text)[0].message
+        assert "too large" in machine.complaints(text)[0].message
 
 
 @pytest.mark.parametrize(
@@ -107,7 +108,7 @@ def test_a_whole_number_must_be_one_that_53_bits_tell_apart(machine, number, fit
     ],
 )
 def test_numbers_are_shown_as_written(machine, value, shown):
-    (problem,) = machine.problems(
+    (problem,) = machine.complaints(
         f"{{agents: {{defaults: {{memorySearch: {{query: {{maxResults: {value}}}}}}}}}}}"
     )
     assert problem.message == f"found {shown}, allowed is a whole number, at least 1"
@@ -142,13 +143,13 @@ def test_both_errors_are_ours_and_carry_a_kind():
     "text", ["{memory: 5}", "{agents: []}", "{agents: {defaults: 'x'}}", "{plugins: {slots: []}}"]
 )
 def test_an_object_on_the_way_to_memory_must_be_one(machine, text):
-    (problem,) = machine.problems(text)
+    (problem,) = machine.complaints(text)
     assert "allowed is an object" in problem.message
 
 
 @pytest.mark.parametrize("text", ["{agents: {list: {}}}", "{agents: {list: 'main'}}"])
 def test_the_list_of_agents_must_be_one(machine, text):
-    (problem,) = machine.problems(text)
+    (problem,) = machine.complaints(text)
     assert problem.path == "agents.list"
     assert "allowed is a list" in problem.message
 

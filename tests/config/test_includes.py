@@ -72,7 +72,7 @@ def test_an_empty_list_of_files_includes_nothing(machine):
 
 def test_a_problem_in_an_included_file_names_that_file(machine):
     path = machine.write("{\n memorySearch: {provider: 5}}", machine.state / "d.json5")
-    (problem,) = machine.problems("{agents: {defaults: {$include: 'd.json5'}}}")
+    (problem,) = machine.complaints("{agents: {defaults: {$include: 'd.json5'}}}")
     assert (problem.file, problem.line) == (str(path), 2)
     assert problem.path == "agents.defaults.memorySearch.provider"
 

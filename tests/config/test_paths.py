@@ -143,8 +143,9 @@ def test_derived_places_follow_the_documented_layout():
     state = Path("/s")
     assert paths.agent_dir(state, "ops") == Path("/s/agents/ops/agent")
     assert paths.sessions_dir(state, "ops") == Path("/s/agents/ops/sessions")
-    assert paths.qmd_export_dir(state, "ops") == Path("/s/agents/ops/qmd/sessions")
-    assert paths.index_path(state, "ops") == Path("/s/memory/ops.sqlite")
+    assert paths.qmd_export_dir(state, "ops") == Path("/s/memory-gateway/ops/qmd/sessions")
+    assert paths.index_path(state, "ops") == Path("/s/memory/ops.memory-gateway.sqlite")
+    assert paths.former_index_path(state, "ops") == Path("/s/memory/ops.sqlite")
 
 
 class TestRuntimeDirectory:

@@ -18,8 +18,8 @@ def test_without_any_file_everything_is_a_default(machine):
     assert settings.state_dir == machine.state
     assert settings.agent_dir == machine.state / "agents" / "main" / "agent"
     assert settings.sessions_dir == machine.state / "agents" / "main" / "sessions"
-    assert settings.search.store.path == machine.state / "memory" / "main.sqlite"
-    assert settings.qmd.sessions.export_dir == machine.state / "agents/main/qmd/sessions"
+    assert settings.search.store.path == machine.state / "memory" / "main.memory-gateway.sqlite"
+    assert settings.qmd.sessions.export_dir == machine.state / "memory-gateway/main/qmd/sessions"
     assert settings.warnings == ()
     assert set(settings.origins.values()) == {Origin(kind="default")}
 
@@ -110,7 +110,10 @@ class TestStateDirectory:
         settings = machine.load(environment={variable: "~/s"})
         assert settings.config_path == path
         assert settings.state_dir == machine.home / "s"
-        assert settings.search.store.path == machine.home / "s" / "memory" / "main.sqlite"
+        assert (
+            settings.search.store.path
+            == machine.home / "s" / "memory" / "main.memory-gateway.sqlite"
+        )
         assert settings.origins["stateDir"] == Origin(kind="environment", detail=variable)
 
     def test_the_default_workspace_stays_in_the_home(self, machine):

@@ -61,7 +61,7 @@ class TestExtraPaths:
         ],
     )
     def test_what_is_no_path_is_a_problem_at_its_own_line(self, machine, item, path, message):
-        (problem,) = machine.problems(search(f"extraPaths: ['a',\n{item}]"))
+        (problem,) = machine.complaints(search(f"extraPaths: ['a',\n{item}]"))
         assert problem.path == f"agents.defaults.memorySearch.{path}"
         assert problem.line == 3
         assert message in problem.message

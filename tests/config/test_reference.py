@@ -22,4 +22,4 @@ def test_no_path_of_this_machine_gets_into_it():
     text = reference_markdown()
     assert "/nonexistent" not in text
     assert str(Path.home()) not in text
-    assert "`~/.openclaw/memory/main.sqlite`" in text
+    assert "`~/.openclaw/memory/main.memory-gateway.sqlite`" in text

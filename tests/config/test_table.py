@@ -23,6 +23,8 @@ NOT_FROM_ONE_KEY = {
     "agent_id",
     "state_dir",
     "sessions_dir",
+    "enabled_key",
+    "started_as",
     "config_path",
     "model_providers",
     "auth",
@@ -31,6 +33,8 @@ NOT_FROM_ONE_KEY = {
     "warnings",
     "search.remote.api_key_problem",
     "search.local.model_path_is_default",
+    "search.sessions_in_private_only",
+    "search.store.former_path",
 }
 
 

@@ -72,10 +72,10 @@ class TestUnknownKeys:
         "text",
         [
             "{channels: {telegram: {token: 5}}, gateway: {port: 'x'}, models: {mode: 1}}",
-            "{agents: {defaults: {model: 5, memry: 1, compaction: {keepRecentTokens: []}}}}",
+            "{agents: {defaults: {model: 5, memry: 1, compaction: {qualityGuard: []}}}}",
             "{agents: {list: [{id: 'main', tools: 5, identity: {name: 1}}], other: 1}}",
             "{agents: {entries: {main: {memory: {other: 1}, model: 2}}}}",
-            "{plugins: {slots: {other: 1}, entries: []}, auth: {cooldowns: 5}, env: {X: 1}}",
+            "{plugins: {slots: {other: 1}, entries: {a: []}}, auth: {cooldowns: 5}, env: {X: 1}}",
             "{session: {sendPolicy: {default: 5}}, tools: null, '$schema': 'x', meta: {a: 1}}",
         ],
     )
@@ -88,7 +88,6 @@ class TestRetiredKeys:
         "key",
         [
             "multimodal: {enabled: true}",
-            "rememberAcrossConversations: true",
             "store: {fts: {tokenizer: 'trigram'}}",
             "local: {contextSize: 4096}",
             "remote: {nonBatchConcurrency: 4}",
@@ -119,11 +118,10 @@ class TestRetiredKeys:
         assert warning.path.startswith("memory.qmd.")
         assert "has no effect here" in warning.message
 
-    @pytest.mark.parametrize("key", ["model: 'x'", "forceFlushTranscriptBytes: 5"])
-    def test_so_are_those_of_the_flush(self, machine, key):
-        text = f"{{agents: {{defaults: {{compaction: {{memoryFlush: {{{key}}}}}}}}}}}"
-        (warning,) = machine.load(text).warnings
-        assert "has no effect here" in warning.message
+    @pytest.mark.parametrize("key", ["enabled: false", "keepRecentTokens: 5", "notifyUser: true"])
+    def test_so_are_those_of_compaction_that_only_the_chat_gateway_can_heed(self, machine, key):
+        (warning,) = machine.load(f"{{agents: {{defaults: {{compaction: {{{key}}}}}}}}}").warnings
+        assert warning.message.startswith("has no effect here: ")
 
     def test_a_retired_key_is_never_proposed(self, machine):
         (warning,) = machine.load(search("multimodl: {}")).warnings

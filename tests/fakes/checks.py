@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from fakes.vendors import FakeVendor
 
-VendorName = Literal["openai", "gemini", "voyage"]
+VendorName = Literal["openai", "gemini", "voyage", "mistral", "deepinfra", "ollama", "lmstudio"]
 Refusal = tuple[int, str, Mapping[str, Any]]
 """Status, message, and further fields of the error."""
 
@@ -23,6 +23,10 @@ _EMBEDDINGS = r"/v1/embeddings"
 _PATHS: dict[VendorName, str] = {
     "openai": _EMBEDDINGS,
     "voyage": _EMBEDDINGS,
+    "mistral": _EMBEDDINGS,
+    "deepinfra": r"/v1/openai/embeddings",
+    "ollama": _EMBEDDINGS,
+    "lmstudio": _EMBEDDINGS,
     "gemini": r"/v1beta/models/[\w.-]+:batchEmbedContents",
 }
 _FIELDS: dict[VendorName, frozenset[str]] = {
@@ -31,7 +35,15 @@ _FIELDS: dict[VendorName, frozenset[str]] = {
     "voyage": frozenset(
         {"model", "input", "input_type", "encoding_format", "output_dimension", "truncation"}
     ),
+    "mistral": frozenset(
+        {"model", "input", "encoding_format", "output_dimension", "output_dtype", "metadata"}
+    ),
+    "deepinfra": frozenset({"model", "input", "encoding_format", "dimensions", "service_tier"}),
+    "ollama": frozenset({"model", "input", "encoding_format", "dimensions"}),
+    "lmstudio": frozenset({"model", "input", "encoding_format"}),
 }
+_KEYLESS: frozenset[VendorName] = frozenset({"ollama", "lmstudio"})
+"""Servers of the user's own, which take any key and none."""
 _INVALID = {"status": "INVALID_ARGUMENT"}
 
 
@@ -80,6 +92,8 @@ def _frame(host: FakeVendor, request: Request) -> Refusal | None:
 
 
 def wrong_key(host: FakeVendor, request: Request) -> Refusal | None:
+    if host.vendor in _KEYLESS:
+        return None
     if host.vendor == "gemini":
         given = request.headers.get_all("x-goog-api-key")
         message = f"API key not valid. Please pass a valid API key. Got {given}"
@@ -129,9 +143,10 @@ def _sizes(host: FakeVendor, request: Request) -> Refusal | None:
 def _too_many(host: FakeVendor, sent: int, limit: int) -> str:
     if not host.names_limit:
         return "Too many inputs in this request."
-    return {
-        "openai": f"input batch size {sent} > maximum allowed batch size {limit}",
+    words: dict[VendorName, str] = {
         "gemini": f"* BatchEmbedContentsRequest.requests: at most {limit} requests can be in one "
         "batch",
         "voyage": f"The batch size limit is {limit}. Your batch size is {sent}.",
-    }[host.vendor]
+    }
+    openai = f"input batch size {sent} > maximum allowed batch size {limit}"
+    return words.get(host.vendor, openai)

@@ -1,4 +1,4 @@
-"""A loopback host that speaks the embeddings wire format of OpenAI, Gemini or Voyage.
+"""A loopback host that speaks the embeddings wire format of OpenAI, its likes, Gemini or Voyage.
 
 Strict as the real hosts are (`fakes.checks`), able to misbehave on command (`fakes.faults`). It
 records every request, so that a test can count them, and notices clients that hang up.
@@ -31,8 +31,12 @@ _MODELS: dict[VendorName, str] = {
     "openai": "text-embedding-3-small",
     "gemini": "gemini-embedding-001",
     "voyage": "voyage-4-large",
+    "mistral": "mistral-embed",
+    "deepinfra": "BAAI/bge-m3",
+    "ollama": "nomic-embed-text",
+    "lmstudio": "text-embedding-nomic-embed-text-v1.5",
 }
-_BASE: dict[VendorName, str] = {"openai": "/v1", "gemini": "/v1beta", "voyage": "/v1"}
+_BASE: dict[VendorName, str] = {"gemini": "/v1beta", "deepinfra": "/v1/openai"}
 
 
 @dataclass(eq=False)
@@ -81,7 +85,7 @@ class FakeVendor(LoopbackHost[Fault]):
     @property
     def base_url(self) -> str:
         """What belongs into `remote.baseUrl`."""
-        return self.origin + _BASE[self.vendor]
+        return self.origin + _BASE.get(self.vendor, "/v1")
 
     def with_batches(self, **ways: Any) -> FakeBatches:
         """Makes it a host with batch jobs, which go the given ways."""

@@ -17,7 +17,8 @@ from fakes.vendors import FakeVendor
 from providers.embedding.documents import Delivery
 from providers.embedding.requester import RequestOptions
 from providers.embedding.service import EmbeddingService
-from providers.registry import ProviderRequest, provider
+from providers.interface import ProviderRequest
+from providers.registry import provider
 
 QUICK = RequestOptions(timeout_s=60.0)
 

@@ -183,6 +183,13 @@ def test_the_key_of_models_providers_belongs_to_its_own_base_url_only():
     assert find_key(sources(base_url="https://other.example.com/v1", provider=provider))
 
 
+def test_where_models_providers_has_a_key_for_the_address_no_other_key_of_the_vendor_goes_there():
+    url = "http://127.0.0.1:4000/v1"
+    own = {"base_url": url, "provider": settings(base_url=url), "profiles": store(profile())}
+    found = find_key(sources(variables={"OPENAI_API_KEY": Secret("sk-env")}, **own))
+    assert found.source == "models.providers.openai.apiKey"
+
+
 def test_a_source_that_may_not_serve_does_not_hide_one_that_may():
     found = find_key(
         sources(

@@ -15,7 +15,8 @@ from fakes.vendors import FakeVendor
 from providers import errors
 from providers.embedding.limits import LearnedLimits
 from providers.embedding.service import EmbeddingService
-from providers.registry import ProviderRequest, provider
+from providers.interface import ProviderRequest
+from providers.registry import provider
 
 pytestmark = pytest.mark.anyio
 

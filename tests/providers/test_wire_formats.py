@@ -9,8 +9,8 @@ from fakes.settings import make_settings, remote
 from fakes.vendors import FakeVendor
 from fakes.wire import embedding
 from providers.endpoints import Endpoint
-from providers.interface import ItemError
-from providers.registry import ProviderRequest, provider
+from providers.interface import ItemError, ProviderRequest
+from providers.registry import provider
 from providers.remote.keys import Credential
 from providers.remote.openai import OpenAIWire
 from providers.remote.spec import RemoteSpec

@@ -24,8 +24,8 @@ async def test_a_session_from_its_start_to_its_flush(home):
         hello = await client.call("initialize", {"sessionKey": KEY})
         assert "memory_search" in hello["instructions"]
         started = await client.call("session_start", {"sessionKey": KEY})
-        assert [(file["path"], file["status"]) for file in started["files"][:2]] == [
-            ("MEMORY.md", "ok"), (log, "ok"),
+        assert [(file["path"], file["status"]) for file in started["files"][:3]] == [
+            ("MEMORY.md", "ok"), ("USER.md", "not_found"), (log, "ok"),
         ]  # fmt: skip
         assert started["timeZone"] == zone
         found = await client.call("memory_search", {"query": "who services the boiler"})
@@ -43,5 +43,5 @@ async def test_a_session_from_its_start_to_its_flush(home):
         done = await client.call("memory_flush_done", {"sessionKey": KEY})
         assert done == {"recorded": True, "compactionCount": 0}
         assert not (await client.call("memory_flush", {**turn, "compactionCount": 0}))["due"]
-    sessions = json.loads((home.state / "agents/main/sessions/sessions.json").read_bytes())
+    sessions = json.loads((home.state / "memory-gateway/main/flushes.json").read_bytes())
     assert sessions[KEY]["memoryFlushCompactionCount"] == 0

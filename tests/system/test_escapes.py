@@ -30,7 +30,7 @@ OTHERS = [
     "memory/a.md\x00.md", "notes/private.md", "MEMORY.MD", "Memory/A.md", "MEMORY/a.md",
     "sessions/one.jsonl", "sessions/one", "qmd/sessions/one.md", "qmd/../outside.md",
     "qmd/memory-dir/../../outside.md", "qmd/memory-root/outside.md", "qmd//etc/passwd",
-    "../state/memory/main.sqlite", "../openclaw.json", "vault/../outside.md", "../vault/../outside.md",
+    "../state/memory/main.memory-gateway.sqlite", "../openclaw.json", "vault/../outside.md", "../vault/../outside.md",
     "../vault/link.md", "../vault2/outside.md", "../vault", "\x1b]0;owned\x07.md", "\u202egpj.md",
     unicodedata.normalize("NFD", "memory/café.md") + "/../../../outside.md",
     "memory/" + "../" * 600 + "outside.md", "memory/" + "a" * 300 + ".md", "a/" * 1500 + "b.md",

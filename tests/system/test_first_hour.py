@@ -44,7 +44,7 @@ def test_a_workspace_that_does_not_exist_is_named(nothing):
 def test_a_search_is_the_first_thing_that_one_may_do(home):
     found = json.loads(home.run("search", "boiler", "--json").stdout)
     assert found["results"][0]["path"] == "MEMORY.md"
-    assert (home.state / "memory/main.sqlite").exists()
+    assert (home.state / "memory/main.memory-gateway.sqlite").exists()
 
 
 def test_a_slip_in_the_configuration_names_line_key_and_remedy(home):

@@ -57,7 +57,7 @@ def test_nothing_that_is_made_is_open_to_others(home, umask):
     private = {name: mode for name, mode in modes.items() if name not in notes}
     assert any(name.endswith(".sock") for name in private)
     assert any(name.endswith(".sqlite-wal") for name in private)
-    assert any(name.endswith("sessions.json") for name in private)
+    assert any(name.endswith("flushes.json") for name in private)
     assert {name for name, mode in private.items() if mode & 0o077} == set()
     assert len(notes) == 2
     assert {name for name, mode in notes.items() if mode & 0o022} == set()

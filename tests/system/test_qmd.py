@@ -104,7 +104,7 @@ def test_the_variables_for_a_shell_lead_to_the_same_index(home, qmd_command):
     shown = subprocess.run(
         ["sh", "-c", script], capture_output=True, encoding="utf-8", check=True, timeout=60
     ).stdout
-    assert shown == str(home.state / "agents/main/qmd/xdg-config/qmd")
+    assert shown == str(home.state / "memory-gateway/main/qmd/xdg-config/qmd")
     assert "PWD" not in written
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 
+from fakes.host_database import HostDatabase
 from fakes.transcripts import Transcript
 from fakes.vendors import FakeVendor
 from gateway.client import RemoteError
@@ -132,3 +133,49 @@ async def all_embedded(client):
     if not backfill or backfill["running"]:
         return False
     return backfill["coverage"]["embedded"] == backfill["coverage"]["total"] > 0
+
+
+async def test_what_the_host_writes_into_its_database_is_found_and_read_back_at_once(home, talking):
+    talking(delta_messages=2)
+    host = HostDatabase(home.state)
+    async with home.gateway() as client:
+        session = host.session("0a1b")
+        session.say("Which kingfisher did we see? DB_PASSWORD=tr0ub4dor")
+        await client.notify("session_updated", {"sessionId": "0a1b"})
+        await until(lambda: search(client, "kingfisher"))
+        session.answer("The blue kingfisher at the weir.")
+        session.work("nothing")
+        (hit,) = await search(client, "kingfisher weir", sources=["sessions"])
+        assert (hit["path"], hit["startLine"], hit["endLine"]) == ("sessions/0a1b", 1, 2)
+        assert hit["citation"] == "sessions/0a1b#L1-L2 (events 1-2)"
+        read = {"path": hit["path"], "from": 2, "lines": 1}
+        got = await client.call("memory_get", read)
+        assert (got["status"], got["text"]) == ("ok", "Assistant: The blue kingfisher at the weir.")
+        whole = await client.call("memory_get", {"path": hit["path"]})
+        assert "tr0ub4dor" not in whole["text"]
+        missing = await client.call("memory_get", {"path": "sessions/other"})
+        assert missing["status"] == "not_found"
+    host.close()
+    assert [file.name for file in host.path.parent.iterdir()] == [host.path.name]
+
+
+async def test_a_conversation_that_may_not_use_memory_reads_no_other_one(home, talking):
+    talking()
+    home.configure({
+        "memory": {"scope": {"default": "deny", "rules": [
+            {"action": "allow", "match": {"chatType": "direct"}}]}},
+        "agents": {"defaults": {"memorySearch": {
+            "provider": "none", "sources": ["memory", "sessions"],
+            "experimental": {"sessionMemory": True}}}},
+    })  # fmt: skip
+    host = HostDatabase(home.state)
+    host.session("0a1b").say("The kingfisher.")
+    async with home.gateway() as client:
+        await client.call("sync", {})
+        group = {"sessionKey": "agent:main:telegram:group:-1"}
+        got = await client.call("memory_get", {"path": "sessions/0a1b"} | group)
+        assert (got["status"], got["denied"], got["text"]) == ("error", True, "")
+        main = {"sessionKey": "agent:main:main"}
+        got = await client.call("memory_get", {"path": "sessions/0a1b"} | main)
+        assert got["text"] == "User: The kingfisher."
+    host.close()

@@ -12,6 +12,7 @@ from contextlib import closing, contextmanager
 from backends.builtin.batch import records, reporting
 from backends.builtin.batch.reporting import JobReport
 from backends.builtin.storage.database import Database
+from backends.builtin.storage.moving import is_movable
 from config.settings import Settings
 
 
@@ -35,9 +36,9 @@ def cancel_job(settings: Settings, job_id: int) -> bool:
 
 @contextmanager
 def _index(settings: Settings) -> Iterator[Database | None]:
-    path = settings.search.store.path
-    if not path.exists():
+    store = settings.search.store
+    if not store.path.exists() and not is_movable(store.former_path):
         yield None
         return
-    with closing(Database(path)) as database:
+    with closing(Database(store.path, former=store.former_path)) as database:
         yield database

@@ -12,7 +12,7 @@ import msgspec
 
 if TYPE_CHECKING:
     from providers.embedding.failover import EmbeddingsState
-    from providers.registry import Candidate
+    from providers.interface import Candidate
 
 
 def report_candidates(candidates: Iterable[Candidate]) -> list[dict[str, Any]]:

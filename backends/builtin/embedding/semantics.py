@@ -128,7 +128,7 @@ class Semantics:
     async def meaning(self, query: str) -> Meaning:
         """Never raises for a provider's sake: without a vector the search goes by keywords."""
         if self.is_off or not query.strip():
-            return Meaning()
+            return self.no_meaning()
         deadline_s = self._settings.search.query.embedding_timeout_ms / 1000
         ends = anyio.current_time() + deadline_s
         with anyio.move_on_after(deadline_s):
@@ -136,11 +136,17 @@ class Semantics:
         if not self._chosen.is_set():
             return Meaning(warning="Answered by keywords: the provider is still being chosen.")
         if self._reader is None:
-            return Meaning()
+            return self.no_meaning()
         meaning = await self._reader.read(query, ends - anyio.current_time())
         if self._backfill is not None and meaning.vector is not None:
             self._backfill.heed(meaning.vector)
         return meaning
+
+    def no_meaning(self) -> Meaning:
+        """Of a query that is not read; with the reason if that is not as configured."""
+        if self._embeddings is not None:
+            return Meaning()
+        return Meaning(warning=" ".join(self.weaknesses()) or None)
 
     def _choose(self) -> None:
         from backends.builtin.embedding.query_reader import QueryReader  # noqa: PLC0415 - not for the start
@@ -232,7 +238,7 @@ class Semantics:
             return (f"Notes are searched by keywords only: {self._failure}",)
         choice, requested = self._choice, self._settings.search.provider
         if choice is not None and choice.primary is None and requested not in {"auto", "none"}:
-            return (choice.reason,)
+            return (f"{choice.reason} {choice.remedy or ''}".rstrip(),)
         if self._embeddings is None:
             return ()
         active = self._embeddings.state().active

@@ -18,7 +18,7 @@ from backends.builtin.searching.filtering import allowed_files
 from backends.builtin.searching.frequencies import Frequencies
 from backends.builtin.searching.keyword import KeywordLane, known_languages
 from backends.builtin.searching.lanes import Candidates, VectorLane
-from backends.builtin.sessions.state import file_lines
+from backends.builtin.sessions.state import entries_of
 from backends.interface import Hit, Mode, SearchRequest
 from backends.ranking.explaining import Explanation, explain
 from backends.ranking.fusion import PassageRanker, RankedPassage
@@ -26,6 +26,7 @@ from backends.ranking.lanes import KEYWORDS_ONLY, Lanes
 from backends.ranking.query import Query, QueryAnalyser
 from backends.ranking.units import Candidate
 from backends.ranking.weights import Weights
+from backends.transcripts.listing import is_file
 from config.settings import MemorySearchSettings
 
 if TYPE_CHECKING:
@@ -142,9 +143,13 @@ def _hit(
     path, source = connection.execute(
         "SELECT path, source FROM files WHERE id = ?", (passage.file_id,)
     ).get
-    start_line, end_line = passage.start_line, passage.end_line
+    start_line, end_line, events = passage.start_line, passage.end_line, None
     if source == "sessions":
-        start_line, end_line = file_lines(connection, passage.file_id, start_line, end_line)
+        first, last = entries_of(connection, passage.file_id, start_line, end_line)
+        if is_file(path):
+            start_line, end_line = first, last
+        else:
+            events = first - 1, last - 1
     return Hit(
         path=path,
         start_line=start_line,
@@ -155,4 +160,5 @@ def _hit(
         text_score=round(ranked.text_score, 4),
         vector_score=None if ranked.vector_score is None else round(ranked.vector_score, 4),
         explain=explanation,
+        events=events,
     )

@@ -6,17 +6,16 @@ threads; several may work on one transcript, since a step that another one overt
 
 from __future__ import annotations
 
-import os
 import time
-from pathlib import Path
+from functools import partial
 
 import apsw
+from msgspec.structs import replace
 
 from backends.builtin.notes.outcome import Change, FileOutcome
 from backends.builtin.notes.preparing import Preparer
 from backends.builtin.notes.publishing import remove_file
 from backends.builtin.sessions import state
-from backends.builtin.sessions.growth import Growth
 from backends.builtin.sessions.planning import (
     PART_BYTES,
     SessionPlan,
@@ -28,19 +27,17 @@ from backends.builtin.sessions.reading import Begin, find_begin, render
 from backends.builtin.sessions.state import START, Checkpoint
 from backends.builtin.storage.database import Database
 from backends.errors import FileUnreadableError
-from backends.files.safe_open import MomentarilyUnreadableError, RefusedFileError, opened
+from backends.files.safe_open import MomentarilyUnreadableError, RefusedFileError
 from backends.interface import SkippedFile
 from backends.transcripts.listing import (
     PREFIX,
     SUFFIX,
     FoundTranscript,
     TranscriptListing,
-    list_transcripts,
-    location_of,
-    transcript_path,
+    is_file,
 )
-from backends.transcripts.stretches import Stretch, read_stretch, tail_of
-from backends.transcripts.turns import RENDERING_VERSION
+from backends.transcripts.source import Entries, OpenTranscript, Place, TranscriptSource
+from backends.transcripts.thresholds import is_due as reaches
 from config.settings import SessionSyncSettings
 
 
@@ -50,7 +47,7 @@ class SessionIndexer:
     def __init__(
         self,
         database: Database,
-        directory: Path,
+        transcripts: TranscriptSource,
         preparer: Preparer,
         thresholds: SessionSyncSettings,
         *,
@@ -58,26 +55,25 @@ class SessionIndexer:
     ) -> None:
         self.enabled = enabled
         self._database = database
-        self._directory = directory
+        self._transcripts = transcripts
         self._preparer = preparer
-        self._growth = Growth(directory, thresholds)
-        self._pipeline = f"{preparer.pipeline}, {RENDERING_VERSION}"
+        self._thresholds = thresholds
 
     def listing(self) -> TranscriptListing:
-        return list_transcripts(self._directory) if self.enabled else TranscriptListing()
+        return self._transcripts.listing() if self.enabled else TranscriptListing()
 
-    def absolute(self, path: str) -> str:
-        """Where the transcript with this index path is."""
-        location = location_of(self._directory, path)
-        return str(Path(location.anchor, *location.names))
+    def is_gone(self, path: str) -> bool:
+        """Whether no transcript has this index path, for certain."""
+        return self._transcripts.is_gone(path)
 
     def survey(self, *, eager: bool = False, force: bool = False) -> SessionPlan:
         """What is to do. `eager`: whatever the thresholds say; `force`: everything again."""
         listing = self.listing()
         with self._database.reading() as connection:
-            if state.is_enrolled(connection) == self.enabled:
+            enrolled = state.enrolled(connection)
+            if not self._unenrolled(enrolled, listing):
                 return self.compare(connection, listing, eager=eager, force=force)
-        self._switch(listing)
+        self._switch(enrolled, listing)
         with self._database.reading() as connection:
             return self.compare(connection, listing, eager=eager, force=force)
 
@@ -90,26 +86,42 @@ class SessionIndexer:
         force: bool = False,
     ) -> SessionPlan:
         """What is to do, as of this transaction."""
-        self._growth.forget_others(frozenset(found.path for found in listing.files))
+        indexed = state.indexed_transcripts(connection)
+        taken = {path: known.taken(path) for path, known in indexed.items() if known.pipeline}
+
+        def is_due(found: FoundTranscript, since: Place) -> bool:
+            was_a_file = found.path + SUFFIX in indexed  # else it could not be found for a while
+            return found.size > since.byte and (eager or was_a_file or self._is_due(found, since))
+
         return plan_sessions(
-            listing,
-            state.indexed_transcripts(connection),
+            replace(listing, files=self._transcripts.measured(listing.files, taken)),
+            indexed,
             pipeline=self._pipeline,
-            is_due=_has_grown if eager else self._growth.is_due,
+            is_due=is_due,
             force=force,
         )
 
     def is_due(self, reference: str) -> bool:
         """Whether the transcript that a client names so has reached its thresholds."""
-        path = transcript_path(self._directory, reference) if self.enabled else None
+        path = self._transcripts.path_of(reference) if self.enabled else None
         return path is not None and any(part.path == path for part in self.survey().parts)
+
+    def _is_due(self, found: FoundTranscript, since: Place) -> bool:
+        return reaches(
+            found.size - since.byte,
+            partial(self._transcripts.entries_beyond, found, since),
+            time.time_ns() - found.mtime_ns,
+            self._thresholds,
+        )
+
+    def _pipeline(self, path: str) -> str:
+        return f"{self._preparer.pipeline}, {self._transcripts.rendering(path)}"
 
     def apply(self, part: TranscriptPart, patience_s: float | None) -> FileOutcome:
         """Takes in one stretch. Raises IndexUnavailableError; see `Indexer.apply`."""
         read_at_ns = time.time_ns()
         try:
-            with opened(location_of(self._directory, part.path)) as descriptor:
-                return self._take_in(descriptor, part, read_at_ns, patience_s)
+            return self._take_in(part, read_at_ns, patience_s)
         except FileNotFoundError:
             return self._forget(part.path, patience_s)
         except RefusedFileError as error:
@@ -122,96 +134,97 @@ class SessionIndexer:
             return FileOutcome.unreadable(part.path, str(error), may_pass=may_pass)
 
     def _take_in(
-        self, descriptor: int, part: TranscriptPart, read_at_ns: int, patience_s: float | None
+        self, part: TranscriptPart, read_at_ns: int, patience_s: float | None
     ) -> FileOutcome:
-        status = os.fstat(descriptor)
         with self._database.reading() as connection:
             known = state.indexed_transcript(connection, part.path)
             taken = state.checkpoints(connection, known.file_id) if known else [START]
-        restart = part.restart or (known is not None and known.pipeline != self._pipeline)
-        if known and not restart and known.stamps == _stamps(status):
-            return FileOutcome(Change.SAME)
-        begin = Begin(START)
-        if known is not None:
-            begin = find_begin(descriptor, status, known, taken, restart=restart)
-        start = begin.checkpoint.end_byte
-        if start < part.begin and not begin.is_checked:
-            return FileOutcome(Change.LATER)  # the step before this one was left out
-        stretch = read_stretch(descriptor, start, min(part.until, start + PART_BYTES))
-        if not stretch.lines and not part.is_last and not begin.is_checked:
-            return FileOutcome(Change.SAME)
-        ready = self._prepare(descriptor, status, part.path, begin, stretch, read_at_ns)
-        with self._database.writing(patience_s) as connection:
-            overtaken = state.indexed_transcript(connection, part.path) != known
-            if overtaken or not self._is_current(part.path, status, stretch.end):
-                return FileOutcome(Change.LATER)
-            written = publish_part(connection, ready)
-        change = Change.WRITTEN if stretch.lines or begin.is_rewritten else Change.SAME
-        if stretch.end < part.until and not stretch.is_last:
+        with self._transcripts.open(part.path, known.taken(part.path) if known else None) as opened:
+            stamps = opened.found.stamps
+            restart = part.restart or (
+                known is not None and known.pipeline != self._pipeline(part.path)
+            )
+            if known and not restart and known.stamps == stamps:
+                return FileOutcome(Change.SAME)
+            begin = Begin(START)
+            if known is not None:
+                begin = find_begin(opened, known, taken, restart=restart)
+            start = begin.checkpoint.place
+            if start.byte < part.begin and not begin.is_checked:
+                return FileOutcome(Change.LATER)  # the step before this one was left out
+            entries = opened.read(start, min(part.until, start.byte + PART_BYTES))
+            if not entries.lines and not part.is_last and not begin.is_checked:
+                return FileOutcome(Change.SAME)
+            ready = self._prepare(opened, part.path, begin, entries, read_at_ns)
+            with self._database.writing(patience_s) as connection:
+                overtaken = state.indexed_transcript(connection, part.path) != known
+                if overtaken or not opened.is_current(entries.end):
+                    return FileOutcome(Change.LATER)
+                written = publish_part(connection, ready)
+        change = Change.WRITTEN if entries.lines or begin.is_rewritten else Change.SAME
+        if entries.end.byte < part.until and not entries.is_last:
             change = Change.LATER  # more had to be read again than this step may take
-        return FileOutcome(change, written, stretch.end - start)
+        return FileOutcome(change, written, entries.end.byte - start.byte)
 
     def _prepare(
         self,
-        descriptor: int,
-        status: os.stat_result,
+        opened: OpenTranscript,
         path: str,
         begin: Begin,
-        stretch: Stretch,
+        entries: Entries,
         read_at_ns: int,
     ) -> Part:
-        start = begin.checkpoint
-        rendered = render(stretch, start)
+        start, end = begin.checkpoint, entries.end
+        rendered = render(entries, partial(self._transcripts.render, path))
         name = path.removeprefix(PREFIX).removesuffix(SUFFIX)
-        is_last = stretch.is_last or stretch.end >= status.st_size
-        stamps = _stamps(status)
+        stamps = opened.found.stamps
+        is_last = entries.is_last or end.byte >= stamps[0]
         return Part(
             path=path,
-            stamps=stamps if is_last else (stretch.end, *stamps[1:]),
-            pipeline=self._pipeline,
+            # Times that no transcript has: what is there in part never seems complete.
+            stamps=stamps if is_last else (end.byte, 0, 0, stamps[3]),
+            pipeline=self._pipeline(path),
             read_at_ns=read_at_ns,
             begin=start,
             end=Checkpoint(
-                stretch.end,
-                start.end_line + len(stretch.lines),
-                start.end_turn + len(rendered.lines),
+                end.byte,
+                end.line,
+                start.end_turn + len(rendered.numbers),
                 start.end_char + len(rendered.text),
-                tail_of(descriptor, stretch.end),
-                stretch.digest,
+                opened.tail(end),
+                entries.digest,
             ),
-            lines=rendered.lines,
+            numbers=rendered.numbers,
             prepared=self._preparer.prepare(name, rendered.text),
             is_last=is_last,
             is_rewritten=begin.is_rewritten,
         )
 
-    def _is_current(self, path: str, status: os.stat_result, end: int) -> bool:
-        """Whether the path still leads to the file that was read, with all of what was read."""
-        try:
-            now = os.lstat(self._directory / path.removeprefix(PREFIX))
-        except OSError:
-            return False
-        return now.st_ino == status.st_ino and now.st_size >= end
-
     def _forget(self, path: str, patience_s: float | None) -> FileOutcome:
         """Removes a transcript that vanished after it was listed, unless it is back by now."""
         with self._database.writing(patience_s) as connection:
-            if os.path.lexists(self._directory / path.removeprefix(PREFIX)):
+            if not self._transcripts.is_gone(path):
                 return FileOutcome(Change.LATER)
             remove_file(connection, "sessions", path)
         return FileOutcome(Change.GONE)
 
-    def _switch(self, listing: TranscriptListing) -> None:
+    def _unenrolled(self, enrolled: frozenset[str], listing: TranscriptListing) -> frozenset[str]:
+        """What was no source until now, or is none any more."""
+        if not self.enabled:
+            return enrolled
+        there = set()
+        if listing.failure is None:
+            there.add(state.FILES)
+        if listing.database is not None and listing.database.failure is None:
+            there.add(state.DATABASE)
+        return frozenset(there - enrolled)
+
+    def _switch(self, enrolled: frozenset[str], listing: TranscriptListing) -> None:
         with self._database.writing() as connection:
             if not self.enabled:
                 state.disenrol(connection)
-            elif listing.failure is None:
-                state.enrol(connection, [found.path for found in listing.files])
-
-
-def _has_grown(found: FoundTranscript, since: int) -> bool:
-    return found.size > since
-
-
-def _stamps(status: os.stat_result) -> tuple[int, int, int, int]:
-    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
+                return
+            for source in self._unenrolled(enrolled, listing):
+                paths = [one.path for one in listing.files]
+                of_files = source == state.FILES
+                state.enrol(connection, source, [p for p in paths if is_file(p) == of_files])

@@ -15,12 +15,13 @@ import msgspec
 from backends.builtin.notes.planning import ObsoleteFile
 from backends.builtin.sessions.state import IndexedTranscript
 from backends.transcripts.listing import FoundTranscript, TranscriptListing
+from backends.transcripts.source import BEGINNING, Place
 
 PART_BYTES: Final = 1024 * 1024
 """What one step takes in: memory stays bounded, and no step takes long."""
 
-IsDue = Callable[[FoundTranscript, int], bool]
-"""Whether a transcript that grew beyond this offset has reached its thresholds."""
+IsDue = Callable[[FoundTranscript, Place], bool]
+"""Whether a transcript that grew beyond this place has reached its thresholds."""
 
 
 class TranscriptPart(msgspec.Struct, frozen=True):
@@ -28,7 +29,7 @@ class TranscriptPart(msgspec.Struct, frozen=True):
 
     path: str
     until: int
-    """Offset in the file."""
+    """Byte of the transcript."""
     size: int
     """Bytes that are expected to be read."""
     is_last: bool
@@ -57,7 +58,7 @@ class SessionPlan(msgspec.Struct, frozen=True):
 
 
 class _Need(NamedTuple):
-    begin: int
+    begin: Place
     """Where the first step is expected to begin."""
     is_certain: bool
     """Whatever the thresholds say."""
@@ -67,7 +68,7 @@ def plan_sessions(
     listing: TranscriptListing,
     indexed: Mapping[str, IndexedTranscript],
     *,
-    pipeline: str,
+    pipeline: Callable[[str], str],
     is_due: IsDue,
     force: bool = False,
 ) -> SessionPlan:
@@ -75,11 +76,11 @@ def plan_sessions(
     added, waiting = [], 0
     for found in sorted(listing.files, key=lambda found: (-found.mtime_ns, found.path)):
         known = indexed.get(found.path)
-        need = _need(found, known, pipeline, force=force)
+        need = _need(found, known, pipeline(found.path), force=force)
         if need is None or (not need.is_certain and not is_due(found, need.begin)):
-            waiting += need is not None and found.size > need.begin
+            waiting += need is not None and found.size > need.begin.byte
             continue
-        parts += _parts(found, need.begin, restart=force)
+        parts += _parts(found, need.begin.byte, restart=force)
         if known is None or not known.pipeline:
             added.append(found.path)
     on_disk = {found.path for found in listing.files}
@@ -89,7 +90,7 @@ def plan_sessions(
         to_remove=tuple(
             ObsoleteFile(path, known.read_at_ns, "sessions")
             for path, known in indexed.items()
-            if path not in on_disk and listing.failure is None
+            if path not in on_disk and listing.tells_of(path)
         ),
         added=frozenset(added),
         waiting=waiting,
@@ -102,14 +103,14 @@ def _need(
 ) -> _Need | None:
     """None: the file is as it was. A file that did anything but grow must be looked at at once."""
     if known is None:
-        return _Need(0, is_certain=force)
+        return _Need(BEGINNING, is_certain=force)
     if force or known.pipeline != pipeline:
-        return _Need(0, is_certain=True)
-    if known.stamps == (found.size, found.mtime_ns, found.ctime_ns, found.inode):
+        return _Need(BEGINNING, is_certain=True)
+    if known.stamps == found.stamps:
         return None
     if found.inode != known.inode or found.size <= known.size:
-        return _Need(0, is_certain=True)
-    return _Need(known.end_byte, is_certain=False)
+        return _Need(BEGINNING, is_certain=True)
+    return _Need(Place(known.end_byte, known.end_line), is_certain=False)
 
 
 def _parts(found: FoundTranscript, begin: int, *, restart: bool) -> Iterator[TranscriptPart]:

@@ -1,7 +1,7 @@
 """Writing one part of a transcript into the index, in one transaction of the caller.
 
 Owns the statements. What an earlier pass over the same text left behind goes on answering until the new
-pass has come to the same place; what the file no longer holds goes at once.
+pass has come to the same place; what the transcript no longer holds goes at once.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ class Part(NamedTuple):
     read_at_ns: int
     begin: Checkpoint
     end: Checkpoint
-    lines: Sequence[int]
-    """Line in the file of each turn."""
+    numbers: Sequence[int]
+    """Of the entry that each turn is."""
     prepared: PreparedFile
     is_last: bool
     """The text ends with it: nothing older lies beyond."""
     is_rewritten: bool
-    """The file no longer holds what was taken in beyond `begin`."""
+    """The transcript no longer holds what was taken in beyond `begin`."""
 
 
 def publish_part(connection: apsw.Connection, part: Part) -> int:
@@ -94,7 +94,7 @@ def _make_room(connection: apsw.Connection, file_id: int, part: Part) -> None:
 
 
 def _insert_part(connection: apsw.Connection, file_id: int, part: Part) -> None:
-    lines = array("I", part.lines)
+    lines = array("I", part.numbers)
     if sys.byteorder == "big":
         lines.byteswap()
     end = part.end

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from backends.builtin.sessions.indexing import SessionIndexer
     from backends.builtin.sessions.planning import SessionPlan
-    from backends.transcripts.listing import TranscriptListing
+    from backends.transcripts.listing import HostDatabase, TranscriptListing
 
 
 class SessionReport(NamedTuple):
@@ -43,7 +43,11 @@ def report_sessions(
         " WHERE source = 'sessions' AND pipeline <> ''"  # blank: enrolled, not taken in yet
     ).get
     return SessionReport(
-        details={"enabled": True, "belowThresholds": plan.waiting},
+        details={
+            "enabled": True,
+            "belowThresholds": plan.waiting,
+            "database": _database(listing.database),
+        },
         counts=(
             SourceCount(
                 source="sessions",
@@ -55,14 +59,26 @@ def report_sessions(
             ),
         ),
         skipped=skipped,
-        unreadable=len(lost) + (listing.failure is not None),
+        unreadable=len(lost) + len(listing.failures),
         is_dirty=bool(pending or plan.to_remove),
         chunks=chunks,
     )
 
 
+def _database(found: HostDatabase | None) -> dict[str, Any] | None:
+    """None while the host has none."""
+    if found is None:
+        return None
+    return {
+        "path": found.path,
+        "version": found.version,
+        "known": found.is_known,
+        "leftOut": found.left_out,
+        "failure": found.failure,
+    }
+
+
 def skipped_transcripts(plan: SessionPlan) -> tuple[SkippedFile, ...]:
     """What the listing had to leave out, with reasons."""
-    failure = plan.listing.failure
-    failed = (SkippedFile(path="sessions", reason=failure),) if failure else ()
+    failed = [SkippedFile(path=path, reason=why) for path, why, _ in plan.listing.failures]
     return (*plan.listing.skipped, *failed)

@@ -7,13 +7,19 @@ which the next one goes on without looking at anything before it.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Collection
 from typing import Final, NamedTuple
 
 import apsw
 
+from backends.transcripts.listing import FoundTranscript
+from backends.transcripts.source import Place, Taken
 from backends.transcripts.stretches import HASH_BYTES
 
-_ENROLLED: Final = "sessions"
+FILES: Final = "sessions"
+"""Enrolled: the JSONL files are a source."""
+DATABASE: Final = "sessions of the host"
+"""Enrolled: the host's database is a source."""
 
 
 class Checkpoint(NamedTuple):
@@ -27,6 +33,10 @@ class Checkpoint(NamedTuple):
     """Hash of the last bytes before it."""
     digest: bytes = b""
     """Hash of the part that ends there."""
+
+    @property
+    def place(self) -> Place:
+        return Place(self.end_byte, self.end_line)
 
 
 START: Final = Checkpoint(0, 0, 0, 0, hashlib.blake2b(digest_size=HASH_BYTES).digest())
@@ -46,16 +56,23 @@ class IndexedTranscript(NamedTuple):
     pipeline: str
     read_at_ns: int
     end_byte: int
+    end_line: int = 0
 
     @property
     def stamps(self) -> tuple[int, int, int, int]:
         return self.size, self.mtime_ns, self.ctime_ns, self.inode
 
+    def taken(self, path: str) -> Taken:
+        """What its source is asked about it with."""
+        return FoundTranscript(path, *self.stamps), Place(self.end_byte, self.end_line)
+
 
 _SELECT: Final = """
     SELECT f.path, f.id, f.size, f.mtime_ns, f.ctime_ns, f.inode, f.pipeline, f.read_at_ns,
         ifnull((SELECT max(p.end_byte) FROM transcript_parts AS p
-            WHERE p.file_id = f.id AND p.superseded = 0), 0)
+            WHERE p.file_id = f.id AND p.superseded = 0), 0),
+        ifnull((SELECT p.end_line FROM transcript_parts AS p
+            WHERE p.file_id = f.id AND p.superseded = 0 ORDER BY p.end_byte DESC LIMIT 1), 0)
     FROM files AS f WHERE f.source = 'sessions'
 """
 
@@ -80,15 +97,15 @@ def checkpoints(connection: apsw.Connection, file_id: int) -> list[Checkpoint]:
     return [START, *(Checkpoint(*row) for row in rows)]
 
 
-def is_enrolled(connection: apsw.Connection) -> bool:
-    """Whether transcripts were a source when this index was last brought up to date."""
-    found = connection.execute("SELECT 1 FROM meta WHERE key = ?", (_ENROLLED,)).fetchone()
-    return found is not None
+def enrolled(connection: apsw.Connection) -> frozenset[str]:
+    """Which transcripts were a source when this index was last brought up to date."""
+    rows = connection.execute("SELECT key FROM meta WHERE key IN (?, ?)", (FILES, DATABASE))
+    return frozenset(key for (key,) in rows)
 
 
-def enrol(connection: apsw.Connection, paths: list[str]) -> None:
+def enrol(connection: apsw.Connection, source: str, paths: Collection[str]) -> None:
     """Transcripts become a source: all that exist are due, however little they grow from now on."""
-    connection.execute("INSERT OR REPLACE INTO meta VALUES (?, '1')", (_ENROLLED,))
+    connection.execute("INSERT OR REPLACE INTO meta VALUES (?, '1')", (source,))
     connection.executemany(
         "INSERT OR IGNORE INTO files (source, path, size, mtime_ns, ctime_ns, inode, content_hash,"
         " pipeline, chunk_count, read_at_ns) VALUES ('sessions', ?, 0, 0, 0, 0, x'', '', 0, 0)",
@@ -98,15 +115,15 @@ def enrol(connection: apsw.Connection, paths: list[str]) -> None:
 
 def disenrol(connection: apsw.Connection) -> None:
     """Transcripts are no source any more; their rows are removed like those of deleted files."""
-    connection.execute("DELETE FROM meta WHERE key = ?", (_ENROLLED,))
+    connection.execute("DELETE FROM meta WHERE key IN (?, ?)", (FILES, DATABASE))
 
 
-def file_lines(connection: apsw.Connection, file_id: int, first: int, last: int) -> tuple[int, int]:
-    """The lines of the transcript in which these two turns stand. All count from 1."""
-    return _line_of(connection, file_id, first), _line_of(connection, file_id, last)
+def entries_of(connection: apsw.Connection, file_id: int, first: int, last: int) -> tuple[int, int]:
+    """The numbers of the entries that these two turns are. All count from 1."""
+    return _entry_of(connection, file_id, first), _entry_of(connection, file_id, last)
 
 
-def _line_of(connection: apsw.Connection, file_id: int, turn: int) -> int:
+def _entry_of(connection: apsw.Connection, file_id: int, turn: int) -> int:
     first_turn, lines = connection.execute(
         "SELECT first_turn, lines FROM transcript_parts"
         " WHERE file_id = ? AND first_turn <= ? AND end_turn >= ? ORDER BY superseded LIMIT 1",

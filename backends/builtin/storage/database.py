@@ -24,6 +24,7 @@ from backends.builtin.storage.connections import (
     milliseconds,
 )
 from backends.builtin.storage.failures import index_unavailable, is_damage
+from backends.builtin.storage.moving import settle, supersede
 from backends.builtin.storage.places import ensure_index, has_log, set_aside, size_on_disk
 
 READERS: Final = 4
@@ -35,12 +36,15 @@ MAX_TIMES_DAMAGED: Final = 3
 class Database:
     """An open index. Every method blocks and may be called from any thread."""
 
-    def __init__(self, wanted: Path) -> None:
+    def __init__(self, wanted: Path, *, former: Path | None = None, is_owner: bool = False) -> None:
         """Opens or makes the index at `wanted`, or at a sibling name when that place is taken.
 
-        Raises IndexUnavailableError.
+        One of ours at its `former` place is moved first. The process that holds the lock of the index
+        `is_owner`. Raises IndexUnavailableError.
         """
         self.path = self._wanted = Path(os.path.realpath(wanted))  # SQLite follows links, too
+        self._former = former
+        self._is_owner = is_owner
         self.notes: tuple[str, ...] = ()
         """What a person should know about the file and its fate."""
         self.generation = 0
@@ -64,6 +68,8 @@ class Database:
                 self._set_aside(str(error), is_whole=not has_log(self.path))
                 self._find_or_make()
                 self._connect()
+            if is_owner:
+                self.note(*supersede(self._writer, self.path, former))
 
     @contextmanager
     def writing(self, patience_s: float | None = None) -> Iterator[apsw.Connection]:
@@ -201,9 +207,11 @@ class Database:
         self._times_damaged += 1
 
     def _find_or_make(self) -> None:
-        self.path, notes = ensure_index(self._wanted, wreck=self._wreck)
+        place = settle(self._wanted, self._former, is_owner=self._is_owner)
+        wreck = place.wreck or self._wreck
+        self.path, notes = ensure_index(Path(os.path.realpath(place.path)), wreck=wreck)
         self._wreck = None
-        self.note(*notes)
+        self.note(*place.notes, *notes)
 
     def _connect(self) -> None:
         self._writer = connect_writer(self.path)

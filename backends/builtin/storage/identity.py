@@ -14,6 +14,8 @@ from typing import Final
 
 from backends.builtin.storage.schema import APPLICATION_ID, SCHEMA_VERSION
 
+MARK: Final = ".memory-gateway"
+"""Before the suffix of a name, by which nobody takes the file for his."""
 _MAGIC: Final = b"SQLite format 3\x00"
 _HEADER_BYTES: Final = 100
 _USER_VERSION_AT: Final = 60
@@ -58,15 +60,16 @@ def choose_path(wanted: Path) -> tuple[Path, Verdict, tuple[str, ...]]:
     """The first usable path among `wanted` and its siblings, its verdict, and notes for `status`.
 
     A sibling has `.memory-gateway` before its suffix (`main.memory-gateway.sqlite`), the next ones also
-    a number. Raises OSError.
+    a number; where `wanted` has it already, the numbers follow at once. Raises OSError.
     """
     notes: list[str] = []
     path = wanted
-    number = 1
+    stem = wanted.stem.removesuffix(MARK)
+    number = 1 if stem == wanted.stem else 2
     while (verdict := judge(path)) in {Verdict.FOREIGN, Verdict.OURS_NEWER}:
         owner = "a later release" if verdict is Verdict.OURS_NEWER else "another program"
-        sibling = "memory-gateway" if number == 1 else f"memory-gateway-{number}"
-        following = wanted.with_name(f"{wanted.stem}.{sibling}{wanted.suffix}")
+        mark = MARK if number == 1 else f"{MARK}-{number}"
+        following = wanted.with_name(f"{stem}{mark}{wanted.suffix}")
         notes.append(
             f"{path} belongs to {owner} and is left alone; using {following.name} beside it."
         )

@@ -40,7 +40,7 @@ def ensure_index(wanted: Path, *, wreck: str | None = None) -> tuple[Path, tuple
     path, verdict, notes = choose_path(wanted)
     if verdict is Verdict.OURS:
         return path, notes  # most starts: nobody is waited for
-    with _alone_in(wanted.parent):
+    with alone_in(wanted.parent):
         path, verdict, notes = choose_path(wanted)
         if verdict is Verdict.OURS_OLDER:
             notes = (*notes, f"{path.name} had the format of an earlier release and was rebuilt.")
@@ -59,7 +59,7 @@ def set_aside(path: Path, cause: str) -> tuple[str | None, str]:
     for old in [entry for entry in path.parent.iterdir() if entry.name.startswith(prefix)]:
         old.unlink(missing_ok=True)
     kept = path.with_name(f"{prefix}{int(time.time())}")
-    _delete(path, *_SIDE_FILES)
+    delete_side_files(path)
     if path.stat().st_size > MAX_SET_ASIDE_BYTES:
         path.unlink()
         return (
@@ -91,8 +91,7 @@ def size_on_disk(path: Path) -> int:
 
 def _create(path: Path, wreck: str | None) -> None:
     """Puts a complete file in place in one step: whoever looks meanwhile sees none, or an index."""
-    draft = path.with_name(f".{path.name}.new")
-    _delete(draft, *_SIDE_FILES, _MAIN)  # a process may have been killed over it
+    draft = delete_draft(path)
     os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     with closing(open_checked(draft)) as connection:
         reserve_checksums(connection)
@@ -101,12 +100,12 @@ def _create(path: Path, wreck: str | None) -> None:
         if wreck is not None:
             wrecks.remember(connection, wreck)
         set_journal(connection, path.parent)  # who opens it later would be in others' way
-    _delete(path, *_SIDE_FILES)
+    delete_side_files(path)
     draft.replace(path)
 
 
 @contextmanager
-def _alone_in(directory: Path) -> Iterator[None]:
+def alone_in(directory: Path) -> Iterator[None]:
     """One process at a time chooses and makes an index; without locks, as on some mounts, all may."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -114,6 +113,17 @@ def _alone_in(directory: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def delete_draft(path: Path) -> Path:
+    """Deletes what a process left that was killed while it made the index; returns the draft's path."""
+    draft = path.with_name(f".{path.name}.new")
+    _delete(draft, *_SIDE_FILES, _MAIN)
+    return draft
+
+
+def delete_side_files(path: Path) -> None:
+    _delete(path, *_SIDE_FILES)
 
 
 def _delete(path: Path, *suffixes: str) -> None:

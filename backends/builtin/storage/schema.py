@@ -62,14 +62,14 @@ CREATE INDEX excerpts_by_text ON excerpts (text_hash, file_id);
 
 CREATE TABLE transcript_parts (       -- what was taken in of each transcript, append by append
     file_id INTEGER NOT NULL REFERENCES files (id) ON DELETE CASCADE,
-    end_byte INTEGER NOT NULL,       -- offset in the file behind the part's last line
-    end_line INTEGER NOT NULL,       -- lines of the file up to there
+    end_byte INTEGER NOT NULL,       -- bytes of all entries up to the part's last one
+    end_line INTEGER NOT NULL,       -- number of that entry: its line, or its place in the database
     end_turn INTEGER NOT NULL,       -- turns up to there: lines of the text that is chunked
     end_char INTEGER NOT NULL,       -- characters of that text up to there
     first_turn INTEGER NOT NULL,     -- of this part, counted from 1 through the transcript
-    lines BLOB NOT NULL,             -- line in the file of each turn, 32-bit little-endian
-    digest BLOB NOT NULL,            -- of the part's bytes
-    tail BLOB NOT NULL,              -- of the last bytes before its end
+    lines BLOB NOT NULL,             -- number of the entry of each turn, 32-bit little-endian
+    digest BLOB NOT NULL,            -- of the part's entries
+    tail BLOB NOT NULL,              -- of what stands just before its end
     superseded INTEGER NOT NULL,     -- 1: of an earlier pass; answers until it is replaced
     PRIMARY KEY (file_id, end_byte)
 ) STRICT;

@@ -82,12 +82,12 @@ class Indexer:
 
     def gone(self, files: Collection[tuple[Source, str]]) -> frozenset[str]:
         """The paths of those that do not exist; one that cannot be looked at is not among them."""
-        return frozenset(path for source, path in files if _is_absent(self._absolute(source, path)))
+        return frozenset(path for source, path in files if self._is_gone(source, path))
 
-    def _absolute(self, source: Source, path: str) -> str:
+    def _is_gone(self, source: Source, path: str) -> bool:
         if source == "sessions" and self.sessions:
-            return self.sessions.absolute(path)
-        return self._roots.absolute(path)
+            return self.sessions.is_gone(path)
+        return _is_absent(self._roots.absolute(path))
 
     def scan(self) -> ScanResult:
         return scan(self._roots)

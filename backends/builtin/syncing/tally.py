@@ -125,8 +125,8 @@ def skipped_by(scan: ScanResult) -> tuple[SkippedFile, ...]:
 
 def unread_by(survey: Survey) -> list[str]:
     """Why what could not be listed this time, and may be the next time, could not."""
-    listing = survey.sessions.listing
     failed = [(one.path, one.reason) for one in survey.scan.failed_dirs if one.may_pass]
-    if listing.failure and listing.may_pass:
-        failed.append(("sessions", listing.failure))
+    failed += [
+        (path, reason) for path, reason, passes in survey.sessions.listing.failures if passes
+    ]
     return [f"{path!r} cannot be listed: {reason}" for path, reason in failed]

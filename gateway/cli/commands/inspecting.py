@@ -112,8 +112,30 @@ async def _health(settings: Settings, deep: bool) -> Health:
         return await (memory.deep_health() if deep else memory.health())
 
 
-def config(options: Options) -> int:
+def config(
+    options: Options,
+    migrate: Annotated[
+        bool,
+        typer.Option(
+            "--migrate",
+            help="Print the file with all that today's OpenClaw refuses moved to where it accepts it.",
+        ),
+    ] = False,
+    write: Annotated[
+        bool,
+        typer.Option(
+            "--write", help="With --migrate: replace the file, and keep the old one beside it."
+        ),
+    ] = False,
+) -> int:
     """Show every setting with its value and where it comes from."""
+    if migrate:
+        from gateway.cli.migrating import run_migration
+
+        return run_migration(options, write=write)
+    if write:
+        output.note("--write goes with --migrate.")
+        return os.EX_USAGE
     from config.describe import describe_json, describe_rows
     from gateway.cli.loading import load
 

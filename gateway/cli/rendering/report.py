@@ -132,6 +132,7 @@ def _events(status: StatusResult) -> Iterator[tuple[str, str]]:
         yield "Sync error", status.last_sync_error
     if status.config_error:
         yield "Configuration error", status.config_error
+    yield from (("Switch", switch.reason) for switch in status.switches if not switch.obeyed)
     for skipped in status.skipped:
         yield "Skipped", f"{skipped.path}: {skipped.reason}"
     yield from (("Issue", issue) for issue in status.issues)

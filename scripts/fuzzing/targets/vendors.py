@@ -16,7 +16,8 @@ from fuzzing.places import place
 from fuzzing.targets.host import Host
 from fuzzing.targets.vectors import check_items
 from providers.errors import ProviderError
-from providers.registry import ProviderRequest, provider
+from providers.interface import ProviderRequest
+from providers.registry import provider
 
 VendorName = Literal["openai", "gemini", "voyage"]
 

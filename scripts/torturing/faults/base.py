@@ -57,4 +57,8 @@ class Fault:
 
     def leftovers(self) -> Collection[str]:
         """Beginnings of names that may stay beside the index."""
-        return (".main.sqlite.damaged", "main.sqlite.damaged") if self.tolerates_damaged else ()
+        return (
+            (".main.memory-gateway.sqlite.damaged", "main.memory-gateway.sqlite.damaged")
+            if self.tolerates_damaged
+            else ()
+        )

@@ -12,6 +12,7 @@ from typing import ClassVar, Final
 
 import anyio
 
+from backends.builtin.storage.moving import lock_path
 from gateway.ownership.lock import read_owner
 from torturing.faults.base import Fault
 from torturing.scene import Scene
@@ -52,7 +53,7 @@ class MuteClient(Fault):
 
     def _socket(self, scene: Scene, stack: ExitStack) -> int:
         mute = stack.enter_context(socket.socket(socket.AF_UNIX))
-        owner = read_owner(scene.subject.index.with_name("main.sqlite.lock"))
+        owner = read_owner(lock_path(scene.subject.index))
         assert owner is not None
         assert owner.socket is not None
         mute.connect(owner.socket)

@@ -105,7 +105,7 @@ class StaleSidecars(Fault):
             await client.call("sync", timeout_s=ANSWER_S)
             scene.kill()
             await client.process.wait()
-        for file in scene.subject.index.parent.glob("main.sqlite*"):
+        for file in scene.subject.index.parent.glob(f"{scene.subject.index.name}*"):
             if not file.name.endswith(".lock"):
                 shutil.copy(file, aside)
 
@@ -116,12 +116,12 @@ class StaleSidecars(Fault):
             case 0:
                 index.unlink(missing_ok=True)
             case 1:
-                _replace(aside / "main.sqlite-wal", index)
+                _replace(aside / f"{index.name}-wal", index)
                 _beside(index, "-shm").unlink(missing_ok=True)
             case 2:
-                _replace(aside / "main.sqlite", index)
+                _replace(aside / index.name, index)
             case 3:
-                shutil.copy(aside / "main.sqlite", _beside(index, "-journal"))
+                shutil.copy(aside / index.name, _beside(index, "-journal"))
                 _beside(index, "-shm").write_bytes(scene.rng.randbytes(32768))
 
     async def after(self, scene: Scene) -> None:

@@ -72,7 +72,7 @@ class Qmd(Fault):
             scene.fail(f"QMD process {pid} was left behind")
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        shutil.rmtree(scene.subject.state / "agents/main/qmd", ignore_errors=True)
+        shutil.rmtree(scene.subject.state / "memory-gateway/main/qmd", ignore_errors=True)
 
     def _variant(self, scene: Scene) -> str:
         return _VARIANTS[scene.number % len(_VARIANTS)]

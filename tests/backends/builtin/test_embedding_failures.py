@@ -20,7 +20,8 @@ from fakes.settings import make_settings, remote
 from fakes.vendors import FakeVendor
 from providers.embedding.failover import Embeddings
 from providers.embedding.service import EmbeddingService
-from providers.registry import ProviderRequest, provider
+from providers.interface import ProviderRequest
+from providers.registry import provider
 
 pytestmark = pytest.mark.anyio
 

@@ -24,6 +24,7 @@ def names_of(roots, path):
     [
         ("MEMORY.md", "MEMORY.md"),
         ("memory.md", "memory.md"),
+        ("USER.md", "USER.md"),
         ("  memory/a.md\n", "memory/a.md"),
         ("memory/deep/er/a.md", "memory/deep/er/a.md"),
         ("memory/.hidden/a.md", "memory/.hidden/a.md"),
@@ -50,6 +51,8 @@ def test_memory_is_found_under_every_spelling(path, name):
         "memory.md/a.md",
         "MEMORY.md/a.md",
         "Memory.md",
+        "user.md",
+        "memory/../users/USER.md",
         "memories/a.md",
         ".memory/a.md",
         ".MEMORY.md",

@@ -30,9 +30,16 @@ def skipped(roots_of):
 
 
 def test_memory_files_come_first_and_the_rest_by_name(workspace, write, found):
-    for name in ("memory/b.md", "memory/a/z.md", "memory/a.md", "memory.md", "MEMORY.md"):
+    for name in (
+        "memory/b.md",
+        "memory/a/z.md",
+        "memory/a.md",
+        "memory.md",
+        "USER.md",
+        "MEMORY.md",
+    ):
         write(workspace / name)
-    expected = ["MEMORY.md", "memory.md", "memory/a.md", "memory/b.md", "memory/a/z.md"]
+    expected = ["MEMORY.md", "memory.md", "USER.md", "memory/a.md", "memory/b.md", "memory/a/z.md"]
     assert found(workspace) == expected
 
 
@@ -42,7 +49,7 @@ def test_a_found_file_carries_the_stamps_of_its_file(workspace, write, roots_of)
     assert scan(roots_of(workspace)).files == (
         FoundFile(
             path="memory/a.md",
-            root=2,
+            root=3,
             size=5,
             mtime_ns=status.st_mtime_ns,
             ctime_ns=status.st_ctime_ns,

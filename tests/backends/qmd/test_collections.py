@@ -27,6 +27,7 @@ def test_the_default_memory_has_the_documented_names():
     assert [(one.name, str(one.path), one.pattern) for one in plan()] == [
         ("memory-root", "/home/agent/workspace", "MEMORY.md"),
         ("memory-alt", "/home/agent/workspace", "memory.md"),
+        ("memory-user", "/home/agent/workspace", "USER.md"),
         ("memory-dir", "/home/agent/workspace/memory", "**/*.md"),
     ]
 

@@ -11,7 +11,10 @@ import pytest
 
 from backends.qmd.export_records import write_record
 from backends.qmd.exporting import Exports
+from backends.transcripts.agents import AgentTranscripts
+from backends.transcripts.jsonl import JsonlTranscripts
 from config.settings import QmdSessionsSettings
+from fakes.host_database import HostDatabase
 from fakes.transcripts import Transcript
 
 DAY_S = 24 * 3600
@@ -32,7 +35,9 @@ class Place:
     def export(self, **settings: object) -> Exports:
         """What a gateway that was just started makes of it."""
         chosen = {"enabled": True, "export_dir": self.target, **settings}
-        exports = Exports(self.sessions, QmdSessionsSettings(**chosen), self.ledger)
+        exports = Exports(
+            JsonlTranscripts(self.sessions), QmdSessionsSettings(**chosen), self.ledger
+        )
         exports.refresh()
         return exports
 
@@ -188,3 +193,49 @@ def test_a_gateway_that_was_killed_between_its_steps_still_owns_the_export(place
     exports = place.export()
     assert exports.issues == ()
     assert exports.of_export("talk.md").is_written
+
+
+def test_sessions_of_the_hosts_database_are_exported_with_their_lines_and_events(place, tmp_path):
+    host = HostDatabase(tmp_path)
+    session = host.session("0a1b")
+    session.say("Where is the ladder?")
+    session.work("ls /shed")
+    session.answer("Behind the shed.", packed=True)
+    transcripts = AgentTranscripts.at(tmp_path, "main", place.sessions)
+    settings = QmdSessionsSettings(enabled=True, export_dir=place.target)
+    exports = Exports(transcripts, settings, place.ledger)
+    exports.refresh()
+    assert sorted(file.name for file in place.target.iterdir()) == ["0a1b.md", "talk.md"]
+    record = exports.of_hit("sessions/0a1b")
+    assert record is exports.of_export("0a1b.md")
+    assert (record.transcript_line(3), record.transcript_line(4)) == (1, 2)
+    assert record.events(3, 4) == (1, 3)
+    assert exports.of_hit("sessions/talk.jsonl").events(3, 4) is None
+    written = record.stamp
+    exports.refresh()
+    assert exports.of_hit("sessions/0a1b").stamp == written
+    host.db.execute("ALTER TABLE session_nodes RENAME COLUMN current_session_id TO other")
+    place.talk.say("Thanks.")
+    exports.refresh()
+    assert "current_session_id" in exports.issues[0]
+    assert len(list(place.target.iterdir())) == 2
+    assert "Thanks" in place.exported.read_text(encoding="utf-8")
+    host.db.execute("ALTER TABLE session_nodes RENAME COLUMN other TO current_session_id")
+    session.archive()
+    exports.refresh()
+    assert [file.name for file in place.target.iterdir()] == ["talk.md"]
+    host.close()
+
+
+def test_a_conversation_that_moved_into_the_database_keeps_one_export(place, tmp_path):
+    transcripts = AgentTranscripts.at(tmp_path, "main", place.sessions)
+    settings = QmdSessionsSettings(enabled=True, export_dir=place.target)
+    exports = Exports(transcripts, settings, place.ledger)
+    exports.refresh()
+    assert exports.of_export("talk.md").transcript == "talk.jsonl"
+    host = HostDatabase(tmp_path)
+    host.session("talk").say("Where is the ladder now?")
+    exports.refresh()
+    assert (exports.of_export("talk.md").transcript, exports.issues) == ("talk", ())
+    assert "now?" in place.exported.read_text(encoding="utf-8")
+    host.close()

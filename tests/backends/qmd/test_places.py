@@ -12,6 +12,7 @@ from backends.interface import ReadRequest
 from backends.qmd.collections import plan_collections
 from backends.qmd.exporting import Exports
 from backends.qmd.places import Places
+from backends.transcripts.agents import AgentTranscripts
 from config.settings import QmdPath
 from fakes.qmd import qmd_settings, write
 
@@ -25,7 +26,7 @@ def places(tmp_path: Path, notes: Path) -> Places:
         QmdPath(path=notes / "projects", name="projects"),
     )
     settings = qmd_settings(tmp_path, "qmd", paths=paths)
-    exports = Exports(settings.sessions_dir, settings.qmd.sessions, tmp_path / "exports")
+    exports = Exports(AgentTranscripts.of(settings), settings.qmd.sessions, tmp_path / "exports")
     return Places(settings, plan_collections(settings), exports)
 
 

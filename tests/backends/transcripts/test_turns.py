@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backends.transcripts.turns import render_turn
+from backends.transcripts.turns import render_event, render_turn
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=20),
@@ -72,3 +73,53 @@ def test_every_other_line_is_no_turn(line):
 def test_no_json_breaks_the_reading_and_a_turn_never_has_two_lines(value):
     turn = render_turn(json.dumps(value).encode())
     assert turn is None or (turn.startswith(("User: ", "Assistant: ")) and "\n" not in turn)
+
+
+INTERNAL = "<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>\nsecretive\n<<<END_OPENCLAW_INTERNAL_CONTEXT>>>"
+INFO = 'Conversation info: \u27e6openclaw:ctx\u27e7\n```json\n{"a": "b"}\n```\n'
+REPLIED = "Reply target of current user message: \u27e6openclaw:ctx\u27e7\nAnna: earlier\n\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        (message("hello"), "User: hello"),
+        (message([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}], "assistant"),
+         "Assistant: a b"),
+        (message(f"before\n{INTERNAL}\nafter"), "User: before after"),
+        (message(f"{INTERNAL}"), None),
+        (message("<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>> never ended"), None),
+        (message(f"{INFO}{REPLIED}hello"), "User: hello"),
+        (message(f"{REPLIED}{INFO}hello\n\nmore"), "User: hello more"),
+        (message("I wrote \u27e6openclaw:ctx\u27e7 here"), "User: I wrote \u27e6openclaw:ctx\u27e7 here"),
+        (message("NO_REPLY", "assistant"), None),
+        (message("HEARTBEAT_OK", "assistant"), None),
+        (message("NO_REPLY means silence", "assistant"), "Assistant: NO_REPLY means silence"),
+        ((b'{"type":"message","message":{"role":"user","content":"ping",'
+         b'"provenance":{"kind":"internal_system"}}}'), None),
+        ((b'{"type":"message","message":{"role":"user","content":"ping",'
+         b'"provenance":{"kind":"inter_session"}}}'), None),
+        ((b'{"type":"message","message":{"role":"user","content":"ping",'
+         b'"provenance":{"kind":"external_user"}}}'), "User: ping"),
+        (b'{"type":"message","message":{"role":"user","content":"lone \\ud83d half"}}',
+         "User: lone ? half"),
+        (b'{"type":"leaf","targetId":"x"}', None),
+    ],
+)  # fmt: skip
+def test_of_an_event_only_what_people_and_agents_said_is_a_turn(line, text):
+    assert render_event(line) == text
+
+
+@given(st.binary(max_size=60) | json_values.map(lambda value: json.dumps(value).encode()))
+def test_whatever_an_event_holds_it_is_one_line_or_none(line):
+    turn = render_event(line)
+    assert turn is None or (turn.startswith(("User: ", "Assistant: ")) and "\n" not in turn)
+
+
+@pytest.mark.parametrize(
+    "filler", ["\u27e6openclaw:ctx\u27e7\n", "a \u27e6openclaw:ctx\u27e7\n```json\n", "x\n"]
+)
+def test_blocks_of_the_host_are_taken_out_in_linear_time(filler):
+    started = time.perf_counter()
+    render_event(message(f"a \u27e6openclaw:ctx\u27e7\n{filler * 100_000}"))
+    assert time.perf_counter() - started < 20

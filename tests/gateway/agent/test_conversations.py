@@ -9,7 +9,16 @@ from pathlib import Path
 import anyio
 import pytest
 
-from config.settings import ScopeMatch, ScopePolicy, ScopeRule, SyncSettings
+from backends.interface import SyncRequest
+from config.paths import flush_records_path
+from config.settings import (
+    CompactionSettings,
+    MemoryFlushSettings,
+    ScopeMatch,
+    ScopePolicy,
+    ScopeRule,
+    SyncSettings,
+)
 from fakes.settings import make_settings
 from gateway.agent.conversations import Conversations
 from gateway.agent.memory import open_memory
@@ -56,7 +65,7 @@ async def test_a_session_starts_with_its_memory_and_the_recall_instructions(talk
     async with talking(user_timezone="Asia/Tokyo", citations="off") as (conversations, _):
         result = await conversations.start(SessionStartParams(session_key=MAIN))
     assert [(file.role, file.status) for file in result.files] == [
-        ("longterm", "ok"), ("today", "ok"), ("yesterday", "not_found"),
+        ("longterm", "ok"), ("user", "not_found"), ("today", "ok"), ("yesterday", "not_found"),
     ]  # fmt: skip
     assert (result.today, result.time_zone) == (today, "Asia/Tokyo")
     assert "memory_search" in result.instructions
@@ -125,7 +134,7 @@ async def test_a_flush_is_due_once_and_again_after_the_next_compaction(talking):
         again = await conversations.flush(params)
         assert (again.due, again.prompt) == (False, None)
         assert "had its flush" in again.reason
-        store = memory.settings.sessions_dir / "sessions.json"
+        store = flush_records_path(memory.settings.state_dir, "main")
         entries = json.loads(store.read_bytes())
         entries[MAIN]["compactionCount"] = 1
         store.write_text(json.dumps(entries), encoding="utf-8")
@@ -218,3 +227,65 @@ async def test_while_memory_is_off_sessions_load_and_write_nothing(talking, work
     assert started.disabled
     assert added.disabled
     assert "plugins.slots.memory" in started.error
+
+
+async def test_a_flush_names_the_model_that_the_configuration_wants_for_it(talking):
+    flush = MemoryFlushSettings(model="ollama/small")
+    async with talking(compaction=CompactionSettings(memory_flush=flush)) as (conversations, _):
+        params = FlushParams(session_key=MAIN, total_tokens=180_000)
+        assert (await conversations.flush(params)).model == "ollama/small"
+        waiting = FlushParams(session_key=MAIN, total_tokens=1)
+        assert (await conversations.flush(waiting)).model is None
+
+
+@pytest.mark.parametrize("mode", ["off", "async", "await"])
+async def test_a_compaction_makes_the_index_look_again_as_configured(talking, mode):
+    compaction = CompactionSettings(post_index_sync=mode)
+    async with talking(compaction=compaction, background=True) as (conversations, memory):
+
+        async def reasons():
+            return [one.reason for one in (await memory.status()).recent_syncs]
+
+        with anyio.fail_after(30):
+            while not await reasons():
+                await anyio.sleep(0.01)
+            for count in (3, 3, 4):
+                assert "post-compaction" not in await reasons()
+                params = FlushParams(session_key=MAIN, total_tokens=1, compaction_count=count)
+                await conversations.flush(params)
+            if mode == "await":
+                assert "post-compaction" in await reasons()
+            elif mode == "off":
+                await memory.sync(SyncRequest(reason="last"))
+                assert "post-compaction" not in await reasons()
+            else:
+                while not any("post-compaction" in one for one in await reasons()):
+                    await anyio.sleep(0.01)
+
+
+async def test_what_is_remembered_across_conversations_is_not_searched_from_a_group(
+    talking, tmp_path
+):
+    search = {
+        "sources": ("memory", "sessions"),
+        "session_memory": True,
+        "sessions_in_private_only": True,
+    }
+    async with talking(search=search) as (_, memory):
+        folder = memory.settings.sessions_dir
+        folder.mkdir(parents=True, exist_ok=True)
+        content = [{"type": "text", "text": "The heron nests at the mill pond."}]
+        line = {"type": "message", "message": {"role": "user", "content": content}}
+        (folder / "a.jsonl").write_text(json.dumps(line) + "\n", encoding="utf-8")
+        await memory.sync(SyncRequest(reason="manual"))
+
+        async def found(key, **params):
+            result = await memory.search(SearchParams("heron boiler", **params), key)
+            return {hit.source for hit in result.results}, result.outcome
+
+        assert await found(MAIN) == ({"memory", "sessions"}, "ok")
+        assert await found(GROUP) == ({"memory"}, "ok")
+        assert await found(None) == ({"memory"}, "ok")
+        assert await found(GROUP, sources=("sessions",)) == (set(), "denied")
+        shown = await memory.search(SearchParams("heron"), None, operator=True)
+        assert {hit.source for hit in shown.results} == {"sessions"}

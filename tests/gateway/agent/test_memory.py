@@ -275,3 +275,14 @@ async def test_status_says_how_changes_are_noticed(settings_of, watch, backgroun
         assert (state.directories, state.reason is None) == (2, True) if watch and background else (
             0, False
         )  # fmt: skip
+
+
+@pytest.mark.parametrize("started_as", ["service", "mcp", "plugin", "command"])
+async def test_what_switches_the_hosts_own_memory_off_is_named_by_status(settings_of, started_as):
+    settings = settings_of(memory_slot="none", started_as=started_as)
+    async with open_memory(settings, background=False) as memory:
+        status = await memory.status()
+        assert (status.enabled, status.disabled, status.started_as) == (True, None, started_as)
+        (switch,) = status.switches
+        assert (switch.key, switch.obeyed) == ('plugins.slots.memory = "none"', False)
+        assert (await memory.search(SearchParams("boiler"), None)).outcome == "ok"

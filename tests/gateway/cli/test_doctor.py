@@ -27,7 +27,7 @@ def test_what_weakens_memory_ends_with_one_and_names_place_and_fix(indexed):
 
 
 def test_every_problem_of_a_configuration_that_cannot_be_used_is_a_finding(cli):
-    cli.configure({"memory": {"citations": 7, "backend": "nonsense"}})
+    cli.configure({"memory": {"append": {"enabled": 7}, "backend": "nonsense"}})
     shown = cli.json("doctor", code=2)
     assert (shown["agentId"], shown["status"]) == (None, "failing")
     assert [one["check"] for one in shown["findings"]] == ["configuration"] * 2

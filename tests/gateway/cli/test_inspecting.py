@@ -33,7 +33,7 @@ def block_index(cli):
 
 
 def break_configuration(cli):
-    cli.configure({"memory": {"citations": 7}})
+    cli.configure({"memory": {"backend": 7}})
 
 
 @pytest.mark.parametrize("damage", [block_index, break_configuration])

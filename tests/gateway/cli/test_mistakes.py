@@ -49,12 +49,12 @@ def test_a_configuration_that_is_not_there_is_named_with_78(cli):
 
 @pytest.mark.parametrize("command", [["status"], ["search", "x"], ["serve"], ["config"]], ids=str)
 def test_a_wrong_configuration_is_told_with_file_line_and_key(cli, command):
-    cli.config.write_text('{\n  "memory": {\n    "citations": 7\n  }\n}', encoding="utf-8")
+    cli.config.write_text('{\n  "memory": {\n    "backend": 7\n  }\n}', encoding="utf-8")
     done = cli(*command)
     assert (done.code, done.out) == (78, "")
     assert str(cli.config) in done.err
     assert "line 3" in done.err
-    assert "memory.citations" in done.err
+    assert "memory.backend" in done.err
     assert "Traceback" not in done.err
 
 

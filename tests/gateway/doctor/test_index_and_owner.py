@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 from contextlib import closing
 
@@ -10,6 +11,8 @@ import apsw
 import msgspec
 import pytest
 
+from backends.builtin.storage.database import Database
+from config.settings import StoreSettings
 from gateway.doctor.index import check_index
 from gateway.doctor.owner import check_owner
 from gateway.ownership.lock import OwnerLock, OwnerRecord
@@ -82,3 +85,48 @@ async def test_an_owner_that_says_nothing_is_an_error(settings, root, worst):
         one = worst(await check_owner(settings))
     held.release()
     assert (one.severity, "did not answer" in one.cause) == ("error", True)
+
+
+@pytest.fixture
+def at_the_former_place(settings, root, with_search):
+    """Settings without a path of their own, and an index where earlier releases had it."""
+    former = root / "memory/main.sqlite"
+    Database(former).close()
+    store = StoreSettings(path=root / "memory/main.memory-gateway.sqlite", former_path=former)
+    return with_search(settings, store=store)
+
+
+def test_an_index_that_openclaw_would_not_start_over_is_told_until_it_is_moved(
+    at_the_former_place, worst, severities
+):
+    store = at_the_former_place.search.store
+    one = worst(check_index(at_the_former_place))
+    assert (one.severity, one.place) == ("warning", str(store.former_path))
+    assert "OpenClaw 2026.9" in one.cause and "memory-gateway status" in one.fix
+    assert store.former_path.exists()
+    Database(store.path, former=store.former_path).close()
+    assert severities(check_index(at_the_former_place)) == ["ok"]
+
+
+def test_a_store_path_that_openclaw_claims_is_told_and_one_elsewhere_is_not(
+    settings, root, with_search, worst, severities
+):
+    claimed = with_search(settings, store=StoreSettings(path=root / "memory/main.sqlite"))
+    one = worst(check_index(claimed))
+    assert one.severity == "warning" and "memorySearch.store.path" in one.fix
+    for free in ("memory/main.memory-gateway.sqlite", "memory/main.db", "elsewhere/main.sqlite"):
+        assert severities(
+            check_index(with_search(settings, store=StoreSettings(path=root / free)))
+        ) == ["ok"]
+
+
+def test_a_copy_that_openclaw_made_of_our_index_is_told_and_its_own_files_are_not(
+    at_the_former_place, root, worst
+):
+    store = at_the_former_place.search.store
+    Database(store.path, former=store.former_path).close()
+    copy = root / "memory/main.retry-0123456789ab.sqlite"
+    (root / "memory/main.sqlite").write_text("OpenClaw's own", encoding="utf-8")
+    shutil.copy(store.path, copy)
+    one = worst(check_index(at_the_former_place))
+    assert (one.place, one.fix.endswith(f"rm {copy}")) == (str(copy), True)

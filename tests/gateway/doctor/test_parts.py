@@ -8,11 +8,13 @@ import pytest
 from msgspec.structs import replace
 
 from config.settings import LocalSettings, Secret, VectorStoreSettings
+from fakes.host_database import HostDatabase
 from fakes.settings import remote
 from gateway.doctor.libraries import check_libraries
 from gateway.doctor.model import check_model
 from gateway.doctor.provider import check_provider
 from gateway.doctor.qmd import check_qmd
+from gateway.doctor.transcripts import check_transcripts
 
 KEY = "sk-canary-90fe12"
 
@@ -97,3 +99,26 @@ async def test_a_program_that_is_no_qmd_is_told_and_leaves_no_home(settings, roo
     asked = replace(settings, backend="qmd", qmd=replace(settings.qmd, command=str(program)))
     assert "does not tell its version" in worst(await check_qmd(asked)).cause
     assert not (root / "agents").exists()
+
+
+def test_conversations_are_no_matter_while_they_are_no_source(settings):
+    HostDatabase(settings.state_dir).close()
+    assert list(check_transcripts(settings)) == []
+
+
+def test_a_database_of_the_host_is_told_as_readable_untried_or_unreadable(
+    settings, with_search, severities
+):
+    asked = with_search(settings, sources=("memory", "sessions"))
+    host = HostDatabase(settings.state_dir)
+    host.session().say("Hello.")
+    (one,) = check_transcripts(asked)
+    assert (one.severity, one.place) == ("ok", str(host.path))
+    assert one.cause == "Conversations that can be read: 1."
+    host.db.execute("PRAGMA user_version = 24")
+    assert severities(check_transcripts(asked)) == ["ok", "note"]
+    host.db.execute("DROP TABLE transcript_events")
+    (one,) = check_transcripts(asked)
+    assert (one.severity, one.place) == ("warning", str(host.path))
+    assert "transcript_events.seq" in one.cause
+    host.close()

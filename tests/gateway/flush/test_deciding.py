@@ -81,3 +81,25 @@ def test_where_it_makes_no_sense_it_is_never_due_and_says_why(settings, situatio
     decision = decide(settings, Situation(total_tokens=199_000, **situation), SessionState())
     assert not decision.due
     assert reason in decision.reason
+
+
+@pytest.mark.parametrize(
+    ("size", "force", "active", "due"),
+    [
+        (None, 100, 0, False),
+        (99, 100, 0, False),
+        (100, 100, 0, True),
+        (10**9, 0, 0, False),
+        (100, 0, 100, True),
+        (100, 1000, 100, True),
+    ],
+)
+def test_a_large_transcript_makes_it_due_whatever_its_tokens(size, force, active, due):
+    settings = replace(
+        flush(force_flush_transcript_bytes=force), max_active_transcript_bytes=active
+    )
+    decision = decide(settings, Situation(transcript_bytes=size), SessionState())
+    assert decision.due is due
+    assert ("bytes of transcript" in decision.reason) is due
+    again = SessionState(flushed_at_count=0, transcript_bytes=size)
+    assert not decide(settings, Situation(), again).due

@@ -20,6 +20,11 @@ from gateway.flush.store import SessionStore
 KEY = "agent:main:main"
 
 
+def store_of(sessions):
+    """The store of an agent whose chat gateway keeps its file in this directory."""
+    return SessionStore(sessions, sessions.parent / "memory-gateway/flushes.json")
+
+
 @pytest.fixture
 def sessions(tmp_path):
     return tmp_path / "sessions"
@@ -43,19 +48,19 @@ def file(sessions):
 
 
 def test_nothing_is_known_where_there_is_no_file(sessions):
-    assert SessionStore(sessions).state(KEY) == SessionState()
+    assert store_of(sessions).state(KEY) == SessionState()
 
 
 def test_the_numbers_of_a_session_are_read(sessions, file):
-    assert SessionStore(sessions).state("  Agent:MAIN:main ") == SessionState(5, 9, 2, 1)
-    assert SessionStore(sessions).state("agent:main:unknown") == SessionState()
+    assert store_of(sessions).state("  Agent:MAIN:main ") == SessionState(5, 9, 2, 1)
+    assert store_of(sessions).state("agent:main:unknown") == SessionState()
 
 
 def test_a_flush_is_recorded_and_everything_else_is_as_it_was(sessions, file):
     before = json.loads(file.read_bytes())
     file.chmod(0o640)
     started = int(time.time() * 1000)
-    assert SessionStore(sessions).record_flush(KEY, None) == 2
+    assert store_of(sessions).record_flush(KEY, None) == 2
     after = json.loads(file.read_bytes())
     assert started <= after[KEY].pop("memoryFlushAt") <= time.time() * 1000
     assert after[KEY].pop("memoryFlushCompactionCount") == 2
@@ -67,21 +72,31 @@ def test_a_flush_is_recorded_and_everything_else_is_as_it_was(sessions, file):
 
 
 def test_the_callers_count_wins(sessions, file):
-    assert SessionStore(sessions).record_flush(KEY, 7) == 7
-    assert SessionStore(sessions).state(KEY).flushed_at_count == 7
+    assert store_of(sessions).record_flush(KEY, 7) == 7
+    assert store_of(sessions).state(KEY).flushed_at_count == 7
 
 
-def test_a_session_that_the_chat_gateway_never_wrote_down_is_recorded_too(sessions):
-    assert SessionStore(sessions).record_flush("Agent:Main:Main", None) == 0
-    assert SessionStore(sessions).state(KEY).flushed_at_count == 0
-    assert (sessions / "sessions.json").stat().st_mode & 0o777 == 0o600
+def test_a_session_that_the_chat_gateway_never_wrote_down_is_recorded_too(sessions, file):
+    assert store_of(sessions).record_flush("Agent:Main:New", None) == 0
+    assert store_of(sessions).state("agent:main:new").flushed_at_count == 0
+    assert set(json.loads(file.read_bytes())) == {KEY, "agent:main:other", "agent:main:new"}
+
+
+def test_where_the_chat_gateway_has_no_file_none_is_made_and_the_record_is_our_own(sessions):
+    sessions.mkdir()
+    assert store_of(sessions).record_flush("Agent:Main:Main", None) == 0
+    assert store_of(sessions).state(KEY).flushed_at_count == 0
+    assert list(sessions.iterdir()) == []
+    own = sessions.parent / "memory-gateway/flushes.json"
+    assert own.stat().st_mode & 0o777 == 0o600
+    assert own.parent.stat().st_mode & 0o777 == 0o700
 
 
 def test_a_link_to_the_file_stays_a_link(sessions, file, tmp_path):
     real = tmp_path / "elsewhere.json"
     file.rename(real)
     file.symlink_to(real)
-    SessionStore(sessions).record_flush(KEY, 4)
+    store_of(sessions).record_flush(KEY, 4)
     assert file.is_symlink()
     assert json.loads(real.read_bytes())[KEY]["memoryFlushCompactionCount"] == 4
 
@@ -89,7 +104,7 @@ def test_a_link_to_the_file_stays_a_link(sessions, file, tmp_path):
 @pytest.mark.parametrize("content", [b"{", b"[]", b'{"a": 1}', b"\xff", b"[" * 100_000])
 def test_a_file_that_is_not_as_expected_is_never_overwritten(sessions, file, content):
     file.write_bytes(content)
-    store = SessionStore(sessions)
+    store = store_of(sessions)
     with pytest.raises(FileUnreadableError, match=r"sessions\.json cannot be used"):
         store.state(KEY)
     with pytest.raises(FileUnreadableError):
@@ -100,7 +115,7 @@ def test_a_file_that_is_not_as_expected_is_never_overwritten(sessions, file, con
 @pytest.mark.parametrize("value", [None, "5", True, -1, [], float("inf")])
 def test_what_is_no_count_is_not_known(sessions, file, value):
     file.write_text(json.dumps({KEY: {"totalTokens": value}}), encoding="utf-8")
-    assert SessionStore(sessions).state(KEY).total_tokens is None
+    assert store_of(sessions).state(KEY).total_tokens is None
 
 
 def test_writers_that_keep_to_the_lock_lose_nothing(sessions, file, monkeypatch):
@@ -121,7 +136,7 @@ for number in range(60):
     os.replace(path + ".new", path); os.unlink(lock)
 """
     other = subprocess.Popen([sys.executable, "-c", script, str(file)])
-    store = SessionStore(sessions)
+    store = store_of(sessions)
     threads = [
         threading.Thread(target=lambda n=n: [store.record_flush(f"mine-{n}", i) for i in range(15)])
         for n in range(3)
@@ -141,7 +156,7 @@ def test_a_lock_that_its_owner_left_behind_is_removed(sessions, file):
     lock.touch()
     an_hour_ago = time.time() - 3600
     os.utime(lock, (an_hour_ago, an_hour_ago))
-    assert SessionStore(sessions).record_flush(KEY, 3) == 3
+    assert store_of(sessions).record_flush(KEY, 3) == 3
     assert not lock.exists()
 
 
@@ -152,7 +167,7 @@ def test_a_lock_that_stays_held_is_an_error_that_changes_nothing(sessions, file,
         lock_file(sessions / "sessions.json.lock", timeout_s=1),
         pytest.raises(FileUnwritableError, match="stayed locked"),
     ):
-        SessionStore(sessions).record_flush(KEY, 3)
+        store_of(sessions).record_flush(KEY, 3)
     assert file.read_bytes() == before
 
 
@@ -160,4 +175,20 @@ def test_a_place_that_cannot_be_written_to_is_an_error(tmp_path):
     (tmp_path / "sessions").mkdir()
     (tmp_path / "sessions/sessions.json").mkdir()
     with pytest.raises(FileUnreadableError, match="Is a directory"):
-        SessionStore(tmp_path / "sessions").record_flush(KEY, 1)
+        store_of(tmp_path / "sessions").record_flush(KEY, 1)
+
+
+@pytest.mark.parametrize(
+    ("session_id", "size"), [("abc-1", 7), ("../abc-1", None), ("gone", None), (5, None)]
+)
+def test_the_size_of_a_transcript_is_that_of_the_sessions_own_file(tmp_path, session_id, size):
+    folder = tmp_path / "sessions"
+    folder.mkdir()
+    (folder / "abc-1.jsonl").write_text("1234567", encoding="utf-8")
+    (tmp_path / "abc-1.jsonl").write_text("elsewhere", encoding="utf-8")
+    entries = {"agent:main:main": {"sessionId": session_id}}
+    (folder / "sessions.json").write_text(json.dumps(entries), encoding="utf-8")
+    assert (
+        SessionStore(folder, tmp_path / "own.json").state("agent:main:main").transcript_bytes
+        == size
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from gateway.mcp.eras import (
@@ -12,6 +13,7 @@ from gateway.mcp.eras import (
     UnsupportedRevisionError,
     negotiated,
     revision_of,
+    speaks_mcp,
     stateless_revision,
 )
 from gateway.rpc.errors import InvalidParamsError, to_wire
@@ -73,3 +75,27 @@ def test_wrong_arguments_are_told_the_model_since_the_revision_that_says_so():
         "2024-11-05": False,
     }
     assert stateless_revision({REVISION_KEY: "2026-07-28", CAPABILITIES_KEY: {}}).explains_arguments
+
+
+@pytest.mark.parametrize(
+    ("message", "is_mcp"),
+    [
+        ({"method": "server/discover", "params": {"_meta": {}}}, True),
+        ({"method": "tools/list"}, True),
+        ({"method": "initialize", "params": {"protocolVersion": "x", "clientInfo": {}}}, True),
+        ({"method": "initialize", "params": {"client": "a"}}, False),
+        ({"method": "memory_search", "params": {"query": "x"}}, False),
+        ({"method": "memory_search", "params": {"_meta": {REVISION_KEY: "2026-07-28"}}}, True),
+        ({"method": "status", "params": [1]}, False),
+        ([{"method": "tools/call"}], True),
+        ([], False),
+        (5, False),
+    ],
+)
+def test_the_first_line_tells_a_client_of_mcp(message, is_mcp):
+    assert speaks_mcp(msgspec.json.encode(message)) is is_mcp
+
+
+@pytest.mark.parametrize("line", [b"", b"{", b"\xff", b"[" * 100_000])
+def test_what_is_no_message_is_no_client_of_mcp(line):
+    assert not speaks_mcp(line)

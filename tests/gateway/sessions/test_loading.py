@@ -59,17 +59,20 @@ def start(tmp_path):
 async def test_long_term_memory_is_for_the_main_private_session_only(key, chat, loads_long_term):
     roles = [part.role for part in parts_of(key, chat, NOW)]
     assert ("longterm" in roles) is loads_long_term
+    assert ("user" in roles) is loads_long_term
     assert roles[-2:] == ["today", "yesterday"]
 
 
 async def test_the_logs_of_today_and_yesterday_and_the_long_term_memory_are_loaded(write, start):
     write("MEMORY.md", "# Memory\n")
+    write("USER.md", "# User\n")
     write("memory/2026-02-08.md", "today\n")
     write("memory/2026-02-07.md", "yesterday\n")
     write("memory/2026-02-06.md", "too old\n")
     files = await start()
     assert [(file.path, file.status, file.text) for file in files.values()] == [
         ("MEMORY.md", "ok", "# Memory\n"),
+        ("USER.md", "ok", "# User\n"),
         ("memory/2026-02-08.md", "ok", "today\n"),
         ("memory/2026-02-07.md", "ok", "yesterday\n"),
     ]
@@ -84,7 +87,7 @@ async def test_the_lower_case_name_stands_in_for_a_missing_one(write, start):
 
 async def test_what_is_missing_says_so(start):
     assert {role: file.status for role, file in (await start()).items()} == {
-        "longterm": "not_found", "today": "not_found", "yesterday": "not_found",
+        "longterm": "not_found", "user": "not_found", "today": "not_found", "yesterday": "not_found",
     }  # fmt: skip
 
 

@@ -164,6 +164,22 @@ def test_a_citation_of_one_line_names_it_once(on_the_wire, hit, answer):
 
 
 @pytest.mark.parametrize(
+    ("end", "events", "citation"),
+    [
+        (13, (7, 9), "sessions/0a1b#L12-L13 (events 7-9)"),
+        (12, (7, 7), "sessions/0a1b#L12 (event 7)"),
+    ],
+)
+def test_a_citation_of_a_session_in_the_database_names_its_events(
+    on_the_wire, hit, answer, end, events, citation
+):
+    one = hit(path="sessions/0a1b", source="sessions", end_line=end, events=events)
+    wire = on_the_wire(write_result(answer(one), "on", None))
+    assert wire["results"][0]["citation"] == citation
+    assert wire["results"][0]["snippet"].endswith(f"Source: {citation}")
+
+
+@pytest.mark.parametrize(
     ("character", "shown"),
     [
         ("\x1b", "\\x1b"), ("\x00", "\\x00"), ("\x07", "\\x07"), ("\x08", "\\x08"), ("\r", "\\x0d"),

@@ -127,6 +127,21 @@ async def test_transcripts_are_watched_when_they_are_a_source(
         )
 
 
+async def test_the_log_of_the_hosts_database_is_seen_and_what_else_lies_beside_it_is_not(
+    watching, tmp_path, workspace
+):
+    agent = tmp_path / "agents/main/agent"
+    agent.mkdir(parents=True)
+    async with watching(sources=("memory", "sessions")) as watched:
+        await watched.sees(
+            lambda: (agent / "openclaw-agent.sqlite-wal").write_bytes(b"frame"), "session-delta"
+        )
+        await watched.ignores(
+            lambda: (agent / "openclaw-agent.sqlite-shm").write_bytes(b"index"),
+            lambda: (workspace / "memory/a.md").write_text("memory", encoding="utf-8"),
+        )
+
+
 async def test_the_watches_are_given_back_at_the_end(watching, watch_count):
     async with watching() as watched:
         assert watch_count() == 2

@@ -9,7 +9,8 @@ from fakes.settings import make_settings
 from providers.embedding.failover import Embeddings
 from providers.embedding.service import EmbeddingService
 from providers.errors import ProviderUnavailableError
-from providers.registry import ProviderRequest, provider
+from providers.interface import ProviderRequest
+from providers.registry import provider
 
 pytestmark = pytest.mark.anyio
 

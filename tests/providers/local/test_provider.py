@@ -5,9 +5,10 @@ import pytest
 from config.settings import LocalSettings
 from fakes.gguf import write_embedder
 from fakes.settings import make_settings
+from providers.interface import ProviderRequest
 from providers.local.models.configured import configured_models
 from providers.local.places import longest_text
-from providers.registry import ProviderRequest, provider
+from providers.registry import provider
 
 ADDRESS = "https://models.example/m.gguf?token=canary-5c1f"
 

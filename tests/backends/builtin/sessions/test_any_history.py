@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 
 from backends.builtin.notes.preparing import Preparer
 from backends.builtin.sessions.indexing import SessionIndexer
-from backends.builtin.sessions.state import file_lines
+from backends.builtin.sessions.state import entries_of
 from backends.builtin.storage.database import Database
 from backends.builtin.syncing.indexing import Indexer
 from backends.chunking import ChunkLimits
 from backends.files.roots import MemoryRoots
+from backends.transcripts.jsonl import JsonlTranscripts
 from backends.transcripts.turns import render_turn
 from config.settings import SessionSyncSettings
 
@@ -58,7 +59,11 @@ class Agent:
         self.database = Database(root / "index.sqlite")
         preparer = Preparer(ChunkLimits(60, 10))
         sessions = SessionIndexer(
-            self.database, directory, preparer, SessionSyncSettings(), enabled=True
+            self.database,
+            JsonlTranscripts(directory),
+            preparer,
+            SessionSyncSettings(),
+            enabled=True,
         )
         self.indexer = Indexer(self.database, MemoryRoots(root), preparer, sessions)
 
@@ -119,7 +124,7 @@ class Agent:
     def indexed(self) -> list[tuple[int, int, str]]:
         with self.database.reading() as connection:
             return [
-                (*file_lines(connection, file_id, first, last), text)
+                (*entries_of(connection, file_id, first, last), text)
                 for file_id, first, last, text in connection.execute(
                     "SELECT file_id, start_line, end_line, text FROM chunks ORDER BY start"
                 )

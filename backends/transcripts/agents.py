@@ -1,0 +1,93 @@
+"""All transcripts of one agent, wherever the chat gateway keeps them.
+
+Owns that both kinds are there at once, and that a conversation which is in the database and in a file is
+taken once, from the database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from backends.transcripts.host import HostTranscripts
+from backends.transcripts.jsonl import JsonlTranscripts
+from backends.transcripts.listing import (
+    PREFIX,
+    SUFFIX,
+    FoundTranscript,
+    TranscriptListing,
+    is_file,
+)
+from backends.transcripts.source import OpenTranscript, Place, Taken, TranscriptSource
+from config.settings import Settings
+
+
+class AgentTranscripts:
+    """See `TranscriptSource`."""
+
+    def __init__(self, files: JsonlTranscripts, database: HostTranscripts) -> None:
+        self._files = files
+        self._database = database
+        self._ids: frozenset[str] = frozenset()
+        """What was last seen in the database: it may be locked for a moment."""
+
+    @classmethod
+    def of(cls, settings: Settings) -> AgentTranscripts:
+        return cls.at(settings.state_dir, settings.agent_id, settings.sessions_dir)
+
+    @classmethod
+    def at(cls, state_dir: Path, agent_id: str, sessions_dir: Path) -> AgentTranscripts:
+        return cls(JsonlTranscripts(sessions_dir), HostTranscripts(state_dir, agent_id))
+
+    def listing(self) -> TranscriptListing:
+        files, sessions = self._files.listing(), self._database.listing()
+        database = sessions.database
+        if database is None or database.failure is None:
+            self._ids = database.ids if database is not None else frozenset()
+        return replace(
+            files,
+            files=(
+                *(found for found in files.files if _id_of(found.path) not in self._ids),
+                *sessions.files,
+            ),
+            skipped=(*files.skipped, *sessions.skipped),
+            database=database,
+        )
+
+    def measured(
+        self, found: Sequence[FoundTranscript], taken: Mapping[str, Taken]
+    ) -> tuple[FoundTranscript, ...]:
+        sessions = [one for one in found if not is_file(one.path)]
+        if not sessions:
+            return tuple(found)
+        sized = iter(self._database.measured(sessions, taken))
+        return tuple(one if is_file(one.path) else next(sized) for one in found)
+
+    def entries_beyond(self, found: FoundTranscript, end: Place) -> int:
+        return self._of(found.path).entries_beyond(found, end)
+
+    def open(self, path: str, taken: Taken | None) -> AbstractContextManager[OpenTranscript]:
+        return self._of(path).open(path, taken)
+
+    def is_gone(self, path: str) -> bool:
+        return self._of(path).is_gone(path)
+
+    def path_of(self, reference: str) -> str | None:
+        path = self._files.path_of(reference)
+        return path and (self._database.path_of(_id_of(path)) or path)
+
+    def rendering(self, path: str) -> str:
+        return self._of(path).rendering(path)
+
+    def render(self, path: str, line: bytes) -> str | None:
+        return self._of(path).render(path, line)
+
+    def _of(self, path: str) -> TranscriptSource:
+        return self._files if is_file(path) else self._database
+
+
+def _id_of(path: str) -> str:
+    return path.removeprefix(PREFIX).removesuffix(SUFFIX)

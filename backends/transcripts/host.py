@@ -1,0 +1,742 @@
+"""The conversations in the database of the chat gateway, as OpenClaw 2026.9 keeps them.
+
+Owns which of its sessions are conversations to remember, and reading one by the numbers of its events.
+The file is another program's, which writes it meanwhile: it is opened for reading only, without following
+links, for one short transaction at a time, and closed after it, so that neither a checkpoint nor the end
+of that program ever waits for us. Nothing is guessed: a database of another shape is not read, and said.
+Blocks; may be used by several threads at once.
+
+An event is numbered by its `seq` plus one, so that numbers count from 1.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import stat
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import apsw
+from msgspec.structs import replace
+
+from backends.errors import FileUnreadableError
+from backends.files.roots import is_addressable
+from backends.files.safe_open import (
+    BEHIND_LINK,
+    IS_LINK,
+    NOT_REGULAR,
+    MomentarilyUnreadableError,
+    RefusedFileError,
+    fault_of,
+    may_pass,
+    walked,
+)
+from backends.interface import SkippedFile
+from backends.transcripts.compressed import decompressed
+from backends.transcripts.listing import (
+    PREFIX,
+    SUFFIX,
+    FoundTranscript,
+    HostDatabase,
+    TranscriptListing,
+)
+from backends.transcripts.source import BEGINNING, Entries, Place, Taken
+from backends.transcripts.stretches import HASH_BYTES, MAX_LINE_BYTES
+from backends.transcripts.turns import HOST_RENDERING_VERSION, render_event
+from config.paths import host_database
+
+KNOWN_VERSION: Final = 23
+"""`user_version` of OpenClaw 2026.9.6, with which all of this was tried."""
+_PATIENCE_MS: Final = 500
+"""How long SQLite waits where the host does what no reader may see, as when it begins or ends."""
+_STEP_BYTES: Final = 1024 * 1024
+"""What one transaction reads at most, about."""
+_STEP_ROWS: Final = 4096
+_FRESH_NS: Final = 100_000_000
+"""A file that changed this recently may change again without another time stamp."""
+_NO_HASH: Final = hashlib.blake2b(digest_size=HASH_BYTES).digest()
+
+_NEEDED: Final[Mapping[str, frozenset[str]]] = {
+    "transcript_events": frozenset({"session_id", "seq", "event_json"}),
+    "session_windows": frozenset({"session_id", "session_key", "updated_at"}),
+    "session_nodes": frozenset({"session_key", "current_session_id"}),
+}
+_Shape: TypeAlias = "Mapping[str, frozenset[str]]"
+"""The columns of each table that is there."""
+
+_NOT_CONVERSATIONS: Final = (
+    (re.compile(r"cron:"), "cron"),
+    (re.compile(r"dreaming-narrative-"), "dreaming"),
+    (re.compile(r"(?:.*:)?heartbeat(?:$|:)"), "heartbeat"),
+    (re.compile(r"(?:.*:)?active-memory:"), "active memory"),
+    (re.compile(r"(?:.*:)?incognito(?:$|[:-])"), "incognito"),
+)
+"""By the key of a session without its agent: what no person said or is to be remembered."""
+_INHERITED: Final = frozenset({"cron", "dreaming"})
+"""What holds for the sessions that such a session began as well."""
+
+
+class _Session(NamedTuple):
+    session_id: str
+    key: str
+    updated_ms: int
+    last_seq: int | None
+    generation: str | None
+    projected_seq: int | None
+    """Up to which event the host knows what is part of the conversation."""
+    leaf: str | None
+    parts: int | None
+    is_rebuilding: bool
+    why_not: str | None
+    parents: tuple[str | None, ...]
+
+    @property
+    def is_settled(self) -> bool:
+        return self.projected_seq is not None and not self.is_rebuilding
+
+    def found(self) -> FoundTranscript:
+        """Its size is not known here. The times and numbers of a file stand for what they tell."""
+        return FoundTranscript(
+            path=PREFIX + self.session_id,
+            size=0,
+            mtime_ns=self.updated_ms * 1_000_000,
+            ctime_ns=_number((self.last_seq, self.projected_seq, self.leaf, self.parts)),
+            inode=_identity(self.generation, is_settled=self.is_settled),
+            is_settled=self.is_settled,
+        )
+
+
+class HostTranscripts:
+    """The sessions in one database. See `TranscriptSource`."""
+
+    def __init__(self, state_dir: Path, agent_id: str) -> None:
+        self._path = host_database(state_dir, agent_id)
+        self._database = _Database(state_dir, self._path)
+        self._listed: tuple[_Stamps, TranscriptListing] | None = None
+        self._sizes: dict[str, tuple[FoundTranscript, Taken | None, int]] = {}
+
+    def rendering(self, _path: str) -> str:
+        return HOST_RENDERING_VERSION
+
+    def render(self, _path: str, line: bytes) -> str | None:
+        return render_event(line)
+
+    def listing(self) -> TranscriptListing:
+        """Not looked into again while neither the database nor its log changed."""
+        stamps = _stamps(self._path)
+        if stamps is None:
+            return TranscriptListing()
+        listed = self._listed
+        if listed is not None and listed[0] == stamps:
+            return listed[1]
+        try:
+            with self._database.opened() as connection:
+                listing = _list(connection, self._path)
+        except FileNotFoundError:
+            return TranscriptListing()
+        except FileUnreadableError as error:
+            return _failed(self._path, str(error), isinstance(error, MomentarilyUnreadableError))
+        except RefusedFileError as error:
+            return _failed(self._path, error.reason, may_pass=False)
+        except (apsw.Error, UnicodeDecodeError) as error:
+            return _failed(self._path, _cause(error), _may_pass(error))
+        if stamps.changed_ns < time.time_ns() - _FRESH_NS:
+            self._listed = stamps, listing
+        return listing
+
+    def measured(
+        self, found: Sequence[FoundTranscript], taken: Mapping[str, Taken]
+    ) -> tuple[FoundTranscript, ...]:
+        """The size of each is what was taken in of it, and what follows on that."""
+        sized = [self._sized(one, taken.get(one.path)) for one in found]
+        unsized = [one for one, size in zip(found, sized, strict=True) if size is None]
+        if unsized:
+            for one, size in zip(unsized, self._measure(unsized, taken), strict=True):
+                self._sizes[one.path] = one, taken.get(one.path), size
+            sized = [self._sized(one, taken.get(one.path)) for one in found]
+        for path in self._sizes.keys() - {one.path for one in found}:
+            self._sizes.pop(path, None)
+        return tuple(size or one for one, size in zip(found, sized, strict=True))
+
+    def _sized(self, found: FoundTranscript, taken: Taken | None) -> FoundTranscript | None:
+        """None where it has to be measured first."""
+        if taken is not None and _seems_same(found, taken[0]):
+            return replace(taken[0], is_settled=found.is_settled)
+        measured = self._sizes.get(found.path)
+        if measured is None or measured[:2] != (found, taken):
+            return None
+        return replace(found, size=measured[2])
+
+    def _measure(self, found: Sequence[FoundTranscript], taken: Mapping[str, Taken]) -> list[int]:
+        """One byte more than was taken in where that cannot be told: whoever reads it will see."""
+        try:
+            with self._database.opened() as connection:
+                shape = _shape(connection)
+                return [
+                    _size(_Reader(connection, shape, one), one, taken.get(one.path))
+                    for one in found
+                ]
+        except _UNREADABLE:
+            return [_end_of(taken.get(one.path)).byte + 1 for one in found]
+
+    def entries_beyond(self, found: FoundTranscript, end: Place) -> int:
+        try:
+            with self._database.opened() as connection:
+                return _Reader(connection, _shape(connection), found).count_beyond(end)
+        except _UNREADABLE:
+            return 0  # the step that takes it in will tell
+
+    @contextmanager
+    def open(self, path: str, taken: Taken | None) -> Iterator[OpenSession]:
+        """See `TranscriptSource`. The database itself is open only while something is read."""
+        with self._database.typed_errors(), self._database.opened() as connection, connection:
+            shape = _shape(connection)
+            problem = _problem(connection, shape)
+            if problem:
+                raise FileUnreadableError(problem, remedy=_OTHER_SHAPE)
+            session = _session(connection, shape, path.removeprefix(PREFIX))
+            if session is None:
+                raise FileNotFoundError(path)
+            found = session.found()
+            found = replace(found, size=_size(_Reader(connection, shape, found), found, taken))
+        yield OpenSession(self._database, shape, found)
+
+    def is_gone(self, path: str) -> bool:
+        is_gone = False
+        try:
+            with self._database.opened() as connection, connection:
+                shape = _shape(connection)
+                if not _problem(connection, shape):
+                    is_gone = _session(connection, shape, path.removeprefix(PREFIX)) is None
+        except FileNotFoundError:
+            is_gone = True
+        except _UNREADABLE:
+            pass
+        return is_gone
+
+    def path_of(self, reference: str) -> str | None:
+        path = PREFIX + reference
+        return path if any(found.path == path for found in self.listing().files) else None
+
+
+class OpenSession:
+    """See `OpenTranscript`. Every method is one transaction, or several short ones."""
+
+    def __init__(self, database: _Database, shape: _Shape, found: FoundTranscript) -> None:
+        self._database, self._shape = database, shape
+        self.found = found
+
+    def read(self, begin: Place, until: int) -> Entries:
+        digest = hashlib.blake2b(digest_size=HASH_BYTES)
+        numbers: list[int] = []
+        lines: list[bytes | None] = []
+        end, is_last = begin, False
+        while end.byte < until and not is_last:
+            is_last = True
+            with self._reading() as reader:
+                for event in reader.events(end, min(until, end.byte + _STEP_BYTES)):
+                    digest.update(event.identity)
+                    numbers.append(event.number)
+                    lines.append(event.line)
+                    end = Place(end.byte + event.size, event.number)
+                is_last = reader.count_beyond(end, at_most=1) == 0
+        if is_last:
+            self.found = replace(self.found, size=end.byte)
+        return Entries(tuple(numbers), tuple(lines), end, digest.digest(), is_last)
+
+    def digest(self, begin: Place, end: Place) -> bytes:
+        digest = hashlib.blake2b(digest_size=HASH_BYTES)
+        place, more = begin, True
+        while more and place.line < end.line:
+            more = False
+            with self._reading() as reader:
+                for event in reader.events(place, place.byte + _STEP_BYTES, last=end.line):
+                    digest.update(event.identity)
+                    place, more = Place(place.byte + event.size, event.number), True
+        return digest.digest()
+
+    def tail(self, end: Place) -> bytes:
+        with self._reading() as reader:
+            return reader.tail(end)
+
+    def is_current(self, end: Place) -> bool:
+        is_current = False
+        with self._database.typed_errors(), self._database.opened() as connection, connection:
+            session = _session(connection, self._shape, self.found.path.removeprefix(PREFIX))
+            if session is not None and session.found().inode == self.found.inode:
+                is_current = _Reader(connection, self._shape, self.found).holds(end)
+        return is_current
+
+    @contextmanager
+    def _reading(self) -> Iterator[_Reader]:
+        with self._database.typed_errors(), self._database.opened() as connection, connection:
+            yield _Reader(connection, self._shape, self.found)
+
+
+class _Event(NamedTuple):
+    number: int
+    size: int
+    line: bytes | None
+    identity: bytes
+
+
+class _Reader:
+    """The events of one session, within a transaction of the caller.
+
+    Those of the conversation as it stands; all of them where the host does not know better.
+    """
+
+    def __init__(self, connection: apsw.Connection, shape: _Shape, found: FoundTranscript) -> None:
+        self._connection = connection
+        self._id = found.path.removeprefix(PREFIX)
+        packed = shape["transcript_events"] >= {"event_zstd", "event_utf8_bytes"}
+        self._size = "ifnull(octet_length(e.event_json), {}) + 1".format(
+            "ifnull(e.event_utf8_bytes, 0)" if packed else "0"
+        )
+        self._zstd = "NULL, NULL"
+        if packed:
+            fitting = "CASE WHEN octet_length(e.event_zstd) <= ?3 THEN e.event_zstd END"
+            self._zstd = f"{fitting}, e.event_utf8_bytes"
+        self._from = "transcript_events AS e WHERE e.session_id = ?1"
+        self._seq = "e.seq"
+        if found.is_settled:
+            self._from = (
+                "session_transcript_active_events AS a JOIN transcript_events AS e"
+                " ON e.session_id = a.session_id AND e.seq = a.event_seq WHERE a.session_id = ?1"
+            )
+            self._seq = "a.event_seq"
+
+    def events(self, begin: Place, until: int, last: int = 2**62) -> Iterator[_Event]:
+        """Behind a place, until so many bytes were read; whole events, at least one."""
+        rows = self._connection.execute(
+            f"SELECT {self._seq} + 1, {self._size},"
+            " CASE WHEN octet_length(e.event_json) <= ?3 THEN CAST(e.event_json AS BLOB) END,"
+            f" {self._zstd} FROM {self._from} AND {self._seq} >= ?2 AND {self._seq} < ?4"
+            f" ORDER BY {self._seq} LIMIT {_STEP_ROWS}",
+            (self._id, begin.line, MAX_LINE_BYTES, last),
+        )
+        byte = begin.byte
+        for number, size, plain, packed, packed_size in rows:
+            line = plain if packed is None else _unpacked(packed, packed_size)
+            byte += size
+            yield _Event(number, size, line, b"%d %d " % (number, size) + (line or b""))
+            if byte >= until:
+                return
+
+    def bytes_beyond(self, end: Place) -> int:
+        total: int = self._connection.execute(
+            f"SELECT ifnull(sum({self._size}), 0) FROM {self._from} AND {self._seq} >= ?2",
+            (self._id, end.line),
+        ).get
+        return total
+
+    def count_beyond(self, end: Place, at_most: int = 10**6) -> int:
+        count: int = self._connection.execute(
+            f"SELECT count(*) FROM (SELECT 1 FROM {self._from} AND {self._seq} >= ?2 LIMIT ?3)",
+            (self._id, end.line, at_most),
+        ).get
+        return count
+
+    def holds(self, end: Place) -> bool:
+        """Whether the event just before a place is part of the conversation."""
+        if end == BEGINNING:
+            return True
+        row = self._connection.execute(
+            f"SELECT 1 FROM {self._from} AND {self._seq} = ?2", (self._id, end.line - 1)
+        ).fetchone()
+        return row is not None
+
+    def tail(self, end: Place) -> bytes:
+        if end == BEGINNING:
+            return _NO_HASH
+        before = Place(0, end.line - 1)
+        for event in self.events(before, 1, last=end.line):
+            return _hash(event.identity)
+        return _hash(b"gone")
+
+
+class _Database:
+    """The file, opened anew for each look at it."""
+
+    def __init__(self, state_dir: Path, path: Path) -> None:
+        self.path = path
+        self._state_dir = state_dir
+
+    @contextmanager
+    def opened(self) -> Iterator[apsw.Connection]:
+        """For reading. Raises FileNotFoundError, RefusedFileError, FileUnreadableError, apsw.Error."""
+        connection = apsw.Connection(
+            str(self._checked()),
+            flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_NOFOLLOW,
+            vfs="unix",  # what other connections of this process registered is none of its business
+        )
+        try:
+            connection.set_busy_timeout(_PATIENCE_MS)
+            connection.execute("PRAGMA query_only = ON")
+            connection.execute("PRAGMA trusted_schema = OFF")
+            yield connection
+        finally:
+            connection.close(True)
+
+    def _checked(self) -> Path:
+        """Where it is, with no link on the way below the state directory.
+
+        It and what SQLite keeps beside it must belong to this user: what SQLite makes there is then
+        nothing that the host could not use. No descriptor of the files is opened and closed, for that
+        drops the locks that other connections in this process have on them.
+        """
+        below = self.path.relative_to(self._state_dir).parts
+        try:
+            with walked(str(self._state_dir), below[:-1]) as directory:
+                for suffix in _SUFFIXES:
+                    self._check(below[-1] + suffix, directory, may_miss=bool(suffix))
+        except OSError as error:
+            if fault_of(error) == "absent":
+                raise FileNotFoundError(str(self.path)) from None
+            if fault_of(error) == "refused":
+                raise RefusedFileError(str(self.path), BEHIND_LINK) from None
+            raise self._unreadable(error.strerror or str(error), may_pass(error)) from None
+        return Path(os.path.realpath(self.path.parent), self.path.name)
+
+    def _check(self, name: str, directory: int, *, may_miss: bool) -> None:
+        try:
+            status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+        except FileNotFoundError:
+            if may_miss:
+                return
+            raise
+        if not stat.S_ISREG(status.st_mode):
+            is_link = stat.S_ISLNK(status.st_mode)
+            raise RefusedFileError(str(self.path), IS_LINK if is_link else NOT_REGULAR)
+        if status.st_uid != os.geteuid():
+            raise RefusedFileError(str(self.path), _FOREIGN)
+
+    @contextmanager
+    def typed_errors(self) -> Iterator[None]:
+        """What SQLite raises, as FileUnreadableError."""
+        try:
+            yield
+        except (apsw.Error, UnicodeDecodeError) as error:
+            raise self._unreadable(_cause(error), _may_pass(error)) from None
+
+    def _unreadable(self, reason: str, may_pass: bool) -> FileUnreadableError:
+        cause = f"The host's database {str(self.path)!r} cannot be read: {reason}"
+        if may_pass:
+            return MomentarilyUnreadableError(cause, remedy="It is tried again.")
+        return FileUnreadableError(cause, remedy="Have the host's own doctor look at it.")
+
+
+def _size(reader: _Reader, found: FoundTranscript, taken: Taken | None) -> int:
+    begin = BEGINNING
+    if taken is not None and taken[0].inode == found.inode and reader.holds(taken[1]):
+        begin = taken[1]
+    return begin.byte + reader.bytes_beyond(begin)
+
+
+def _end_of(taken: Taken | None) -> Place:
+    return taken[1] if taken else BEGINNING
+
+
+def _list(connection: apsw.Connection, path: Path) -> TranscriptListing:
+    with connection:
+        version: int = connection.execute("PRAGMA user_version").get
+        shape = _shape(connection)
+        problem = _problem(connection, shape)
+        if problem:
+            return _failed(path, f"{problem} {_OTHER_SHAPE}", may_pass=False, version=version)
+        sessions = list(_sessions(connection, shape))
+        forgotten = _forgotten(connection, shape)
+    inherited = _generated(sessions)
+    left_out: Counter[str] = Counter()
+    files: list[FoundTranscript] = []
+    skipped: list[SkippedFile] = []
+    for one in sessions:
+        why_not = "forgotten" if one.session_id in forgotten else one.why_not
+        why_not = why_not or inherited.get(one.key)
+        if why_not:
+            left_out[why_not] += 1
+        elif one.last_seq is not None and not _is_name(one.session_id):
+            shown = ascii(one.session_id[:80])
+            skipped.append(SkippedFile(path=PREFIX + shown, reason="its id is no name of a file"))
+        elif one.last_seq is not None:
+            files.append(one.found())
+    return TranscriptListing(
+        files=tuple(sorted(files, key=lambda found: found.path)),
+        skipped=tuple(skipped),
+        database=HostDatabase(
+            path=str(path),
+            version=version,
+            is_known=version == KNOWN_VERSION,
+            left_out=dict(sorted(left_out.items())),
+            ids=frozenset(one.session_id for one in sessions) | forgotten,
+        ),
+    )
+
+
+def _session(connection: apsw.Connection, shape: _Shape, session_id: str) -> _Session | None:
+    """The session, if it is still one to take in."""
+    if session_id in _forgotten(connection, shape):
+        return None
+    found = next(_sessions(connection, shape, session_id), None)
+    if found is None or found.why_not or found.last_seq is None:
+        return None
+    nodes = shape["session_nodes"]
+    columns = [name for name in ("spawned_by", "parent_session_key") if name in nodes]
+
+    def parents_of(key: str) -> Iterable[str | None]:
+        if not columns:
+            return ()
+        sql = f"SELECT {', '.join(columns)} FROM session_nodes WHERE session_key = ?"
+        return connection.execute(sql, (key,)).fetchone() or ()
+
+    return None if _inherited(found.parents, parents_of) else found
+
+
+def _sessions(
+    connection: apsw.Connection, shape: _Shape, session_id: str | None = None
+) -> Iterator[_Session]:
+    def column(table: str, alias: str, name: str, other: str = "NULL") -> str:
+        return f"{alias}.{name}" if name in shape.get(table, ()) else other
+
+    windows, nodes = "session_windows", "session_nodes"
+    state, marks = "session_transcript_index_state", "transcript_rewrite_watermarks"
+    has_state = shape.get(state, frozenset()) >= {"session_id", "indexed_seq", "needs_rebuild"}
+    has_active = shape.get("session_transcript_active_events", frozenset()) >= {
+        "session_id",
+        "event_seq",
+    }
+    is_projected = has_state and has_active
+    has_marks = shape.get(marks, frozenset()) >= {"session_id", "generation"}
+    columns = (
+        "w.session_id",
+        "w.session_key",
+        f"ifnull({column(windows, 'w', 'transcript_updated_at')}, w.updated_at)",
+        "(SELECT max(seq) FROM transcript_events AS e WHERE e.session_id = w.session_id)",
+        "m.generation" if has_marks else "NULL",
+        "s.indexed_seq" if is_projected else "NULL",
+        column(state, "s", "leaf_event_id") if is_projected else "NULL",
+        column(state, "s", "active_event_count") if is_projected else "NULL",
+        "s.needs_rebuild" if is_projected else "0",
+        "n.current_session_id",
+        column(nodes, "n", "archived_at"),
+        column(windows, "w", "hook_external_content_source"),
+        column(windows, "w", "acp_owned"),
+        column(windows, "w", "plugin_owner_id"),
+        column(nodes, "n", "spawned_by"),
+        column(nodes, "n", "parent_session_key"),
+    )
+    sql = (
+        f"SELECT {', '.join(columns)} FROM session_windows AS w"
+        " LEFT JOIN session_nodes AS n ON n.session_key = w.session_key"
+    )
+    if is_projected:
+        sql += f" LEFT JOIN {state} AS s ON s.session_id = w.session_id"
+    if has_marks:
+        sql += f" LEFT JOIN {marks} AS m ON m.session_id = w.session_id"
+    rows = (
+        connection.execute(sql)
+        if session_id is None
+        else connection.execute(f"{sql} WHERE w.session_id = ?", (session_id,))
+    )
+    for row in rows:
+        key = row[1]
+        if not (isinstance(row[0], str) and isinstance(key, str) and isinstance(row[2], int)):
+            raise apsw.MismatchError("its sessions are not described as they were in 2026.9")
+        is_current = row[9] == row[0]
+        yield _Session(
+            session_id=row[0],
+            key=key,
+            updated_ms=row[2],
+            last_seq=row[3],
+            generation=row[4],
+            projected_seq=row[5],
+            leaf=row[6],
+            parts=row[7],
+            is_rebuilding=bool(row[8]),
+            why_not=_why_not(key, row[10:14], is_current=is_current),
+            parents=(row[14], row[15]),
+        )
+
+
+def _why_not(key: str, facts: Sequence[Any], *, is_current: bool) -> str | None:
+    """Why a session is no conversation to remember. The host's own memory leaves out the same."""
+    archived_at, external, of_protocol, plugin = facts
+    if archived_at is not None:
+        return "archived"
+    if external is not None:
+        return "external"
+    if not is_current and (of_protocol or plugin):
+        return "plugin"
+    return _kind_by_key(key)
+
+
+def _kind_by_key(key: str) -> str | None:
+    parts = key.lower().split(":", 2)
+    rest = parts[2] if len(parts) == 3 and parts[0] == "agent" else key.lower()
+    return next((kind for pattern, kind in _NOT_CONVERSATIONS if pattern.match(rest)), None)
+
+
+def _generated(sessions: Sequence[_Session]) -> dict[str, str]:
+    """The keys of sessions that a timer or a dream began."""
+    parents = {one.key: one.parents for one in sessions}
+    kinds = {
+        key: _inherited(direct, lambda one: parents.get(one, ())) for key, direct in parents.items()
+    }
+    return {key: kind for key, kind in kinds.items() if kind}
+
+
+def _inherited(
+    parents: Iterable[str | None], parents_of: Callable[[str], Iterable[str | None]]
+) -> str | None:
+    """What made a session that has these parents: a timer or a dream, directly or through others."""
+    seen: set[str] = set()
+    ahead = [one for one in parents if one]
+    while ahead:
+        parent = ahead.pop()
+        kind = _kind_by_key(parent)
+        if kind in _INHERITED:
+            return kind
+        if parent not in seen:
+            seen.add(parent)
+            ahead += [one for one in parents_of(parent) if one]
+    return None
+
+
+def _forgotten(connection: apsw.Connection, shape: _Shape) -> frozenset[str]:
+    """Sessions that a person had the host's memory forget."""
+    if "session_id" not in shape.get("memory_session_tombstones", ()):
+        return frozenset()
+    rows = connection.execute("SELECT session_id FROM memory_session_tombstones")
+    return frozenset(session_id for (session_id,) in rows)
+
+
+def _shape(connection: apsw.Connection) -> _Shape:
+    columns: dict[str, set[str]] = {}
+    for table, column in connection.execute(
+        "SELECT t.name, c.name FROM sqlite_schema AS t, pragma_table_info(t.name) AS c"
+        " WHERE t.type = 'table' AND t.name IN ('transcript_events', 'session_windows',"
+        " 'session_nodes', 'session_transcript_index_state', 'session_transcript_active_events',"
+        " 'transcript_rewrite_watermarks', 'memory_session_tombstones')"
+    ):
+        columns.setdefault(table, set()).add(column)
+    return {table: frozenset(names) for table, names in columns.items()}
+
+
+def _problem(connection: apsw.Connection, shape: _Shape) -> str | None:
+    """What of the shape that reading needs is missing."""
+    missing = [
+        f"{table}.{name}"
+        for table, names in _NEEDED.items()
+        for name in sorted(names - shape.get(table, frozenset()))
+    ]
+    if missing:
+        return f"It holds no {', '.join(missing)}."
+    encoding = connection.execute("PRAGMA encoding").get
+    return None if encoding == "UTF-8" else f"Its text is {encoding}, not UTF-8."
+
+
+class _Stamps(NamedTuple):
+    database: tuple[int, ...]
+    log: tuple[int, ...]
+
+    @property
+    def changed_ns(self) -> int:
+        return max((self.database or (0,))[-1], (self.log or (0,))[-1])
+
+
+def _stamps(path: Path) -> _Stamps | None:
+    """What tells whether the host wrote since; None where there is no database."""
+    database = _stamp(path)
+    return _Stamps(database, _stamp(Path(f"{path}-wal"))) if database else None
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    try:
+        status = path.lstat()
+    except OSError:
+        return ()
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _failed(
+    path: Path, reason: str, may_pass: bool, version: int | None = None
+) -> TranscriptListing:
+    return TranscriptListing(
+        database=HostDatabase(path=str(path), version=version, failure=reason, may_pass=may_pass)
+    )
+
+
+def _cause(error: apsw.Error | UnicodeDecodeError) -> str:
+    match error:
+        case apsw.BusyError() | apsw.LockedError():
+            return "the host keeps it locked."
+        case apsw.CantOpenError():
+            return (
+                "SQLite cannot open it. While the host is not running this user must be able to"
+                " write to its directory."
+            )
+        case apsw.CorruptError() | apsw.NotADBError() | UnicodeDecodeError():
+            return f"it is damaged ({error})."
+    return f"{error}."
+
+
+def _may_pass(error: apsw.Error | UnicodeDecodeError) -> bool:
+    return isinstance(error, apsw.BusyError | apsw.LockedError | apsw.IOError | apsw.CantOpenError)
+
+
+def _seems_same(found: FoundTranscript, known: FoundTranscript) -> bool:
+    """Whether nothing happened; also while the host works out what is part of a conversation."""
+    if not found.is_settled:
+        rebuilt = known.inode != found.inode
+        return rebuilt or (known.mtime_ns, known.ctime_ns) == (found.mtime_ns, found.ctime_ns)
+    return (known.mtime_ns, known.ctime_ns, known.inode) == (
+        found.mtime_ns,
+        found.ctime_ns,
+        found.inode,
+    )
+
+
+def _identity(generation: str | None, *, is_settled: bool) -> int:
+    return _number((generation, is_settled))
+
+
+def _unpacked(packed: Any, size: Any) -> bytes | None:
+    is_sound = isinstance(packed, bytes) and isinstance(size, int) and 0 < size <= MAX_LINE_BYTES
+    return decompressed(packed, size) if is_sound else None
+
+
+def _hash(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=HASH_BYTES).digest()
+
+
+def _number(facts: tuple[object, ...]) -> int:
+    """Of 62 bits, as SQLite stores them."""
+    return int.from_bytes(_hash(repr(facts).encode())[:8], "little") >> 2
+
+
+def _is_name(session_id: str) -> bool:
+    return (
+        is_addressable(session_id)
+        and 0 < len(session_id) <= 200
+        and "/" not in session_id
+        and session_id not in {".", ".."}
+        and not session_id.endswith((SUFFIX, ".md"))
+    )
+
+
+_SUFFIXES: Final = ("", "-wal", "-shm")
+_UNREADABLE: Final = (
+    apsw.Error,
+    OSError,
+    UnicodeDecodeError,
+    FileUnreadableError,
+    RefusedFileError,
+)
+_FOREIGN: Final = "it belongs to another user"
+_OTHER_SHAPE: Final = "It is of a release that this gateway does not know; see for a newer gateway."

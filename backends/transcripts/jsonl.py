@@ -1,0 +1,133 @@
+"""The conversations in JSONL files of a sessions directory, as the chat gateway wrote them in 2026.2.
+
+Owns reading such a file as entries: a line is an entry, and lines are counted from 1. The names of the
+files are `listing`'s, their bytes `stretches`'s. Blocks; may be used by several threads at once.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from backends.errors import FileUnreadableError, PathNotAllowedError
+from backends.files.safe_open import opened
+from backends.transcripts.listing import (
+    PREFIX,
+    FoundTranscript,
+    TranscriptListing,
+    list_transcripts,
+    location_of,
+    transcript_path,
+)
+from backends.transcripts.source import Entries, Place, Taken
+from backends.transcripts.stretches import count_lines, digest_of, read_stretch, tail_of
+from backends.transcripts.turns import RENDERING_VERSION, render_turn
+
+_COUNTED_BYTES: Final = 8 * 1024 * 1024
+"""What one look counts at most; the next one goes on from there."""
+
+
+class _Counted(NamedTuple):
+    inode: int
+    since: int
+    until: int
+    lines: int
+
+
+class JsonlTranscripts:
+    """The files in one directory. See `TranscriptSource`."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._counted: dict[str, _Counted] = {}
+        """Remembered only to save reading."""
+
+    def listing(self) -> TranscriptListing:
+        listing = list_transcripts(self._directory)
+        for path in self._counted.keys() - {found.path for found in listing.files}:
+            self._counted.pop(path, None)
+        return listing
+
+    def measured(
+        self, found: Sequence[FoundTranscript], _taken: Mapping[str, Taken]
+    ) -> tuple[FoundTranscript, ...]:
+        return tuple(found)
+
+    def entries_beyond(self, found: FoundTranscript, end: Place) -> int:
+        counted = self._counted.get(found.path)
+        if (
+            counted is None
+            or (counted.inode, counted.since) != (found.inode, end.byte)
+            or counted.until > found.size
+        ):
+            counted = _Counted(found.inode, end.byte, end.byte, 0)
+        if counted.until == found.size:
+            return counted.lines
+        until = min(found.size, counted.until + _COUNTED_BYTES)
+        try:
+            with opened(location_of(self._directory, found.path)) as descriptor:
+                lines = count_lines(descriptor, counted.until, until)
+        except (FileNotFoundError, FileUnreadableError, PathNotAllowedError):
+            return 0  # the step that takes it in will tell
+        counted = counted._replace(until=until, lines=counted.lines + lines)
+        self._counted[found.path] = counted
+        return counted.lines
+
+    @contextmanager
+    def open(self, path: str, _taken: Taken | None) -> Iterator[OpenFile]:
+        with opened(location_of(self._directory, path)) as descriptor:
+            yield OpenFile(self._file(path), path, descriptor)
+
+    def is_gone(self, path: str) -> bool:
+        try:
+            self._file(path).lstat()
+        except (FileNotFoundError, NotADirectoryError):
+            return True
+        except OSError:
+            pass
+        return False
+
+    def path_of(self, reference: str) -> str | None:
+        return transcript_path(self._directory, reference)
+
+    def rendering(self, _path: str) -> str:
+        return RENDERING_VERSION
+
+    def render(self, _path: str, line: bytes) -> str | None:
+        return render_turn(line)
+
+    def _file(self, path: str) -> Path:
+        return self._directory / path.removeprefix(PREFIX)
+
+
+class OpenFile:
+    """See `OpenTranscript`."""
+
+    def __init__(self, file: Path, path: str, descriptor: int) -> None:
+        self._file, self._descriptor = file, descriptor
+        status = os.fstat(descriptor)
+        self.found = FoundTranscript(
+            path, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
+        )
+
+    def read(self, begin: Place, until: int) -> Entries:
+        stretch = read_stretch(self._descriptor, begin.byte, until)
+        end = Place(stretch.end, begin.line + len(stretch.lines))
+        numbers = tuple(range(begin.line + 1, end.line + 1))
+        return Entries(numbers, stretch.lines, end, stretch.digest, stretch.is_last)
+
+    def digest(self, begin: Place, end: Place) -> bytes:
+        return digest_of(self._descriptor, begin.byte, end.byte)
+
+    def tail(self, end: Place) -> bytes:
+        return tail_of(self._descriptor, end.byte)
+
+    def is_current(self, end: Place) -> bool:
+        try:
+            now = self._file.lstat()
+        except OSError:
+            return False
+        return now.st_ino == self.found.inode and now.st_size >= end.byte

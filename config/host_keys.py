@@ -1,0 +1,159 @@
+"""Which keys OpenClaw 2026.9 has where memory looks, and which are ours alone.
+
+A mistake in a key of the host's can never end us: it is a warning, and the value does not count. What
+stands in our own entry of its `plugins`, or at places under `memory` that it does not know, is ours and
+stays strict. The table is that of the schema which `openclaw config schema` prints (2026.9.6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from config.keys.tree import HOME
+from config.source.located import KeyPath, Located
+
+HOST_RELEASE: Final = "2026.9"
+PLUGIN_ID: Final = "memory-gateway"
+HOME_PATH: Final[KeyPath] = tuple(HOME.split("."))
+
+SEARCH_PLACES: Final[tuple[KeyPath, ...]] = (
+    ("memory", "search"),
+    ("agents", "defaults", "memorySearch"),
+    ("memorySearch",),
+    ("agents", "list", "*", "memorySearch"),
+    ("agents", "list", "*", "memory", "search"),
+    ("agents", "entries", "*", "memory", "search"),
+)
+_AGENTS: Final = (("agents", "list"), ("agents", "entries"))
+
+Accepts = Callable[[Any], bool]
+
+
+def _flag(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def _text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _words(value: Any) -> bool:
+    return isinstance(value, str) and bool(value)
+
+
+def _count(value: Any) -> bool:
+    return (
+        not isinstance(value, bool)
+        and isinstance(value, int | float)
+        and value > 0
+        and (float(value).is_integer())
+    )
+
+
+def _share(value: Any) -> bool:
+    return not isinstance(value, bool) and isinstance(value, int | float) and 0 <= value <= 1
+
+
+def _sources(value: Any) -> bool:
+    return isinstance(value, list) and all(one in ("memory", "sessions") for one in value)
+
+
+def _paths(value: Any) -> bool:
+    return isinstance(value, list) and all(map(_path, value))
+
+
+def _path(value: Any) -> bool:
+    if isinstance(value, str):
+        return True
+    return (
+        isinstance(value, dict)
+        and "path" in value
+        and value.keys() <= {"path", "pattern"}
+        and all(map(_text, value.values()))
+    )
+
+
+def _texts(value: Any) -> bool:
+    return isinstance(value, dict) and all(map(_text, value.values()))
+
+
+def _anything(_value: Any) -> bool:
+    return True
+
+
+SEARCH: Final[Mapping[str, Accepts]] = {
+    "enabled": _flag,
+    "rememberAcrossConversations": _flag,
+    "sources": _sources,
+    "extraPaths": _paths,
+    "multimodal": _anything,
+    "experimental.sessionMemory": _flag,
+    "provider": _text,
+    "remote.baseUrl": _text,
+    "remote.apiKey": _text,
+    "remote.headers": _texts,
+    "remote.batch.enabled": _flag,
+    "fallback": _text,
+    "model": _text,
+    "inputType": _words,
+    "queryInputType": _words,
+    "documentInputType": _words,
+    "outputDimensionality": _count,
+    "local.modelPath": _text,
+    "store.fts": _anything,
+    "store.vector.enabled": _flag,
+    "store.vector.extensionPath": _text,
+    "query.maxResults": _count,
+    "query.minScore": _share,
+    "cache.enabled": _flag,
+}
+"""Dotted, below `memory.search`, with what the host takes for a value: at least that, it may take more."""
+
+_MEMORY: Final = frozenset({"citations"})
+COMPACTION_ONLY_OURS: Final = frozenset(
+    {"reserveTokensFloor", "maxHistoryShare", "memoryFlush.prompt", "memoryFlush.systemPrompt"}
+)
+"""Below `agents.defaults.compaction`: keys of February that the host of today refuses."""
+
+
+def search_place(at: KeyPath) -> KeyPath | None:
+    """The part of a path that leads to keys of memory search, outside our home; None elsewhere."""
+    for place in SEARCH_PLACES:
+        if len(at) >= len(place) and all(p in ("*", a) for p, a in zip(place, at, strict=False)):
+            return at[: len(place)]
+    return None
+
+
+def is_at_home(at: KeyPath) -> bool:
+    return at[: len(HOME_PATH)] == HOME_PATH
+
+
+def tolerates(at: KeyPath) -> bool:
+    """Whether a mistake at this path is a warning: the key is one of the host's, or leads to one."""
+    if is_at_home(at):
+        return False
+    place = search_place(at)
+    if place is not None:
+        return _leads_to(SEARCH, at[len(place) :])
+    if at[:1] == ("memory",):
+        return _leads_to(_MEMORY, at[1:])
+    return True
+
+
+def _leads_to(known: Mapping[str, Any] | frozenset[str], below: KeyPath) -> bool:
+    """Whether the path is a known one, stands inside of one, or is on the way to one."""
+    dotted = ".".join(map(str, below))
+    return not below or any(
+        dotted == name or dotted.startswith(f"{name}.") or name.startswith(f"{dotted}.")
+        for name in known
+    )
+
+
+def plain(node: Located) -> Any:
+    """The value without the places."""
+    if isinstance(node.value, dict):
+        return {name: plain(member) for name, member in node.value.items()}
+    if isinstance(node.value, list):
+        return [plain(item) for item in node.value]
+    return node.value

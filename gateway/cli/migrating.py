@@ -1,0 +1,116 @@
+"""`config --migrate`: prints the moved file, or replaces it and keeps the old one beside it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from config.disk.replacing import replace_file
+from config.errors import ConfigInvalidError, ConfigNotFoundError, ConfigProblem
+from config.migration import Migration, Move, migrate_in_force
+from config.source.located import render_path
+from gateway.cli import output
+from gateway.cli.loading import load_request
+from gateway.cli.options import Options
+
+_BACKUP: Final = "{name}.before-memory-gateway{number}"
+_BACKUPS: Final = 1000
+
+
+def run_migration(options: Options, *, write: bool) -> int:
+    """Raises ConfigInvalidError, ConfigNotFoundError."""
+    request = load_request(options)
+    migration = migrate_in_force(request)
+    if migration is None:
+        raise ConfigNotFoundError(
+            "There is no configuration file.", remedy="Without one, nothing has to be moved."
+        )
+    if options.json and not write:
+        output.write_json(_as_data(migration))
+        return os.EX_OK
+    for line in _notes(migration):
+        output.note(line)
+    if not write:
+        output.write_content(migration.text)
+        return os.EX_OK
+    if not migration.moves:
+        output.say("Nothing has to be moved: OpenClaw accepts the places of all keys.")
+        return os.EX_OK
+    backup = _replace(migration)
+    output.note(f"{migration.path} is replaced; what it was is in {backup}.")
+    return os.EX_OK
+
+
+def _notes(migration: Migration) -> list[str]:
+    return [
+        *map(_note, migration.moves),
+        *(
+            f"{move.node.source.path}, line {move.node.line}: {move.place} stands in a file that is "
+            "included and stays there; move it by hand."
+            for move in migration.elsewhere
+        ),
+    ]
+
+
+def _as_data(migration: Migration) -> dict[str, object]:
+    return {
+        "file": str(migration.path),
+        "text": migration.text,
+        "moves": [_move_as_data(move) for move in migration.moves],
+        "elsewhere": [
+            _move_as_data(move) | {"file": str(move.node.source.path)}
+            for move in migration.elsewhere
+        ],
+    }
+
+
+def _move_as_data(move: Move) -> dict[str, object]:
+    to = render_path(move.to) if move.to else None
+    reason = move.reason or None
+    return {"line": move.node.line, "from": move.place, "to": to, "reason": reason}
+
+
+def _note(move: Move) -> str:
+    if move.to is None:
+        return f"Line {move.node.line}: {move.place} is left out: {move.reason}."
+    return f"Line {move.node.line}: {move.place} moves to {render_path(move.to)}."
+
+
+def _replace(migration: Migration) -> Path:
+    """Raises ConfigInvalidError where the file has changed meanwhile, or cannot be written."""
+    path = Path(os.path.realpath(migration.path))
+    try:
+        data, mode = path.read_bytes(), path.stat().st_mode & 0o777
+        if data.decode("utf-8-sig") != migration.before:
+            raise _failed(path, "was changed by somebody else in this moment")
+        backup = _keep(path, data, mode)
+        replace_file(path, migration.text.encode(), mode=mode)
+    except OSError as error:
+        raise _failed(path, f"cannot be replaced: {error.strerror}") from None
+    return backup
+
+
+def _keep(path: Path, data: bytes, mode: int) -> Path:
+    """A copy under a name that nobody has; it holds what the file holds, keys included."""
+    for number in range(1, _BACKUPS):
+        suffix = f".{number}" if number > 1 else ""
+        backup = path.with_name(_BACKUP.format(name=path.name, number=suffix))
+        try:
+            descriptor = os.open(
+                backup, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600
+            )
+        except FileExistsError:
+            continue
+        with os.fdopen(descriptor, "wb") as file:
+            os.fchmod(descriptor, mode)
+            file.write(data)
+            file.flush()
+            os.fsync(descriptor)
+        return backup
+    raise _failed(path, f"has {_BACKUPS} copies beside it")
+
+
+def _failed(path: Path, message: str) -> ConfigInvalidError:
+    problem = ConfigProblem(message=message, file=str(path))
+    return ConfigInvalidError([problem], remedy="Nothing was written; try again.")

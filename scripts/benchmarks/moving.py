@@ -1,0 +1,185 @@
+"""How long an index takes to be moved from where earlier releases had it, and what a kill on the way costs.
+
+A real gateway embeds the notes at the former place and is killed. Then the move is killed at points that are
+spread over all of its lines, each time on that same index, and the next process has to find everything. In the
+end a real gateway starts at the former place's remains, and what it embeds is counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final
+
+import anyio
+from anyio.to_thread import run_sync
+from rich.console import Console
+from rich.table import Table
+
+from backends.builtin.storage import moving, places
+from backends.builtin.storage.database import Database
+from backends.builtin.storage.identity import Verdict, judge
+from benchmarks.index_files import Content, look_into, rows
+from benchmarks.notes import NoteWriter
+from fakes.vendors import FakeVendor
+from gateway.client import SpawnedGateway, spawn_gateway
+
+FORMER: Final = "memory/main.sqlite"
+NEW: Final = "memory/main.memory-gateway.sqlite"
+_PATIENCE_S: Final = 1800.0
+_PAUSE_S: Final = 0.5
+_FILES_OF_THE_MOVE: Final = (moving.__file__, places.__file__)
+
+
+def arguments(root: Path, host: FakeVendor, *, former: bool) -> list[str]:
+    """Those of today's release; `former`: with the place of the index that earlier ones had."""
+    search: dict[str, Any] = {
+        "provider": "openai",
+        "remote": {"baseUrl": host.base_url, "apiKey": host.key},
+    }
+    if former:
+        search["store"] = {"path": str(root / "state" / FORMER)}
+    config = root / "openclaw.json"
+    config.write_text(json.dumps({"agents": {"defaults": {"memorySearch": search}}}), "utf-8")
+    return [
+        "--workspace", str(root / "workspace"), "--state-dir", str(root / "state"), "--config", str(config),
+        "--log-level", "error",
+    ]  # fmt: skip
+
+
+async def embed_all(client: SpawnedGateway) -> dict[str, Any]:
+    """Returns the status in which every text has its vector."""
+    await client.call("sync", {}, timeout_s=_PATIENCE_S)
+    with anyio.fail_after(_PATIENCE_S):
+        while True:
+            status: dict[str, Any] = await client.call("status", timeout_s=60)
+            coverage = status["details"]["vector"]["backfill"]["coverage"]
+            if coverage["embedded"] >= coverage["total"] > 0:
+                return status
+            await anyio.sleep(_PAUSE_S)
+
+
+def move(folder: Path, kill_at: int) -> None:
+    """Opens the index as its owner does, and is killed at this line of those that the move runs through.
+
+    0: at none; then it prints how many lines there are, and how many seconds the opening took.
+    """
+    lines = 0
+
+    def trace(frame: FrameType, event: str, _argument: object) -> Any:
+        nonlocal lines
+        if frame.f_code.co_filename not in _FILES_OF_THE_MOVE:
+            return None
+        if event == "line":
+            lines += 1
+            if lines == kill_at:
+                os.kill(os.getpid(), signal.SIGKILL)
+        return trace
+
+    sys.settrace(trace)
+    started = time.perf_counter()
+    database = Database(folder / NEW, former=folder / FORMER, is_owner=True)
+    seconds = time.perf_counter() - started
+    sys.settrace(None)
+    database.close()
+    print(lines, seconds)
+
+
+def in_child(folder: Path, kill_at: int = 0) -> tuple[int, float] | None:
+    """`move` in a process of its own: its lines and seconds, None when it was killed."""
+    command = [sys.executable, "-m", "benchmarks.moving", "--move", str(folder), str(kill_at)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, encoding="utf-8", check=False)
+    if kill_at:
+        assert done.returncode == -signal.SIGKILL
+        return None
+    lines, seconds = done.stdout.split()[-2:]
+    return int(lines), float(seconds)
+
+
+def copy(state: Path, folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(state, folder, ignore=shutil.ignore_patterns("run"))
+
+
+def kill_at_points(
+    state: Path, folder: Path, points: int, before: Content, table: Table
+) -> tuple[int, float]:
+    """Adds a row for each point to the table; returns what was lost, and the seconds without a kill."""
+    copy(state, folder)
+    whole = in_child(folder)
+    assert whole is not None
+    lines, seconds = whole
+    losses = 0
+    for point in range(1, points + 1):
+        copy(state, folder)
+        line = max(1, round(lines * point / points) - 1)
+        in_child(folder, line)
+        there = [name for name in (FORMER, NEW) if judge(folder / name) is Verdict.OURS]
+        in_child(folder)
+        after = look_into(folder / NEW)
+        lost = len(before.files.keys() - after.files) + len(before.embedded - after.embedded)
+        faults = [*after.faults, *([FORMER] if (folder / FORMER).exists() else [])]
+        losses += lost + len(faults)
+        table.add_row(f"{line} of {lines}", " ".join(there), str(lost), "; ".join(faults) or "none")
+    return losses, seconds
+
+
+async def measure(files: int, points: int, root: Path, console: Console) -> int:
+    """Returns how much was lost or paid again."""
+    state = root / "state"
+    state.mkdir()
+    NoteWriter(words=5000, seed=1).workspace(root / "workspace", files, bullets=60)
+    with FakeVendor("openai") as host:
+        former = arguments(root, host, former=True)
+        async with spawn_gateway(former, environment=dict(os.environ)) as client:
+            status = await embed_all(client)
+            client.process.kill()
+            await client.process.wait()
+        before, texts = look_into(state / FORMER), rows(state / FORMER)
+        paid = len(host.embedded())
+        table = Table(title="Killed on the way", title_justify="left")
+        for column in ("line", "where the index was", "lost", "faults"):
+            table.add_column(column)
+        killed = partial(kill_at_points, state, root / "killed", points, before, table)
+        losses, seconds = await run_sync(killed)
+        today = arguments(root, host, former=False)
+        async with spawn_gateway(today, environment=dict(os.environ)) as client:
+            moved = await embed_all(client)
+        again = len(host.embedded()) - paid
+    same = texts == rows(state / NEW) and moved["databasePath"] == str(state / NEW)
+    console.print(table)
+    console.print(
+        f"{status['chunks']:,} chunks, {len(before.embedded):,} texts embedded, "
+        f"{status['databaseBytes'] / 1e6:.0f} MB: opened at the new place in {seconds:.3f} s; "
+        f"{again} texts embedded again; content the same: {same}"
+    )
+    return losses + again + (not same)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--files", type=int, default=1100, help="of about nine chunks each")
+    parser.add_argument("--points", type=int, default=10)
+    parser.add_argument("--move", nargs=2, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.move:
+        move(Path(options.move[0]), int(options.move[1]))
+        return
+    with tempfile.TemporaryDirectory() as root:
+        sys.exit(
+            bool(anyio.run(measure, options.files, options.points, Path(root), Console(width=110)))
+        )
+
+
+if __name__ == "__main__":
+    main()
