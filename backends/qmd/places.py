@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os.path
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -60,11 +61,6 @@ class Places:
             return None
         return one.root.location(absolute, self._shown(one, absolute))
 
-    def shown(self, found: FoundFile) -> str:
-        """The name that search results and `read` use for a scanned file."""
-        one = self.roots.collections[found.root]
-        return self._shown(one, self.roots.absolute(found.path))
-
     def shown_path(self, path: str) -> str:
         """The name here for a path that is relative to the workspace, perhaps with `../`."""
         absolute = self.roots.absolute(path)
@@ -74,16 +70,24 @@ class Places:
                     return self._shown(one, absolute)
         return path
 
-    def is_seen(self, found: FoundFile) -> bool:
-        """Whether QMD looks at this file at all: it leaves out hidden and vendor directories."""
-        one = self.roots.collections[found.root]
-        below = os.path.relpath(self.roots.absolute(found.path), one.path)
-        hidden = _UNSEEN.search(below) is not None or self._is_strange(one, below)
-        return found.size > 0 and not hidden
+    def seen_by_qmd(self, files: Iterable[FoundFile]) -> dict[str, FoundFile]:
+        """The scanned files that QMD looks at at all, by shown name."""
+        return {self._shown_file(one): one for one in files if self._is_seen(one)}
 
     def source_of(self, path: str) -> Source:
         """What kind of memory a shown path is."""
         return "sessions" if self.exports.of_hit(path) else "memory"
+
+    def _shown_file(self, found: FoundFile) -> str:
+        one = self.roots.collections[found.root]
+        return self._shown(one, self.roots.absolute(found.path))
+
+    def _is_seen(self, found: FoundFile) -> bool:
+        """It leaves out hidden and vendor directories."""
+        one = self.roots.collections[found.root]
+        below = os.path.relpath(self.roots.absolute(found.path), one.path)
+        hidden = _UNSEEN.search(below) is not None or self._is_strange(one, below)
+        return found.size > 0 and not hidden
 
     def _is_strange(self, one: Collection, below: str) -> bool:
         """Whether it lies among the exports without being one: then it is nobody's memory."""

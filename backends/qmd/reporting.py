@@ -42,7 +42,7 @@ def report_status(
     """Never raises for the state of QMD: that is what it reports. `failure`: why there is no engine."""
     index = home_of(settings).index
     result = scan(places.roots)
-    now = {places.shown(one): one for one in result.files if places.is_seen(one)}
+    now = places.seen_by_qmd(result.files)
     counts, trouble = _counts(index)
     seen = engine.upkeep.seen if engine else {}
     unknown = {name for name, one in now.items() if seen.get(name) != one}

@@ -124,9 +124,7 @@ class Upkeep:
             ) from None
 
     def _scan(self) -> dict[str, FoundFile]:
-        places = self._places
-        files = scan(places.roots).files
-        return {places.shown(one): one for one in files if places.is_seen(one)}
+        return self._places.seen_by_qmd(scan(self._places.roots).files)
 
     @asynccontextmanager
     async def _alone(self) -> AsyncIterator[None]:

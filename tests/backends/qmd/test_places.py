@@ -72,7 +72,7 @@ def test_what_qmd_never_looks_at_is_not_waited_for(places, tmp_path):
     for name in ("a/.hidden/x.md", "node_modules/x.md", "a/build/x.md", ".x.md", "builds/x.md"):
         write(tmp_path / "shelf" / name, "text\n")
     write(tmp_path / "shelf/empty.md", "")
-    seen = {places.shown(one) for one in scan(places.roots).files if places.is_seen(one)}
+    seen = places.seen_by_qmd(scan(places.roots).files)
     assert "qmd/shelf/builds/x.md" in seen
     assert {name for name in seen if name.endswith("x.md")} == {"qmd/shelf/builds/x.md"}
     assert "qmd/shelf/empty.md" not in seen
