@@ -201,7 +201,6 @@ class QmdLimits(msgspec.Struct, frozen=True, kw_only=True):
 class QmdSettings(msgspec.Struct, frozen=True, kw_only=True):
     sessions: QmdSessionsSettings
     command: str = "qmd"
-    mode: Literal["warm", "cli"] = "warm"
     search_mode: Literal["query", "search", "vsearch"] = "query"
     include_default_memory: bool = True
     paths: tuple[QmdPath, ...] = ()

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import Final, Literal, NamedTuple
 
+from backends.files.filters import Filter
 from backends.files.roots import Location
 from backends.files.scan import FoundFile, scan
 from backends.interface import Hit, SearchRequest, Stale
+from backends.qmd.asking import Row
 from backends.qmd.documents import Documents
-from backends.qmd.filtering import Filter
 from backends.qmd.limits import limited
 from backends.qmd.passages import Found, Proposal, document_passages, lexical_passages
 from backends.qmd.places import Places
-from backends.qmd.results import Row
+from backends.text.dates import date_of
 from config.settings import QmdLimits
 
 MAX_EXTRA_FILES: Final = 200
@@ -53,41 +55,40 @@ class Answerer:
         by_model: bool,
     ) -> Answer:
         """`seen` is what QMD's last update saw, by name; `by_model` keeps QMD's order and scores."""
-        found = scan(self._places.roots).files
-        now = {self._places.shown(one): one for one in found if self._places.is_seen(one)}
+        now = self._places.seen_by_qmd(scan(self._places.roots).files)
         changed = [name for name, one in now.items() if seen.get(name) != one]
         gone = len(seen.keys() - now.keys())
-        filtering = Filter(request, self._places.source_of)
-        proposed = self._proposed(rows, found, filtering)
-        extra = [name for name in changed if filtering.permits(name)]
-        if filtering.active:
-            extra = list(dict.fromkeys((*extra, *filter(filtering.permits, now))))
+        filtering = Filter(request)
+        permitted = partial(self._is_permitted, request, filtering)
+        proposed = self._proposed(rows, permitted)
+        # QMD knows no filters, and may have proposed too little.
+        extra = list(filter(permitted, now if filtering.active else changed))
         extra.sort(key=lambda name: -now[name].mtime_ns)
-        more = dict(self._located(extra[:MAX_EXTRA_FILES], now))
+        more = {self._location(name, now[name]): None for name in extra[:MAX_EXTRA_FILES]}
         hits = self._hits(request, proposed, more, by_model=by_model)
         left = max(0, len(changed) - MAX_EXTRA_FILES)
         stale = Stale(files=left, reason="QMD has not indexed them yet") if left else None
         return Answer(hits, stale, len(changed) + gone)
 
+    def _is_permitted(self, request: SearchRequest, filtering: Filter, path: str) -> bool:
+        if request.sources is not None and self._places.source_of(path) not in request.sources:
+            return False
+        day = date_of(path)
+        return filtering.permits(path, day.isoformat() if day else None)
+
     def _proposed(
-        self, rows: Sequence[Row], found: Sequence[FoundFile], filtering: Filter
+        self, rows: Sequence[Row], permitted: Callable[[str], bool]
     ) -> dict[Location, Row]:
         proposed: dict[Location, Row] = {}
         for row in rows:
             location = self._places.locate(row.collection, row.path)
-            if location is None or self._documents.get(location) is None:
-                location = self._places.unslug(row.collection, row.path, row.docid, found)
-            if location is not None and filtering.permits(location.path):
+            if location is not None and permitted(location.path):
                 proposed.setdefault(location, row)
         return proposed
 
-    def _located(
-        self, names: Sequence[str], now: Mapping[str, FoundFile]
-    ) -> Iterator[tuple[Location, None]]:
+    def _location(self, name: str, file: FoundFile) -> Location:
         roots = self._places.roots
-        for name in names:
-            absolute = roots.absolute(now[name].path)
-            yield roots.all[now[name].root].location(absolute, name), None
+        return roots.all[file.root].location(roots.absolute(file.path), name)
 
     def _hits(
         self,

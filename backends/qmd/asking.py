@@ -1,33 +1,26 @@
-"""Asking QMD: the warm server, or one process a question.
+"""What the warm server is asked in each search mode, and what its answer says.
 
-Owns which way is taken, what is asked in each search mode, and that an unusable answer is an error and
-never an empty list.
+An answer that cannot be used is an error, never an empty list.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import Any, Final, Literal, NamedTuple, Protocol
-
-import anyio
+from typing import Any, Final, NamedTuple
+from urllib.parse import unquote
 
 from backends.interface import Mode
-from backends.qmd.errors import Cause, QmdUnavailableError
+from backends.qmd.errors import QmdUnavailableError
 from backends.qmd.http import post_query
 from backends.qmd.models import SearchMode
 from backends.qmd.questions import SubQuery, lexical, semantic
-from backends.qmd.results import Row, fuse, rows_of_answer, rows_of_output
 from backends.qmd.server import WarmServer
-from backends.qmd.sidecar import Sidecar
 
 CANDIDATES: Final = 12
 """Documents asked for, whatever the limit: so that asking for fewer keeps the order."""
 RERANKED: Final = 12
-MAX_PROCESSES: Final = 4
-TYPED_SINCE: Final = (2, 1, 0)
-"""Since when the sub-queries of one question are one command, which needs no expansion model."""
-COLLECTIONS_SINCE: Final = (2, 8, 0)
-"""Since when several `-c` are searched one by one; before, what they left out could hide hits."""
+_SCHEME: Final = "qmd://"
 
 
 class Question(NamedTuple):
@@ -37,15 +30,25 @@ class Question(NamedTuple):
     rerank: bool
     mode: Mode
 
+    def as_json(self, collections: Sequence[str]) -> dict[str, Any]:
+        """The body of a request to the server."""
+        return {
+            "searches": [one.as_json() for one in self.searches],
+            "collections": list(collections),
+            "limit": CANDIDATES,
+            "candidateLimit": RERANKED if self.rerank else CANDIDATES,
+            "rerank": self.rerank,
+        }
 
-class Asker(Protocol):
-    """A way to ask; `ask` raises QmdUnavailableError."""
 
-    way: Literal["warm", "cli"]
+class Row(NamedTuple):
+    """One document that QMD proposes; `path` is relative to the collection."""
 
-    async def ask(
-        self, question: Question, collections: Sequence[str], *, timeout_s: float
-    ) -> list[Row]: ...
+    collection: str
+    path: str
+    score: float
+    """As QMD said it; 0 is a score like any other."""
+    line: int | None
 
 
 def question_for(text: str, mode: SearchMode) -> Question | None:
@@ -60,75 +63,49 @@ def question_for(text: str, mode: SearchMode) -> Question | None:
     return Question(searches, mode == "query", result) if searches else None
 
 
-class WarmAsker:
-    """Asks the supervised server."""
-
-    way: Literal["warm", "cli"] = "warm"
-
-    def __init__(self, server: WarmServer) -> None:
-        self._server = server
-
-    async def ask(
-        self, question: Question, collections: Sequence[str], *, timeout_s: float
-    ) -> list[Row]:
-        port = self._server.port
-        if port is None:
-            reason = self._server.last_error or "QMD's server is starting."
-            raise QmdUnavailableError("not_ready", reason)
-        self._server.note_question(with_models=question.mode != "keyword")
-        body: dict[str, Any] = {
-            "searches": [one.as_json() for one in question.searches],
-            "collections": list(collections),
-            "limit": CANDIDATES,
-            "candidateLimit": RERANKED if question.rerank else CANDIDATES,
-            "rerank": question.rerank,
-        }
-        rows = None
-        try:
-            rows = rows_of_answer(await post_query(port, body, timeout_s=timeout_s))
-        finally:
-            if rows is None:  # also when the deadline of the caller ended the waiting
-                self._server.suspect()
-        if rows is None:
-            raise QmdUnavailableError("bad_answer", "QMD's server gave no results and no error.")
-        return rows
+async def ask(
+    server: WarmServer, question: Question, collections: Sequence[str], *, timeout_s: float
+) -> list[Row]:
+    """The documents that QMD proposes, the best first. Raises QmdUnavailableError."""
+    port = server.port
+    if port is None:
+        raise QmdUnavailableError("not_ready", server.last_error or "QMD's server is starting.")
+    server.note_question(with_models=question.mode != "keyword")
+    rows = None
+    try:
+        answer = await post_query(port, question.as_json(collections), timeout_s=timeout_s)
+        rows = rows_of_answer(answer)
+    finally:
+        if rows is None:  # also when the deadline of the caller ended the waiting
+            server.suspect()
+    if rows is None:
+        raise QmdUnavailableError("bad_answer", "QMD's server gave no results and no error.")
+    return rows
 
 
-class CommandAsker:
-    """Starts QMD for every question."""
+def rows_of_answer(answer: Any) -> list[Row] | None:
+    """The rows in an answer of the server; None when it is not one."""
+    results = answer.get("results") if isinstance(answer, dict) else None
+    if not isinstance(results, list):
+        return None
+    return [row for item in results if (row := _row(item)) is not None]
 
-    way: Literal["warm", "cli"] = "cli"
 
-    def __init__(self, sidecar: Sidecar) -> None:
-        self._sidecar = sidecar
+def _row(item: Any) -> Row | None:
+    """None for what does not say at least which file it means."""
+    address = item.get("file") if isinstance(item, dict) else None
+    if not isinstance(address, str):
+        return None
+    text = unquote(address.removeprefix(_SCHEME).lstrip("/"), errors="replace")
+    collection, _, path = text.partition("/")
+    line = item.get("line")
+    if not collection or not path:
+        return None
+    is_line = isinstance(line, int) and line > 0
+    return Row(collection, path, _score(item.get("score")), line if is_line else None)
 
-    async def ask(
-        self, question: Question, collections: Sequence[str], *, timeout_s: float
-    ) -> list[Row]:
-        version = self._sidecar.program.version
-        if version < TYPED_SINCE:
-            return await self._ask_one_by_one(question, timeout_s)
-        arguments: tuple[str, ...] = ("query",) if question.rerank else ("query", "--no-rerank")
-        if version >= COLLECTIONS_SINCE:
-            arguments += tuple(word for name in collections for word in ("-c", name))
-        typed = "\n".join(f"{one.kind}: {one.text}" for one in question.searches)
-        return await self._rows(arguments, typed, timeout_s)
 
-    async def _ask_one_by_one(self, question: Question, timeout_s: float) -> list[Row]:
-        """For versions that take one lexical query a process: a few of them, joined by rank."""
-        with anyio.fail_after(timeout_s):
-            return fuse(
-                [
-                    await self._rows(("search",), one.text, timeout_s)
-                    for one in question.searches[:MAX_PROCESSES]
-                ]
-            )
-
-    async def _rows(self, arguments: tuple[str, ...], text: str, timeout_s: float) -> list[Row]:
-        arguments += ("--json", "-n", str(CANDIDATES), "--", text)
-        finished = await self._sidecar.run(*arguments, timeout_s=timeout_s)
-        rows = rows_of_output(finished.stdout)
-        if rows is not None:
-            return rows
-        cause: Cause = "crashed" if finished.cause == "crashed" else "bad_answer"
-        raise QmdUnavailableError(cause, f"QMD gave no results: {finished.complaint}.")
+def _score(value: Any) -> float:
+    """Between 0 and 1; 0 for what is no number. JSON's whole numbers may be too large for a float."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(min(1.0, max(0.0, value))) if is_number and abs(value) < math.inf else 0.0

@@ -31,7 +31,7 @@ from backends.interface import (
     Trial,
 )
 from backends.qmd.answering import Answerer
-from backends.qmd.asking import question_for
+from backends.qmd.asking import ask, question_for
 from backends.qmd.collections import plan_collections
 from backends.qmd.engine import Engine
 from backends.qmd.errors import QmdUnavailableError
@@ -41,7 +41,7 @@ from backends.qmd.places import Places
 from backends.qmd.reporting import report_status
 from backends.qmd.sidecar import home_of, open_sidecar
 from backends.transcripts.agents import AgentTranscripts
-from config.runtime.tasks import Backoff
+from config.runtime.tasks import Backoff, Wakeup
 from config.settings import Settings, Source
 
 _log = structlog.get_logger(__name__)
@@ -63,7 +63,7 @@ class QmdBackend:
         )
         self.places = Places(settings, planned, exports)
         self._answerer = Answerer(self.places, settings.qmd.limits)
-        self._changed = anyio.Event()
+        self._changed = Wakeup()
         self.engine: Engine | None = None
         """None until QMD has shown that it works."""
         self.failure = QmdUnavailableError("not_ready", "QMD is being started.")
@@ -89,7 +89,7 @@ class QmdBackend:
                 _log.exception("qmd failed")
             finally:
                 self.engine = None
-            self._tell()
+            self._changed.fire()
             pause.failed()
             await anyio.sleep(pause.left_s)
 
@@ -118,7 +118,7 @@ class QmdBackend:
             return SearchAnswer(hits=(), outcome="empty", mode="keyword", backend="qmd")
         collections = engine.upkeep.searched(request.sources)
         rows = (
-            await engine.asker.ask(question, collections, timeout_s=timeout_s)
+            await ask(engine.server, question, collections, timeout_s=timeout_s)
             if collections
             else []
         )
@@ -203,7 +203,7 @@ class QmdBackend:
             with anyio.move_on_after(timeout_s):
                 engine = await self._started_engine()
                 await self._search(engine, SearchRequest(query=_HARMLESS), timeout_s)
-                detail = f"QMD {engine.sidecar.program.version_text} answered ({engine.asker.way})."
+                detail = f"QMD {engine.sidecar.program.version_text} answered."
                 trial = Trial(part="qmd", outcome="ok", detail=detail)
         except QmdUnavailableError as error:
             trial = Trial(part="qmd", outcome="failed", detail=error.message, remedy=error.remedy)
@@ -221,8 +221,7 @@ class QmdBackend:
         engine = self._engine()
         if not engine.index_is_kept:
             await engine.schedule.updated.wait()
-        if engine.server is not None:
-            await engine.server.tried.wait()
+        await engine.server.tried.wait()
         return engine
 
     def _holds(self, sources: Sequence[Source] | None) -> bool:
@@ -231,12 +230,7 @@ class QmdBackend:
 
     def _adopt(self, engine: Engine) -> None:
         self.engine = engine
-        self._tell()
-
-    def _tell(self) -> None:
-        """Whoever waits for a start looks again."""
-        self._changed.set()
-        self._changed = anyio.Event()
+        self._changed.fire()
 
     def _engine(self) -> Engine:
         if self.engine is None:
@@ -244,13 +238,9 @@ class QmdBackend:
         return self.engine
 
     async def _ready_engine(self) -> Engine:
-        """The engine, once its index is worth asking; with `waitForBootSync` it waits for that."""
-        update = self._settings.qmd.update
-        if update.wait_for_boot_sync:
-            while self.engine is None:
-                await self._changed.wait()
-            await self.engine.schedule.updated.wait()
-        engine = self._engine()
+        """The engine, if its index is worth asking; with `waitForBootSync` it waits for the start."""
+        waits = self._settings.qmd.update.wait_for_boot_sync
+        engine = await self._started_engine() if waits else self._engine()
         reason = engine.why_not_ready()
         if reason is not None:
             raise QmdUnavailableError("not_ready", reason)

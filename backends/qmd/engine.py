@@ -1,7 +1,7 @@
 """All parts of one working QMD put together, and kept working until cancelled.
 
-Owns the order of starting: program, collections and first update, server, schedule; and the repair of
-a damaged index, for which the server must not hold the old file.
+Owns the order of starting: collections, server, first update, schedule; and the repair of a damaged index,
+for which the server must not hold the old file.
 """
 
 from __future__ import annotations
@@ -11,10 +11,8 @@ from collections.abc import Callable, Mapping
 
 import anyio
 
-from backends.qmd.asking import TYPED_SINCE, Asker, CommandAsker, WarmAsker
 from backends.qmd.models import SearchMode, absent, missing_models
 from backends.qmd.places import Places
-from backends.qmd.program import WARM_SINCE
 from backends.qmd.schedule import Schedule
 from backends.qmd.server import WarmServer
 from backends.qmd.sidecar import Sidecar
@@ -38,24 +36,18 @@ class Engine:
         self.schedule = Schedule(
             self.upkeep, settings.update, may_embed=self._may_embed, repair=self._repair
         )
-        self.server: WarmServer | None = None
+        self.server = WarmServer(sidecar)
         self.index_is_kept = False
         """Whether the index of an earlier run answers, without an update at the start."""
-        self.asker: Asker = CommandAsker(sidecar)
-        if settings.mode == "warm" and sidecar.program.version >= WARM_SINCE:
-            self.server = WarmServer(sidecar)
-            self.asker = WarmAsker(self.server)
 
     async def run(self, *, ready: Callable[[], None]) -> None:
         """Works until cancelled; `ready` is called when QMD may be asked."""
-        await self.upkeep.match_version()
         at_once = self._settings.update.on_boot or not self.sidecar.home.index.exists()
         self.index_is_kept = not at_once
         if not at_once:
             await self.upkeep.register()
         async with anyio.create_task_group() as tasks:
-            if self.server is not None:
-                tasks.start_soon(self.server.run)
+            tasks.start_soon(self.server.run)
             ready()
             await self.schedule.run(at_once=at_once)
 
@@ -89,9 +81,6 @@ class Engine:
         wanted = self._settings.search_mode
         if wanted in ("search", self.search_mode):
             return None
-        if not self._knows_typed_questions:
-            version = self.sidecar.program.version_text
-            return f"QMD {version} searches by words only; its models are used from 2.1 on."
         if missing := self.missing_models:
             return (
                 f"QMD searches by words only: {absent(missing)} "
@@ -100,15 +89,9 @@ class Engine:
         return "QMD searches by words only until its embeddings are computed."
 
     def _may_embed(self) -> bool:
-        wanted = self._settings.search_mode != "search"
-        return wanted and self._knows_typed_questions and not self.missing_models
-
-    @property
-    def _knows_typed_questions(self) -> bool:
-        return self.sidecar.program.version >= TYPED_SINCE
+        return self._settings.search_mode != "search" and not self.missing_models
 
     async def _repair(self) -> None:
         """QMD never repairs: the damaged file goes aside, and the server to a new one."""
         await self.upkeep.set_index_aside()
-        if self.server is not None:
-            self.server.suspect()
+        self.server.suspect()

@@ -1,22 +1,19 @@
 """Between QMD's names and real files: `collection/path` there, a location here.
 
-Owns how files of collections are shown (`qmd/<collection>/<path>` outside the workspace), which of them
-may be read, and finding the file that an older QMD means by a simplified name.
+Files of collections are shown as `qmd/<collection>/<path>` outside the workspace, and only those inside a
+collection's root and pattern are opened.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os.path
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from backends.errors import FileUnreadableError, PathNotAllowedError
 from backends.files.get import read_located
 from backends.files.roots import Location, MemoryRoots, Root, is_addressable, is_below
-from backends.files.safe_open import opened
 from backends.files.scan import FoundFile
 from backends.interface import ReadAnswer, ReadRequest
 from backends.qmd.collections import Collection
@@ -26,8 +23,6 @@ from config.settings import Settings, Source
 
 PREFIX = "qmd/"
 _UNSEEN = re.compile(r"(?:^|/)(?:\.[^/]*|node_modules|vendor|dist|build)(?=/|$)")
-_NOT_ALNUM = re.compile(r"[\W_]+")
-_MAX_HASHED_BYTES = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -66,24 +61,6 @@ class Places:
             return None
         return one.root.location(absolute, self._shown(one, absolute))
 
-    def unslug(
-        self, collection: str, slug: str, docid: str | None, found: Sequence[FoundFile]
-    ) -> Location | None:
-        """The file that a simplified name stands for, told apart by content where several do."""
-        candidates = [
-            location
-            for path in self._paths_in(collection, found)
-            if _key(path) == _key(slug) and (location := self.locate(collection, path)) is not None
-        ]
-        if len(candidates) > 1 and docid:
-            candidates = [one for one in candidates if _has_docid(one, docid)] or candidates
-        return candidates[0] if candidates else None
-
-    def shown(self, found: FoundFile) -> str:
-        """The name that search results and `read` use for a scanned file."""
-        one = self.roots.collections[found.root]
-        return self._shown(one, self.roots.absolute(found.path))
-
     def shown_path(self, path: str) -> str:
         """The name here for a path that is relative to the workspace, perhaps with `../`."""
         absolute = self.roots.absolute(path)
@@ -93,16 +70,24 @@ class Places:
                     return self._shown(one, absolute)
         return path
 
-    def is_seen(self, found: FoundFile) -> bool:
-        """Whether QMD looks at this file at all: it leaves out hidden and vendor directories."""
-        one = self.roots.collections[found.root]
-        below = os.path.relpath(self.roots.absolute(found.path), one.path)
-        hidden = _UNSEEN.search(below) is not None or self._is_strange(one, below)
-        return found.size > 0 and not hidden
+    def seen_by_qmd(self, files: Iterable[FoundFile]) -> dict[str, FoundFile]:
+        """The scanned files that QMD looks at at all, by shown name."""
+        return {self._shown_file(one): one for one in files if self._is_seen(one)}
 
     def source_of(self, path: str) -> Source:
         """What kind of memory a shown path is."""
         return "sessions" if self.exports.of_hit(path) else "memory"
+
+    def _shown_file(self, found: FoundFile) -> str:
+        one = self.roots.collections[found.root]
+        return self._shown(one, self.roots.absolute(found.path))
+
+    def _is_seen(self, found: FoundFile) -> bool:
+        """It leaves out hidden and vendor directories."""
+        one = self.roots.collections[found.root]
+        below = os.path.relpath(self.roots.absolute(found.path), one.path)
+        hidden = _UNSEEN.search(below) is not None or self._is_strange(one, below)
+        return found.size > 0 and not hidden
 
     def _is_strange(self, one: Collection, below: str) -> bool:
         """Whether it lies among the exports without being one: then it is nobody's memory."""
@@ -117,12 +102,6 @@ class Places:
             return self.roots.index_path(absolute)
         return f"{PREFIX}{one.name}/{os.path.relpath(absolute, one.path)}"
 
-    def _paths_in(self, collection: str, found: Sequence[FoundFile]) -> Iterator[str]:
-        for file in found:
-            one = self.roots.collections[file.root]
-            if one.name == collection:
-                yield os.path.relpath(self.roots.absolute(file.path), one.path)
-
     def _locations(self, path: str) -> tuple[Location, ...]:
         if path.startswith(PREFIX):
             collection, _, below = path.removeprefix(PREFIX).partition("/")
@@ -131,18 +110,3 @@ class Places:
                 named = self.exports.of_export(below) and replace(location, path=path)
                 return (named or location,)
         return (*self._memory.locate(path), *self.roots.locate(path))
-
-
-def _key(path: str) -> str:
-    """What is left of a name in every version's simplified spelling of it."""
-    return _NOT_ALNUM.sub("", path).casefold()
-
-
-def _has_docid(location: Location, docid: str) -> bool:
-    try:
-        with opened(location) as descriptor, open(descriptor, "rb", closefd=False) as file:
-            data = file.read(_MAX_HASHED_BYTES)
-    except (OSError, FileUnreadableError, PathNotAllowedError):
-        return False
-    text = data.decode("utf-8", "replace")
-    return hashlib.sha256(text.encode()).hexdigest().startswith(docid)

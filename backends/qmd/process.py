@@ -10,8 +10,8 @@ import os
 import signal
 import subprocess
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
-from typing import Final, NamedTuple, Protocol
+from contextlib import asynccontextmanager, suppress
+from typing import Final, NamedTuple
 
 import anyio
 from anyio.abc import ByteReceiveStream, Process
@@ -63,23 +63,9 @@ class Output:
         return self._data.decode("utf-8", "replace")
 
 
-class NoteProcess(Protocol):
-    """Remembers a running process by its number, so that it can be ended when we cannot."""
-
-    def __call__(self, pid: int, /) -> AbstractContextManager[None]: ...
-
-
-def unnoted(_pid: int, /) -> AbstractContextManager[None]:
-    return nullcontext()
-
-
 @asynccontextmanager
 async def started(
-    argv: Sequence[str],
-    environment: Mapping[str, str],
-    *,
-    niced: bool = False,
-    note: NoteProcess = unnoted,
+    argv: Sequence[str], environment: Mapping[str, str], *, niced: bool = False
 ) -> AsyncIterator[Process]:
     """A running process; its group is killed at the end. Raises QmdUnavailableError."""
     try:
@@ -102,8 +88,7 @@ async def started(
         if niced:
             with suppress(OSError):
                 os.setpriority(os.PRIO_PGRP, process.pid, _NICENESS)
-        with note(process.pid):
-            yield process
+        yield process
     finally:
         with anyio.CancelScope(shield=True):
             kill_group(process.pid)
@@ -116,14 +101,13 @@ async def run(
     *,
     timeout_s: float,
     niced: bool = False,
-    note: NoteProcess = unnoted,
 ) -> Finished:
     """Runs to the end. Raises QmdUnavailableError: `missing`, or `timeout` after `timeout_s`."""
     out, err = Output(), Output()
     try:
         with anyio.fail_after(timeout_s):
             async with (
-                started(argv, environment, niced=niced, note=note) as process,
+                started(argv, environment, niced=niced) as process,
                 anyio.create_task_group() as readers,
             ):
                 assert process.stdout is not None

@@ -1,8 +1,8 @@
 """Finding the QMD program and judging whether it really works here.
 
-Owns the way from `memory.qmd.command` to an argument vector, past QMD's launcher where possible, and
-the probe: a program counts as working when it has opened a database, since `--version` also
-answers under a Node.js that crashes on the first query.
+From `memory.qmd.command` to an argument vector, past QMD's launcher where possible, and the probe: a program
+counts as working when it is recent enough and has opened a database, since `--version` also answers under a
+Node.js that crashes on the first query.
 """
 
 from __future__ import annotations
@@ -25,18 +25,15 @@ from backends.qmd.process import Finished, run
 
 Version = tuple[int, int, int]
 
-OLDEST: Final[Version] = (1, 0, 7)
-"""Earlier ones keep their collections where the user's own QMD does."""
-TESTED: Final[Version] = (2, 8, 3)
-WARM_SINCE: Final[Version] = (2, 5, 0)
-WHOLE_CONFIG_SINCE: Final[Version] = (2, 5, 0)
-"""Since when a configuration that is written whole, models included, stays as it was written."""
+OLDEST: Final[Version] = (2, 8, 0)
+_NEWEST_MAJOR: Final = 2
 
 _VERSION = re.compile(r"\bqmd\s+v?(\d+)\.(\d+)\.(\d+)")
 _PACKAGE_ENTRY = "dist/cli/qmd.js"
 _NODE_OLDEST = 22
 _PROBE_TIMEOUT_S = 20.0
 _INSTALL = "Install QMD (npm install -g @tobilu/qmd), or name it in memory.qmd.command."
+_UPDATE = "Update QMD (npm install -g @tobilu/qmd@2), or name another one in memory.qmd.command."
 # The gateway holds the other end of standard input: when it is gone, however it ended, so is QMD.
 # Helper processes and threads of QMD inherit this argument, but not that input.
 _FOLLOW_GATEWAY = (
@@ -62,9 +59,14 @@ class Command(msgspec.Struct, frozen=True):
         return (*self.program, *self.arguments)
 
     @property
+    def script(self) -> str:
+        """What is run: QMD's own script where `node` is known, else the launcher."""
+        return self.program[-1]
+
+    @property
     def by_hand(self) -> tuple[str, ...]:
         """As a person runs it, whose QMD may outlive the gateway."""
-        program = (self.node, self.program[-1]) if self.node else self.program
+        program = (self.node, self.script) if self.node else self.program
         return (*program, *self.arguments)
 
 
@@ -76,12 +78,18 @@ class Program(msgspec.Struct, frozen=True):
 
     @property
     def version_text(self) -> str:
-        return ".".join(map(str, self.version))
+        return _text(self.version)
 
 
 def find_command(line: str, environment: Mapping[str, str]) -> Command:
-    """Looks the first word up as a shell would. Raises QmdUnavailableError (`missing`)."""
+    """Looks the first word up as a shell would. Raises QmdUnavailableError."""
     name, *arguments = shlex.split(line) or [""]
+    if any(one.partition("=")[0] == "--index" for one in arguments):
+        raise QmdUnavailableError(
+            "broken",
+            "memory.qmd.command names an index (--index), but every agent has one of its own.",
+            remedy="Leave --index out; memory.qmd.paths adds directories to the agent's index.",
+        )
     found = shutil.which(os.path.expanduser(name), path=environment.get("PATH", os.defpath))  # noqa: PTH111 - which() wants text
     if found is None:
         raise QmdUnavailableError("missing", f"There is no program {name!r}.", remedy=_INSTALL)
@@ -95,21 +103,18 @@ def find_command(line: str, environment: Mapping[str, str]) -> Command:
 
 
 async def probe(command: Command, environment: Mapping[str, str], home: QmdHome) -> Program:
-    """Runs the program twice in a throw-away home. Raises QmdUnavailableError (`broken`).
-
-    Afterwards `home` holds the configuration that this version makes for itself.
-    """
+    """Runs the program twice in a throw-away home. Raises QmdUnavailableError (`broken`)."""
     home.prepare({})
     variables = qmd_variables(environment, home, command.directory)
     said = await run((*command.argv, "--version"), variables, timeout_s=_PROBE_TIMEOUT_S)
     version = read_version(said.stdout)
     if version is None:
         raise await _broken(command, variables, said, "does not tell its version")
-    if version < OLDEST or version[0] > TESTED[0]:
+    if version < OLDEST or version[0] > _NEWEST_MAJOR:
         raise QmdUnavailableError(
             "broken",
-            f"QMD {'.'.join(map(str, version))} is not supported.",
-            remedy="Versions 1.0.7 to 2.x are; 2.8.3 is the one that is tested most.",
+            f"QMD {_text(version)} was found ({command.script}), but 2.8 or a later 2.x is needed.",
+            remedy=_UPDATE,
         )
     opened = await run((*command.argv, "status"), variables, timeout_s=_PROBE_TIMEOUT_S)
     if opened.returncode != 0 and "Documents" not in opened.stdout:
@@ -122,9 +127,8 @@ def read_version(text: str) -> Version | None:
     return None if match is None else (int(match[1]), int(match[2]), int(match[3]))
 
 
-def version_of(text: str) -> Version | None:
-    """The version that `version_text` stands for; None for anything else."""
-    return read_version(f"qmd {text}")
+def _text(version: Version) -> str:
+    return ".".join(map(str, version))
 
 
 def _package_entry(path: Path) -> Path | None:
@@ -149,7 +153,7 @@ def _node_for(path: Path, environment: Mapping[str, str]) -> str | None:
 async def _broken(
     command: Command, variables: Mapping[str, str], finished: Finished, what: str
 ) -> QmdUnavailableError:
-    name = command.program[-1]
+    name = command.script
     node = command.node or shutil.which("node", path=variables["PATH"])
     if node is not None:
         said = await run((node, "--version"), variables, timeout_s=_PROBE_TIMEOUT_S)

@@ -10,10 +10,9 @@ from __future__ import annotations
 import re
 from typing import Any, Final, Literal, NamedTuple
 
-from backends.ranking.query import MAX_QUERY_CHARS
-from backends.text.analyser import detect_language, is_unspaced, tokens
+from backends.ranking.query import MAX_QUERY_CHARS, content_words
+from backends.text.analyser import detect_language, is_unspaced
 from backends.text.folding import normalise
-from backends.text.languages import stop_words_of
 
 Kind = Literal["lex", "vec"]
 
@@ -61,10 +60,8 @@ def one_line(text: str) -> str:
 def telling_words(text: str) -> list[str]:
     """The words of a question without its stop words, as QMD's tokenizer can find them."""
     text = normalise(text[:MAX_QUERY_CHARS])
-    words = tokens(text)
-    stop_words = stop_words_of(detect_language(text)) | stop_words_of("russian")
-    telling = [word for word in words if word.casefold() not in stop_words] or words
-    pieces = [piece for word in telling for piece in _pieces(word)]
+    words = content_words(text, detect_language(text))
+    pieces = [piece for word in words for piece in _pieces(word)]
     return list(dict.fromkeys(pieces))
 
 

@@ -22,10 +22,6 @@ if TYPE_CHECKING:
     from backends.qmd.places import Places
     from config.settings import Settings, Source
 
-_HAS_VECTORS: Final = "SELECT count(*) FROM sqlite_schema WHERE name = 'content_vectors'"
-_UNCOUNTED: Final = (
-    "SELECT collection, count(*), 0 FROM documents WHERE active = 1 GROUP BY collection"
-)
 _COUNTED: Final = """
     SELECT collection, count(*), sum(vectors) FROM (
         SELECT collection,
@@ -46,7 +42,7 @@ def report_status(
     """Never raises for the state of QMD: that is what it reports. `failure`: why there is no engine."""
     index = home_of(settings).index
     result = scan(places.roots)
-    now = {places.shown(one): one for one in result.files if places.is_seen(one)}
+    now = places.seen_by_qmd(result.files)
     counts, trouble = _counts(index)
     seen = engine.upkeep.seen if engine else {}
     unknown = {name for name, one in now.items() if seen.get(name) != one}
@@ -81,7 +77,7 @@ def _issues(engine: Engine) -> list[str]:
         engine.warning,
         schedule.last_error,
         schedule.embed_error,
-        server.last_error if server and server.port is None else None,
+        server.last_error if server.port is None else None,
     ]
     return [*engine.upkeep.registered.issues, *(one for one in said if one)]
 
@@ -97,10 +93,9 @@ def _section(settings: Settings, engine: Engine | None) -> dict[str, Any]:
     if engine is None:
         return section
     schedule, server = engine.schedule, engine.server
-    section |= {
+    return section | {
         "version": engine.sidecar.program.version_text,
         "runs": list(engine.sidecar.program.command.by_hand),
-        "mode": engine.asker.way,
         "effectiveSearchMode": engine.search_mode,
         "missingModels": list(engine.missing_models),
         "collections": sorted(engine.upkeep.registered.names),
@@ -109,17 +104,15 @@ def _section(settings: Settings, engine: Engine | None) -> dict[str, Any]:
         "lastEmbedSecondsAgo": _ago(schedule.embedded_at),
         "lastError": schedule.last_error or schedule.embed_error,
         "nextTryInSeconds": round(schedule.pause_left_s, 1),
-    }
-    if server is not None:
-        section["server"] = {
+        "server": {
             "warm": server.port is not None,
             "pid": server.pid,
             "port": server.port,
             "starts": server.starts,
             "memoryBytes": server.memory_bytes,
             "lastError": server.last_error,
-        }
-    return section
+        },
+    }
 
 
 def _ago(moment: float | None) -> float | None:
@@ -165,8 +158,7 @@ def _counts(index: Path) -> tuple[Mapping[str, _Counts], str | None]:
         return {}, f"QMD's index cannot be read: {error}."
     try:
         connection.set_busy_timeout(1000)
-        has_vectors = connection.execute(_HAS_VECTORS).get
-        rows: Any = connection.execute(_COUNTED if has_vectors else _UNCOUNTED).fetchall()
+        rows: Any = connection.execute(_COUNTED).fetchall()
     except apsw.Error as error:
         return {}, f"QMD's index cannot be read: {error}."
     finally:

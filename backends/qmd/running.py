@@ -1,91 +1,54 @@
-"""Which QMD processes a gateway has started, so that a later one can end what an earlier one left.
+"""Ending the QMD processes that an earlier gateway could not end itself.
 
-Owns the notes beside the index and the proof that a process is one of ours: it is in the noted group and
-its environment names this very home. Linux only: elsewhere nothing can be proved, so nothing is ended.
+Every process that a gateway starts names that gateway in its environment, by number and start time. One is
+ended when it belongs to this very home and its gateway is gone. Linux only: elsewhere nothing can be proved,
+so nothing is ended.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
-
-import msgspec
+from typing import Final
 
 from backends.qmd.home import QmdHome
-from config.disk.replacing import replace_file
+
+_VARIABLE: Final = "MEMORY_GATEWAY_PROCESS"
 
 
-class _Note(msgspec.Struct, frozen=True):
-    """One process group and who started it; start times are clock ticks since the machine's start."""
-
-    pid: int
-    started: int
-    owner: int
-    owner_started: int
+def owner_variables() -> dict[str, str]:
+    """What tells of a process that this gateway has started it; nothing where that cannot be told."""
+    started = _start_time(os.getpid())
+    return {} if started is None else {_VARIABLE: f"{os.getpid()}:{started}"}
 
 
-class Running:
-    """The processes of one home."""
-
-    def __init__(self, home: QmdHome) -> None:
-        self._directory = home.root / "running"
-        self._mark = f"QMD_CONFIG_DIR={home.config_dir}".encode()
-
-    @contextmanager
-    def noted(self, pid: int) -> Iterator[None]:
-        """While the group that `pid` leads runs. What cannot be written is not noted."""
-        file = self._directory / f"{pid}.json"
-        started, owner_started = _start_time(pid), _start_time(os.getpid())
-        if started is None or owner_started is None:
-            yield
-            return
+def end_orphans(home: QmdHome) -> list[int]:
+    """Ends what gateways that are gone have left running; the processes that were ended. Blocks."""
+    ended = []
+    mark = f"QMD_CONFIG_DIR={home.config_dir}".encode()
+    for directory in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            self._directory.mkdir(mode=0o700, exist_ok=True)
-            note = _Note(pid, started, os.getpid(), owner_started)
-            replace_file(file, msgspec.json.encode(note))
-        try:
-            yield
-        finally:
-            with suppress(OSError):
-                file.unlink(missing_ok=True)
-
-    def reap(self) -> list[int]:
-        """Ends what gateways that are gone have left behind; the processes that were ended. Blocks."""
-        ended: list[int] = []
-        for file in self._directory.glob("*.json"):
-            with suppress(OSError, msgspec.DecodeError):
-                note = msgspec.json.decode(file.read_bytes(), type=_Note)
-                if _start_time(note.owner) == note.owner_started:
-                    continue
-                ended += self._end(note)
-                file.unlink(missing_ok=True)
-        return ended
-
-    def _end(self, note: _Note) -> list[int]:
-        ended = []
-        for pid in _processes():
-            with suppress(OSError):
-                started = _start_time(pid)
-                is_of_group = os.getpgid(pid) == note.pid and (started or 0) >= note.started
-                if is_of_group and self._is_ours(pid):
-                    os.kill(pid, signal.SIGKILL)
-                    ended.append(pid)
-        return ended
-
-    def _is_ours(self, pid: int) -> bool:
-        return self._mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+            variables = (directory / "environ").read_bytes().split(b"\0")
+            if mark in variables and _is_orphan(variables):
+                os.kill(int(directory.name), signal.SIGKILL)
+                ended.append(int(directory.name))
+    return ended
 
 
-def _processes() -> Iterator[int]:
-    with suppress(OSError):
-        yield from (int(one.name) for one in Path("/proc").iterdir() if one.name.isdigit())
+def _is_orphan(variables: list[bytes]) -> bool:
+    """Whether a gateway is named that does not run any more."""
+    for one in variables:
+        name, _, owner = os.fsdecode(one).partition("=")
+        if name == _VARIABLE:
+            pid, _, started = owner.partition(":")
+            return pid.isdigit() and str(_start_time(int(pid))) != started
+    return False
 
 
 def _start_time(pid: int) -> int | None:
-    """None where there is no such process, or no way to know."""
+    """In clock ticks since the machine's start; None when no such process runs, or nobody can know."""
     with suppress(OSError, ValueError, IndexError):
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
         # The name of the program, in brackets, may hold anything.

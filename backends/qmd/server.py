@@ -97,8 +97,7 @@ class WarmServer:
         self.starts += 1
         self._models_loaded, self._said, self._announced = False, b"", anyio.Event()
         failure: QmdUnavailableError | None = None
-        note = self._sidecar.running.noted
-        async with started(argv, self._sidecar.variables, note=note) as process:
+        async with started(argv, self._sidecar.variables) as process:
             self.pid = process.pid
             async with anyio.create_task_group() as tasks:
                 assert process.stdout is not None

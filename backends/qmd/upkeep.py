@@ -14,29 +14,24 @@ from typing import Final
 
 import anyio
 import msgspec
-import structlog
 from anyio.to_thread import run_sync
 
 from backends.files.scan import FoundFile, scan
-from backends.qmd.configuration import read_ledger
+from backends.qmd.configuration import Registered, register
 from backends.qmd.errors import QmdUnavailableError
 from backends.qmd.home import embed_lock
-from backends.qmd.locks import file_lock
 from backends.qmd.places import Places
-from backends.qmd.program import version_of
-from backends.qmd.registering import Registered, register
 from backends.qmd.sidecar import Sidecar
+from config.disk.locking import open_lock, try_lock
 from config.settings import QmdUpdateSettings, Source
-
-_log = structlog.get_logger(__name__)
 
 _COUNTS = re.compile(r"Indexed: (\d+) new, (\d+) updated, (\d+) unchanged, (\d+) removed")
 _OTHER_MODEL = re.compile(r"dimension|embed -f|different (?:embedding )?model", re.IGNORECASE)
 _BUSY: Final = "already running"
 _SMALL_BATCH: Final = ("--max-docs-per-batch", "8")
 """Progress is saved after each batch: a small one also ends on a slow machine."""
-_SMALL_BATCH_SINCE: Final = (2, 5, 0)
 _LOG_PATIENCE_MS: Final = 2000
+_POLL_S: Final = 0.1
 
 
 class UpdateCounts(msgspec.Struct, frozen=True):
@@ -75,15 +70,6 @@ class Upkeep:
         known = wanted & self.registered.names
         return tuple(sorted(filled & known or known))
 
-    async def match_version(self) -> None:
-        """An earlier QMD would spoil the index of a later one: it gets a new one instead."""
-        home, program = self._sidecar.home, self._sidecar.program
-        made_with = version_of((await run_sync(read_ledger, home.ledger)).version)
-        if made_with is not None and made_with > program.version and home.index.exists():
-            made_by = ".".join(map(str, made_with))
-            _log.warning("qmd index set aside", made_by=made_by, now=program.version_text)
-            await self.set_index_aside()
-
     async def register(self) -> None:
         """Makes the planned collections known."""
         async with self._alone():
@@ -110,13 +96,13 @@ class Upkeep:
 
     async def embed(self) -> None:
         """Computes the vectors that are missing; waits while another agent of this user does."""
-        small = _SMALL_BATCH if self._sidecar.program.version >= _SMALL_BATCH_SINCE else ()
+        arguments = ("embed", *_SMALL_BATCH)
         timeout_s = self._settings.embed_timeout_ms / 1000
         async with self._locked(self._embed_lock), self._alone():
-            finished = await self._sidecar.run("embed", *small, timeout_s=timeout_s, niced=True)
+            finished = await self._sidecar.run(*arguments, timeout_s=timeout_s, niced=True)
             if finished.returncode != 0 and _OTHER_MODEL.search(finished.stderr + finished.stdout):
                 finished = await self._sidecar.run(
-                    "embed", "-f", *small, timeout_s=timeout_s, niced=True
+                    *arguments, "-f", timeout_s=timeout_s, niced=True
                 )
         if finished.returncode != 0 or _BUSY in finished.stderr + finished.stdout:
             raise QmdUnavailableError(finished.cause, f"qmd embed failed: {finished.complaint}.")
@@ -138,9 +124,7 @@ class Upkeep:
             ) from None
 
     def _scan(self) -> dict[str, FoundFile]:
-        places = self._places
-        files = scan(places.roots).files
-        return {places.shown(one): one for one in files if places.is_seen(one)}
+        return self._places.seen_by_qmd(scan(self._places.roots).files)
 
     @asynccontextmanager
     async def _alone(self) -> AsyncIterator[None]:
@@ -154,6 +138,18 @@ class Upkeep:
                 yield
         except OSError as error:
             raise QmdUnavailableError("broken", f"{path} cannot be locked: {error}.") from None
+
+
+@asynccontextmanager
+async def file_lock(path: Path) -> AsyncIterator[None]:
+    """Waits until nobody else holds the lock. Raises OSError when the file cannot be opened."""
+    descriptor = open_lock(path)
+    try:
+        while not try_lock(descriptor):  # noqa: ASYNC110 - another process sets no event
+            await anyio.sleep(_POLL_S)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _set_aside(index: Path) -> None:

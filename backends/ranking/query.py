@@ -54,10 +54,7 @@ class QueryAnalyser:
     def analyse(self, text: str) -> Query:
         text = normalise(text[:MAX_QUERY_CHARS])
         language = detect_language(text)
-        words = tokens(text)
-        stop_words = stop_words_of(language) | stop_words_of("russian")
-        content = [word for word in words if not _is_stop_word(word, stop_words)]
-        concepts = dict.fromkeys(self._concepts(content or words, language))
+        concepts = dict.fromkeys(self._concepts(content_words(text, language), language))
         asked = [c for c in concepts if c.alternatives[0] not in stop_bigrams()]
         return Query(tuple((asked or list(concepts))[:MAX_CONCEPTS]), language)
 
@@ -76,6 +73,13 @@ class QueryAnalyser:
         if language not in self._analysers:
             self._analysers[language] = Analyser(language)
         return self._analysers[language]
+
+
+def content_words(text: str, language: str) -> list[str]:
+    """The words of a normalised question without its stop words; all of them where nothing is left."""
+    words = tokens(text)
+    stop_words = stop_words_of(language) | stop_words_of("russian")
+    return [word for word in words if not _is_stop_word(word, stop_words)] or words
 
 
 def _is_stop_word(word: str, stop_words: frozenset[str]) -> bool:

@@ -26,7 +26,6 @@ _GENERAL = (
 
 _QMD = (
     Key("qmd.command", Command(), "The QMD program."),
-    Key("qmd.mode", Choice(("warm", "cli")), "Keeps QMD running, or starts it for every search."),
     Key(
         "qmd.searchMode",
         Choice(("query", "search", "vsearch")),
@@ -83,7 +82,8 @@ _QMD = (
 )
 
 _RETIRED = (
-    ("qmd.mcporter", "the warm mode talks to QMD directly"),
+    ("qmd.mode", "QMD is always kept running"),
+    ("qmd.mcporter", "the gateway talks to QMD directly"),
     ("qmd.rerank", "searchMode decides whether results are reranked"),
     ("qmd.searchTool", "the tool follows from searchMode"),
     ("qmd.update.startup", "onBoot decides whether an update runs at the start"),

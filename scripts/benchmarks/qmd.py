@@ -15,7 +15,7 @@ import anyio
 from rich.console import Console
 from rich.table import Table
 
-from backends.qmd.asking import CANDIDATES, question_for
+from backends.qmd.asking import question_for
 from backends.qmd.http import post_query
 from benchmarks.embedding_server import embedding_server
 from benchmarks.hash_embedder import HashEmbedder
@@ -48,14 +48,8 @@ async def latencies(command: str, collection: Collection, count: int, root: Path
         for text in texts[5:]:
             asked = question_for(text, "search")
             assert asked is not None
-            body = {
-                "searches": [one.as_json() for one in asked.searches],
-                "collections": FILLED,
-                "limit": CANDIDATES,
-                "rerank": False,
-            }
             started = time.perf_counter()
-            await post_query(status["server"]["port"], body, timeout_s=30)
+            await post_query(status["server"]["port"], asked.as_json(FILLED), timeout_s=30)
             taken["server"].append(time.perf_counter() - started)
             started = time.perf_counter()
             answer = await search(client, text)

@@ -42,9 +42,8 @@ TARGETS: Final[dict[str, Target]] = {
     "voyage": Target("vendors:voyage", _REMOTE, 1024),
     "refusals": Target("refusals:run", ("providers.remote.replies", "providers.remote.sizes", "providers.remote.echo", "config.secrets")),
     "batches": Target("batches:run", ("providers.batch.lines", "providers.remote.vectors")),
-    "qmd-output": Target("qmd:output", ("backends.qmd.results",)),
-    "qmd-answer": Target("qmd:answer", ("backends.qmd.results", "backends.qmd.http")),
-    "qmd-server": Target("qmd:server", ("backends.qmd.results", "backends.qmd.http"), 1024),
+    "qmd-answer": Target("qmd:answer", ("backends.qmd.asking", "backends.qmd.http")),
+    "qmd-server": Target("qmd:server", ("backends.qmd.asking", "backends.qmd.http"), 1024),
     "gguf": Target("local:gguf", ("providers.local.gguf", "providers.local.model", "providers.local.families")),
     "worker-frames": Target("local:frames", ("providers.local.protocol",), 1024),
 }  # fmt: skip

@@ -118,15 +118,15 @@ class TestWhatCannotBeRead:
 class TestOurHome:
     def test_everything_may_stand_there_and_config_says_so(self, machine):
         settings = machine.load(
-            at_home("""backend: 'qmd', qmd: {mode: 'cli'}, append: {enabled: true},
+            at_home("""backend: 'qmd', qmd: {command: 'qmd2'}, append: {enabled: true},
               scope: {default: 'deny'}, compaction: {memoryFlush: {prompt: 'Write.'}},
               search: {model: 'm', store: {vector: {engine: 'numpy'}}, chunking: {tokens: 100}},
               dreaming: {enabled: true}""")
         )
         assert settings.warnings == ()
-        assert (settings.backend, settings.qmd.mode, settings.append_enabled) == (
+        assert (settings.backend, settings.qmd.command, settings.append_enabled) == (
             "qmd",
-            "cli",
+            "qmd2",
             True,
         )
         assert settings.scope is not None and settings.scope.default == "deny"

@@ -105,6 +105,7 @@ class TestRetiredKeys:
     @pytest.mark.parametrize(
         "key",
         [
+            "mode: 'cli'",
             "mcporter: {enabled: true}",
             "rerank: false",
             "searchTool: 'query'",

@@ -27,12 +27,12 @@ PATIENCE_S = 120.0
 """Bound of every wait; the machine may be busy."""
 
 
-def install_qmd(version: str | None = None) -> str:
+def install_qmd() -> str:
     """The command of a real QMD; skips the test where it cannot be installed."""
     if shutil.which("npm") is None:
         pytest.skip("npm is not installed, so the real QMD cannot be")
     done = subprocess.run(
-        [str(SETUP), *([version] if version else [])],
+        [str(SETUP)],
         capture_output=True,
         encoding="utf-8",
         timeout=600,

@@ -1,4 +1,4 @@
-"""What QMD answers: the output of its command, and its server's HTTP."""
+"""What QMD's server answers over HTTP."""
 
 from __future__ import annotations
 
@@ -8,17 +8,10 @@ from functools import cache
 
 import anyio
 
+from backends.qmd.asking import Row, rows_of_answer
 from backends.qmd.errors import QmdUnavailableError
 from backends.qmd.http import post_query
-from backends.qmd.results import Row, fuse, rows_of_answer, rows_of_output
 from fuzzing.targets.host import Host
-
-
-def output(data: bytes) -> None:
-    """Any text on standard output."""
-    rows = rows_of_output(data.decode(errors="replace"))
-    _check(rows or ())
-    _check(fuse([rows or [], rows or []]))
 
 
 def server(data: bytes) -> None:

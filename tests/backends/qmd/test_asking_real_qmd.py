@@ -1,4 +1,4 @@
-"""Questions to the real program, in both ways of asking it."""
+"""Questions to the real program."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from fakes.qmd import answered, clean_environment, qmd_settings, write, write_no
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture(scope="module", params=["warm", "cli"])
-async def memory(request, anyio_backend, tmp_path_factory, qmd_command):
-    """A backend in each way of asking, with a collection outside the workspace."""
-    root = tmp_path_factory.mktemp(request.param)
+@pytest.fixture(scope="module")
+async def memory(anyio_backend, tmp_path_factory, qmd_command):
+    """A backend with a collection outside the workspace."""
+    root = tmp_path_factory.mktemp("memory")
     write_notes(root / "workspace")
     write(root / "shelf/Odd Name (draft) #1.md", "# Shelf\n\nThe walrus sleeps.\n")
     write(root / "shelf/secret.txt", "not Markdown\n")
     paths = (QmdPath(path=root / "shelf", name="My Shelf"),)
-    settings = qmd_settings(root, qmd_command, mode=request.param, paths=paths)
+    settings = qmd_settings(root, qmd_command, paths=paths)
     async with open_qmd(settings, clean_environment(root)) as backend:
         await answered(backend, "boiler")
         yield backend, root

@@ -15,9 +15,8 @@ from backends.builtin.backend import open_builtin
 from backends.errors import IndexUnavailableError
 from backends.fallback import open_with_fallback
 from backends.interface import ReadRequest, SearchRequest, SyncRequest
-from backends.qmd.sidecar import home_of
 from config.settings import QmdPath
-from fakes.qmd import clean_environment, qmd_settings, until, wrapper, write
+from fakes.qmd import clean_environment, qmd_settings, until, write
 from fakes.transcripts import Transcript
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("notes")]
@@ -196,19 +195,15 @@ async def test_when_neither_can_answer_the_error_says_both_reasons(tmp_path, env
             await backend.search(SearchRequest(query="boiler"))
 
 
-async def test_broken_json_is_a_fallback_and_not_an_empty_answer(
-    tmp_path, environment, qmd_command
-):
-    cut = wrapper(
-        tmp_path / "bin/qmd",
-        qmd_command,
-        before='case "$1" in query|search) echo "[ {"; exit 0;; esac',
-    )
-    settings = qmd_settings(tmp_path, cut, mode="cli")
+async def test_an_older_qmd_is_named_and_the_builtin_index_answers(tmp_path, environment):
+    old = write(tmp_path / "bin/qmd", "#!/bin/sh\necho qmd 1.0.7\n")
+    old.chmod(0o755)
+    settings = qmd_settings(tmp_path, str(old))
     async with open_with_fallback(settings, builtin, environment) as backend:
-        answer = await fallen_back(backend, "gave no results")
+        answer = await fallen_back(backend, "QMD 1.0.7 was found")
         assert answer.hits
-        assert home_of(settings).index.exists()
+        assert "2.8 or a later 2.x is needed" in answer.fallback.reason
+        assert "npm install -g @tobilu/qmd@2" in answer.fallback.reason
 
 
 async def test_settings_of_the_builtin_index_cover_qmds_collections(tmp_path, environment):

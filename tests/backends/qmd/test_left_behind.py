@@ -1,4 +1,4 @@
-"""What earlier gateways and other versions left in a home: processes, and an index of a later QMD."""
+"""What earlier gateways left in a home, and a disk without room."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from backends.qmd.backend import open_qmd
-from backends.qmd.configuration import read_ledger, write_ledger
 from backends.qmd.home import QmdHome
-from backends.qmd.running import Running
+from backends.qmd.running import end_orphans, owner_variables
 from backends.qmd.sidecar import home_of
 from fakes.qmd import answered, processes_in, qmd_settings, until, wrapper
 
@@ -46,10 +44,15 @@ def home(tmp_path) -> QmdHome:
     return made
 
 
-def sleeper(home: QmdHome) -> subprocess.Popen[bytes]:
-    """A process that looks like a QMD of this home."""
-    variables = {"QMD_CONFIG_DIR": str(home.config_dir)}
+def sleeper(home: QmdHome, owner: dict[str, str]) -> subprocess.Popen[bytes]:
+    """A process that looks like a QMD of this home, which a gateway has started."""
+    variables = {"QMD_CONFIG_DIR": str(home.config_dir), **owner}
     return subprocess.Popen(["/bin/sleep", "60"], env=variables, start_new_session=True)
+
+
+def of_a_gateway_that_is_gone() -> dict[str, str]:
+    """Its number is in use again, by a process that began later."""
+    return {name: f"{value}0" for name, value in owner_variables().items()}
 
 
 async def test_a_server_that_a_killed_gateway_left_is_ended_by_the_next(
@@ -74,53 +77,30 @@ async def test_a_server_that_a_killed_gateway_left_is_ended_by_the_next(
 
 
 async def test_what_a_living_gateway_has_started_is_left_alone(home):
-    with sleeper(home) as process, Running(home).noted(process.pid):
-        assert Running(home).reap() == []
+    with sleeper(home, owner_variables()) as process:
+        assert end_orphans(home) == []
         assert process.poll() is None
         process.kill()
 
 
-async def test_a_stranger_with_the_noted_number_is_left_alone(home, tmp_path):
-    other = QmdHome(tmp_path / "other")
-    with sleeper(other) as process:
-        with Running(home).noted(process.pid):
-            disown(home)
-            assert Running(home).reap() == []
+async def test_what_a_person_has_started_is_left_alone(home):
+    with sleeper(home, {}) as process:
+        assert end_orphans(home) == []
+        assert process.poll() is None
+        process.kill()
+
+
+async def test_what_belongs_to_another_home_is_left_alone(home, tmp_path):
+    with sleeper(QmdHome(tmp_path / "other"), of_a_gateway_that_is_gone()) as process:
+        assert end_orphans(home) == []
         assert process.poll() is None
         process.kill()
 
 
 async def test_what_is_ours_and_nobodys_any_more_is_ended(home):
-    with sleeper(home) as process, Running(home).noted(process.pid):
-        disown(home)
-        assert Running(home).reap() == [process.pid]
+    with sleeper(home, of_a_gateway_that_is_gone()) as process:
+        assert end_orphans(home) == [process.pid]
         assert process.wait(10) == -signal.SIGKILL
-
-
-async def test_an_index_of_a_later_version_is_set_aside(tmp_path, notes, environment, qmd_command):
-    settings = qmd_settings(tmp_path, qmd_command)
-    home = home_of(settings)
-    async with open_qmd(settings, environment) as backend:
-        await answered(backend, "boiler")
-    ledger = read_ledger(home.ledger)
-    assert ledger.version == "2.8.3"
-    write_ledger(home.ledger, msgspec.structs.replace(ledger, version="2.99.0"))
-    async with open_qmd(settings, environment) as backend:
-        assert (await answered(backend, "boiler")).hits[0].path == "MEMORY.md"
-    assert home.index.with_name("index.sqlite.damaged").exists()
-    assert read_ledger(home.ledger).version == "2.8.3"
-
-
-async def test_an_index_of_an_earlier_version_is_kept(tmp_path, notes, environment, qmd_command):
-    settings = qmd_settings(tmp_path, qmd_command)
-    home = home_of(settings)
-    async with open_qmd(settings, environment) as backend:
-        await answered(backend, "boiler")
-    ledger = read_ledger(home.ledger)
-    write_ledger(home.ledger, msgspec.structs.replace(ledger, version="2.5.3"))
-    async with open_qmd(settings, environment) as backend:
-        await answered(backend, "boiler")
-    assert not home.index.with_name("index.sqlite.damaged").exists()
 
 
 async def test_a_full_disk_is_said_and_the_index_fills_when_there_is_room(
@@ -132,7 +112,7 @@ async def test_a_full_disk_is_said_and_the_index_fills_when_there_is_room(
     # No file may grow beyond 32 KiB: QMD's database does not fit.
     before = f'[ -e {full} ] && [ "$1" != --version ] && [ "$1" != status ] && ulimit -f 32'
     command = wrapper(tmp_path / "qmd", qmd_command, before=before)
-    settings = qmd_settings(tmp_path, command, mode="cli")
+    settings = qmd_settings(tmp_path, command)
     async with open_qmd(settings, environment) as backend:
 
         async def failed() -> str | None:
@@ -142,11 +122,3 @@ async def test_a_full_disk_is_said_and_the_index_fills_when_there_is_room(
         assert any("failed" in one for one in (await backend.status()).issues)
         full.unlink()
         assert (await answered(backend, "boiler")).hits[0].path == "MEMORY.md"
-
-
-def disown(home: QmdHome) -> None:
-    """As if the gateway that noted its processes were gone."""
-    for file in (home.root / "running").glob("*.json"):
-        note = msgspec.json.decode(file.read_bytes())
-        note["owner_started"] -= 1
-        file.write_bytes(msgspec.json.encode(note))

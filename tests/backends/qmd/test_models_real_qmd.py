@@ -46,13 +46,13 @@ async def in_mode(backend, mode: str):
 
 
 @pytest.mark.parametrize(
-    ("mode", "search_mode", "told"),
-    [("warm", "query", "rerank"), ("warm", "vsearch", "vector"), ("cli", "query", "rerank")],
+    ("search_mode", "told"),
+    [("query", "rerank"), ("vsearch", "vector")],
 )
 async def test_models_are_used_as_soon_as_the_embeddings_are_there(
-    mode, search_mode, told, tmp_path, with_models, qmd_command
+    search_mode, told, tmp_path, with_models, qmd_command
 ):
-    settings = qmd_settings(tmp_path, qmd_command, mode=mode, search_mode=search_mode)
+    settings = qmd_settings(tmp_path, qmd_command, search_mode=search_mode)
     async with open_qmd(settings, with_models) as backend:
         first = await answered(backend, "boiler")
         assert first.mode in {"keyword", told}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 
 import pytest
@@ -29,29 +28,6 @@ def places(tmp_path: Path, notes: Path) -> Places:
     settings = qmd_settings(tmp_path, "qmd", paths=paths)
     exports = Exports(AgentTranscripts.of(settings), settings.qmd.sessions, tmp_path / "exports")
     return Places(settings, plan_collections(settings), exports)
-
-
-@pytest.mark.parametrize(
-    ("slug", "real"),
-    [
-        ("my-file-draft-v1-2.md", "My File (draft) v1.2.md"),
-        ("My-File-draft-v1-2.md", "My File (draft) v1.2.md"),
-        ("no-title.md", "no_title.md"),
-    ],
-)
-def test_simplified_names_of_older_versions_lead_to_the_file(places, slug, real):
-    found = scan(places.roots).files
-    location = places.unslug("shelf", slug, None, found)
-    assert location.path == f"qmd/shelf/{real}"
-    assert places.unslug("shelf", "another.md", None, found) is None
-    assert places.unslug("memory-dir", slug, None, found) is None
-
-
-def test_of_two_files_with_one_simplified_name_the_content_decides(places, tmp_path):
-    write(tmp_path / "shelf/no title.md", "third\n")
-    docid = hashlib.sha256(b"second\n").hexdigest()[:6]
-    location = places.unslug("shelf", "no-title.md", docid, scan(places.roots).files)
-    assert location.path == "qmd/shelf/no_title.md"
 
 
 def test_inside_the_workspace_files_have_their_usual_names(places, notes):
@@ -96,7 +72,7 @@ def test_what_qmd_never_looks_at_is_not_waited_for(places, tmp_path):
     for name in ("a/.hidden/x.md", "node_modules/x.md", "a/build/x.md", ".x.md", "builds/x.md"):
         write(tmp_path / "shelf" / name, "text\n")
     write(tmp_path / "shelf/empty.md", "")
-    seen = {places.shown(one) for one in scan(places.roots).files if places.is_seen(one)}
+    seen = places.seen_by_qmd(scan(places.roots).files)
     assert "qmd/shelf/builds/x.md" in seen
     assert {name for name in seen if name.endswith("x.md")} == {"qmd/shelf/builds/x.md"}
     assert "qmd/shelf/empty.md" not in seen

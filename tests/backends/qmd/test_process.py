@@ -12,8 +12,8 @@ import anyio.lowlevel
 import pytest
 
 from backends.qmd.errors import QmdUnavailableError
-from backends.qmd.locks import file_lock
 from backends.qmd.process import MAX_OUTPUT_BYTES, run
+from backends.qmd.upkeep import file_lock
 from fakes.qmd import PATIENCE_S, until
 
 pytestmark = pytest.mark.anyio

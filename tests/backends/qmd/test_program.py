@@ -32,15 +32,22 @@ def test_a_home_directory_may_be_meant(tmp_path, monkeypatch):
 
 def test_arguments_are_kept_and_no_shell_sees_them(tmp_path):
     write(tmp_path / "bin/qmd", "#!/bin/sh\n").chmod(0o755)
-    command = find_command("qmd --index '$HOME; x'", {"PATH": str(tmp_path / "bin")})
-    assert command.argv == (str(tmp_path / "bin/qmd"), "--index", "$HOME; x")
+    command = find_command("qmd --no-gpu '$HOME; x'", {"PATH": str(tmp_path / "bin")})
+    assert command.argv == (str(tmp_path / "bin/qmd"), "--no-gpu", "$HOME; x")
 
 
 def test_arguments_come_behind_the_script_that_the_launcher_would_run(qmd_command, tmp_path):
-    command = find_command(f"{qmd_command} --index work", clean_environment(tmp_path))
+    command = find_command(f"{qmd_command} --no-gpu 'a b'", clean_environment(tmp_path))
     assert command.by_hand[0] == command.node
     assert command.argv[-3].endswith("qmd.js")
-    assert command.argv[-2:] == command.by_hand[-2:] == ("--index", "work")
+    assert command.argv[-2:] == command.by_hand[-2:] == ("--no-gpu", "a b")
+
+
+@pytest.mark.parametrize("line", ["qmd --index work", "qmd --index=work"])
+def test_another_index_than_the_agents_own_is_refused(line):
+    with pytest.raises(QmdUnavailableError, match="names an index") as caught:
+        find_command(line, {"PATH": "/bin"})
+    assert "memory.qmd.paths" in caught.value.remedy
 
 
 @pytest.mark.parametrize("name", ["no-such-qmd", "/no/such/qmd", ""])
@@ -63,8 +70,8 @@ def test_the_version_is_read(text, version):
 @pytest.mark.parametrize(
     ("script", "said"),
     [
-        ("echo qmd 0.9.0", "QMD 0.9.0 is not supported"),
-        ("echo qmd 3.0.0", "QMD 3.0.0 is not supported"),
+        ("echo qmd 2.7.9", "QMD 2.7.9 was found .* but 2.8 or a later 2.x is needed"),
+        ("echo qmd 3.0.0", "QMD 3.0.0 was found .* but 2.8 or a later 2.x is needed"),
         ("echo hello", "does not tell its version"),
         (
             "case $1 in --version) echo qmd 2.8.3;; *) kill -SEGV $$;; esac",

@@ -75,12 +75,27 @@ def old_node() -> str:
     pytest.skip("this machine has no Node.js older than 22")
 
 
-async def test_noise_around_the_answer_is_ignored(tmp_path, environment, qmd_command):
+async def test_noise_of_a_program_costs_no_answer(tmp_path, environment, qmd_command):
     noisy = wrapper(
         tmp_path / "bin/qmd",
         qmd_command,
         before="echo '[node-llama-cpp] loading ['; echo '[1, 2]'; echo 'warn: {' >&2",
         after="echo 'done [ok]'",
     )
-    async with open_qmd(qmd_settings(tmp_path, noisy, mode="cli"), environment) as backend:
+    async with open_qmd(qmd_settings(tmp_path, noisy), environment) as backend:
         assert (await answered(backend, "boiler")).hits[0].path == "MEMORY.md"
+
+
+async def test_a_qmd_that_is_too_old_is_named_with_what_is_needed(tmp_path, environment):
+    old = write(tmp_path / "bin/qmd", "#!/bin/sh\necho qmd 2.5.3\n")
+    old.chmod(0o755)
+    async with open_qmd(qmd_settings(tmp_path, str(old)), environment) as backend:
+
+        async def judged() -> bool:
+            return backend.failure.cause == "broken"
+
+        await until(judged, "the program is found too old")
+        error = await failing(backend)
+        assert f"QMD 2.5.3 was found ({old}), but 2.8 or a later 2.x is needed" in error.message
+        assert "npm install -g @tobilu/qmd@2" in (error.remedy or "")
+        assert (await backend.status()).issues[0] == str(error)

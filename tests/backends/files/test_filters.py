@@ -1,0 +1,31 @@
+"""What the filters of a request permit, whichever engine asks."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+
+from backends.files.filters import Filter
+from backends.interface import SearchRequest
+
+
+@pytest.mark.parametrize(
+    ("fields", "path", "day", "permitted"),
+    [
+        ({}, "MEMORY.md", None, True),
+        ({"include": ("memory/**",)}, "MEMORY.md", None, False),
+        ({"include": ("memory/**", "*.md")}, "MEMORY.md", None, True),
+        ({"include": ("**",), "exclude": ("memory/*",)}, "memory/a.md", None, False),
+        ({"after": date(2026, 2, 8)}, "memory/a.md", "2026-02-08", True),
+        ({"after": date(2026, 2, 8)}, "memory/a.md", "2026-02-07", False),
+        ({"before": date(2026, 2, 8)}, "memory/a.md", "2026-02-07", True),
+        ({"before": date(2026, 2, 8)}, "memory/a.md", "2026-02-08", False),
+        ({"after": date(2026, 2, 8)}, "MEMORY.md", None, False),
+        ({"before": date(2026, 2, 8)}, "MEMORY.md", None, False),
+    ],
+)
+def test_globs_and_days_decide(fields, path, day, permitted):
+    filtering = Filter(SearchRequest(query="boiler", **fields))
+    assert filtering.permits(path, day) is permitted
+    assert filtering.active is bool(fields)
