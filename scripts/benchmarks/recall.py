@@ -24,7 +24,7 @@ from benchmarks.diversity import POOL, diversified
 from benchmarks.embedding_server import EmbeddingServer, embedding_server
 from benchmarks.hash_embedder import HashEmbedder
 from benchmarks.minilm import MiniLM
-from benchmarks.minilm_files import CACHE
+from benchmarks.minilm_gguf import CACHE, minilm_gguf
 from benchmarks.qmd_home import DIRECT_CHAT, qmd_settings, served_by_qmd
 from benchmarks.questions import Collection, Question, locomo, multilingual, sample
 from benchmarks.scoring import Score, percentile, score, wilson
@@ -63,8 +63,6 @@ class System(NamedTuple):
             remote = {"baseUrl": server.base_url, "apiKey": server.key}
             search = {"provider": "openai", "model": self.model, "remote": remote}
         if self.local:
-            from benchmarks.minilm_gguf import minilm_gguf  # noqa: PLC0415 - wants a library of its own
-
             search = {"provider": "local", "local": {"modelPath": str(minilm_gguf())}}
         if self.qmd:
             return qmd_settings(self.qmd)
