@@ -24,6 +24,7 @@ _STRING: Final = 8
 _ARRAY: Final = 9
 _MOST_ENTRIES: Final = 10_000
 _LONGEST_STRING: Final = 1 << 24
+_LONGEST_ARRAY: Final = 1 << 40  # bytes; beyond any file, and a seek takes no more than 63 bits
 _HTML: Final = (b"<!do", b"<htm", b"<HTM", b"<!DO")
 
 
@@ -89,7 +90,10 @@ def _value(file: BinaryIO, kind: int) -> Any:
 
 def _skip(file: BinaryIO, kind: int, count: int) -> None:
     if kind in _SCALARS:
-        file.seek(count * struct.calcsize(_SCALARS[kind]), 1)
+        size = count * struct.calcsize(_SCALARS[kind])
+        if size > _LONGEST_ARRAY:
+            raise struct.error("an array beyond all measure")
+        file.seek(size, 1)
         return
     for _ in range(count):
         if kind == _STRING:

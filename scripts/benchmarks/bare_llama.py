@@ -20,7 +20,9 @@ import numpy as np
 _TOKENS = 512
 
 
-class Bare:
+class BareLlama:
+    """One model and one context, for one thread at a time."""
+
     def __init__(self, path: str) -> None:
         self._quiet = api.llama_log_callback(lambda *_: None)
         api.llama_log_set(self._quiet, None)
@@ -36,7 +38,6 @@ class Bare:
         settings.embeddings = settings.no_perf = True
         settings.flash_attn_type = api.LLAMA_FLASH_ATTN_TYPE_ENABLED
         self._context = api.llama_init_from_model(self._model, settings)
-        self._tokens = (ctypes.c_int32 * (1 << 16))()
         self._batch = api.llama_batch_init(_TOKENS, 0, 1)
         for at in range(_TOKENS):
             self._batch.pos[at] = at
@@ -44,12 +45,17 @@ class Bare:
             self._batch.seq_id[at][0] = 0
             self._batch.logits[at] = 1
 
-    def embed(self, text: str) -> np.ndarray:
+    def tokens(self, text: str) -> list[int]:
         data = text.encode()
-        arguments = (self._vocabulary, data, len(data), self._tokens)
-        count = min(_TOKENS, api.llama_tokenize(*arguments, len(self._tokens), True, False))
-        ctypes.memmove(self._batch.token, self._tokens, 4 * count)
-        self._batch.n_tokens = count
+        room = (ctypes.c_int32 * (len(data) + 2))()
+        count = api.llama_tokenize(self._vocabulary, data, len(data), room, len(room), True, False)
+        found: list[int] = room[: min(_TOKENS, count)]
+        return found
+
+    def embed(self, tokens: Sequence[int]) -> np.ndarray:
+        """A vector of length 1. At most 512 tokens."""
+        count = self._batch.n_tokens = len(tokens)
+        ctypes.memmove(self._batch.token, (ctypes.c_int32 * count)(*tokens), 4 * count)
         if api.llama_encode(self._context, self._batch):
             raise RuntimeError("llama.cpp refused a text")
         found = np.ctypeslib.as_array(
@@ -58,15 +64,15 @@ class Bare:
         return found / np.linalg.norm(found)
 
 
-def measure(bare: Bare, texts: Sequence[str]) -> float:
+def measure(bare: BareLlama, texts: Sequence[str]) -> float:
     started = time.perf_counter()
     for text in texts:
-        bare.embed(text)
+        bare.embed(bare.tokens(text))
     return time.perf_counter() - started
 
 
 def main() -> None:
-    bare = Bare(sys.argv[1])
+    bare = BareLlama(sys.argv[1])
     for line in sys.stdin:
         print(measure(bare, json.loads(line)), flush=True)
 

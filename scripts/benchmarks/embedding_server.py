@@ -26,7 +26,6 @@ import anyio.to_thread
 from benchmarks.embedder import Embedder
 from benchmarks.embedding_wire import RefusedError, check_key, read_question, write_answer
 from benchmarks.hash_embedder import HashEmbedder
-from benchmarks.minilm import MiniLM
 
 _PATH = "/v1/embeddings"
 _MAX_BODY = 16 << 20
@@ -156,6 +155,8 @@ def main() -> None:
     parser.add_argument("--key", help="default: made up and printed")
     parser.add_argument("--max-tokens", type=int, default=256, help="of MiniLM, up to 512")
     options = parser.parse_args()
+    from benchmarks.minilm import MiniLM  # noqa: PLC0415 - loads llama.cpp
+
     embedders = (MiniLM(options.max_tokens), HashEmbedder())
     with contextlib.suppress(KeyboardInterrupt):
         anyio.run(_serve, embedders, options.key, options.port)

@@ -29,8 +29,8 @@ from rich.table import Table
 from backends.builtin.storage import moving, places
 from backends.builtin.storage.database import Database
 from backends.builtin.storage.identity import Verdict, judge
-from benchmarks.index_files import Content, look_into, rows
 from benchmarks.notes import NoteWriter
+from endurance.oracle import Content, damage, read_content, searchable
 from fakes.vendors import FakeVendor
 from gateway.client import SpawnedGateway, spawn_gateway
 
@@ -126,9 +126,9 @@ def kill_at_points(
         in_child(folder, line)
         there = [name for name in (FORMER, NEW) if judge(folder / name) is Verdict.OURS]
         in_child(folder)
-        after = look_into(folder / NEW)
+        after = read_content(folder / NEW)
         lost = len(before.files.keys() - after.files) + len(before.embedded - after.embedded)
-        faults = [*after.faults, *([FORMER] if (folder / FORMER).exists() else [])]
+        faults = [*damage(folder / NEW), *([FORMER] if (folder / FORMER).exists() else [])]
         losses += lost + len(faults)
         table.add_row(f"{line} of {lines}", " ".join(there), str(lost), "; ".join(faults) or "none")
     return losses, seconds
@@ -145,7 +145,7 @@ async def measure(files: int, points: int, root: Path, console: Console) -> int:
             status = await embed_all(client)
             client.process.kill()
             await client.process.wait()
-        before, texts = look_into(state / FORMER), rows(state / FORMER)
+        before, texts = read_content(state / FORMER), searchable(state / FORMER)
         paid = len(host.embedded())
         table = Table(title="Killed on the way", title_justify="left")
         for column in ("line", "where the index was", "lost", "faults"):
@@ -156,7 +156,7 @@ async def measure(files: int, points: int, root: Path, console: Console) -> int:
         async with spawn_gateway(today, environment=dict(os.environ)) as client:
             moved = await embed_all(client)
         again = len(host.embedded()) - paid
-    same = texts == rows(state / NEW) and moved["databasePath"] == str(state / NEW)
+    same = texts == searchable(state / NEW) and moved["databasePath"] == str(state / NEW)
     console.print(table)
     console.print(
         f"{status['chunks']:,} chunks, {len(before.embedded):,} texts embedded, "

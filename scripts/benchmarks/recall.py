@@ -24,7 +24,7 @@ from benchmarks.diversity import POOL, diversified
 from benchmarks.embedding_server import EmbeddingServer, embedding_server
 from benchmarks.hash_embedder import HashEmbedder
 from benchmarks.minilm import MiniLM
-from benchmarks.minilm_files import CACHE
+from benchmarks.minilm_gguf import CACHE, minilm_gguf
 from benchmarks.qmd_home import DIRECT_CHAT, qmd_settings, served_by_qmd
 from benchmarks.questions import Collection, Question, locomo, multilingual, sample
 from benchmarks.scoring import Score, percentile, score, wilson
@@ -37,6 +37,8 @@ SAMPLE_QUESTIONS = Path(__file__).resolve().parents[2] / "tests/data/sample_ques
 
 class Answer(NamedTuple):
     question: Question
+    result: dict[str, object]
+    """What `memory_search` returned, without `timings`: the same whenever it is asked again."""
     score: Score
     latency_ms: float
 
@@ -61,8 +63,6 @@ class System(NamedTuple):
             remote = {"baseUrl": server.base_url, "apiKey": server.key}
             search = {"provider": "openai", "model": self.model, "remote": remote}
         if self.local:
-            from benchmarks.minilm_gguf import minilm_gguf  # noqa: PLC0415 - wants a library of its own
-
             search = {"provider": "local", "local": {"modelPath": str(minilm_gguf())}}
         if self.qmd:
             return qmd_settings(self.qmd)
@@ -135,10 +135,23 @@ async def _answer(
     started = time.perf_counter()
     result = await client.call("memory_search", params, timeout_s=30)
     latency_ms = (time.perf_counter() - started) * 1000
+    result.pop("timings", None)
     results = result["results"]
     if mmr is not None:
         results = diversified(results, max_results or USUAL_RESULTS, mmr)
-    return Answer(question, score(question, results), latency_ms)
+    return Answer(question, result, score(question, results), latency_ms)
+
+
+def _keep(file: Path, system: str, name: str, answers: list[Answer]) -> None:
+    with file.open("a", encoding="utf-8") as kept:
+        for one in answers:
+            line = {
+                "system": system,
+                "set": name,
+                "question": one.question.query,
+                "result": one.result,
+            }
+            print(json.dumps(line, ensure_ascii=False), file=kept)
 
 
 def summary(title: str, answers: list[Answer], by: str) -> Table:
@@ -180,6 +193,12 @@ def main() -> None:
     parser.add_argument("--multilingual", type=Path, help="directory with queries.json")
     parser.add_argument("--max-results", type=int, help="default: the gateway's own, 6")
     parser.add_argument("--systems", nargs="+", choices=SYSTEMS, default=["keyword"])
+    parser.add_argument(
+        "--answers",
+        type=Path,
+        metavar="FILE",
+        help="keep every answer, a line of JSON each, to compare two commits with cmp",
+    )
     options = parser.parse_args()
     anyio.run(_run, options)
 
@@ -195,7 +214,9 @@ async def _run(options: argparse.Namespace) -> None:
     vectors = CACHE / "vectors.sqlite"
     with CachedEmbedder(MiniLM(), vectors) as usual, CachedEmbedder(MiniLM(512), vectors) as longer:
         async with embedding_server(usual, longer, HashEmbedder()) as server:
-            await _compare(console, sets, systems, server, options.max_results)
+            if options.answers:
+                options.answers.write_bytes(b"")
+            await _compare(console, sets, systems, server, options)
 
 
 async def _compare(
@@ -203,13 +224,15 @@ async def _compare(
     sets: dict[str, list[Collection]],
     systems: list[System],
     server: EmbeddingServer,
-    max_results: int | None,
+    options: argparse.Namespace,
 ) -> None:
     for system in systems:
         for name, collections in sets.items():
             answers = []
             for collection in collections:
-                answers += await ask(collection, system, server, max_results)
+                answers += await ask(collection, system, server, options.max_results)
+            if options.answers:
+                _keep(options.answers, system.name, name, answers)
             console.print(summary(f"{name}, {system.name}", answers, "group"))
             if len({answer.question.language for answer in answers}) > 1:
                 console.print(summary(f"{name}, {system.name}, by language", answers, "language"))

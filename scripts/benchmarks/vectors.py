@@ -28,7 +28,7 @@ from backends.builtin.vectors.numpy_scan import NumpyScan
 from backends.builtin.vectors.resident import ResidentEngine
 from backends.builtin.vectors.sqlite_scan import SqliteScan
 from benchmarks.large_index import Vectors, random_units
-from benchmarks.minilm_files import CACHE
+from benchmarks.minilm_gguf import CACHE
 from benchmarks.questions import locomo
 from benchmarks.scoring import percentile
 from benchmarks.vector_cache import CachedEmbedder
@@ -181,7 +181,7 @@ def random_vectors(chunks: int, dimensions: int) -> tuple[Vectors, Vectors]:
 
 def real_vectors(directory: Path) -> tuple[Vectors, Vectors]:
     """Of the lines of all notes below `directory` and of the questions about them."""
-    from benchmarks.minilm import MiniLM  # noqa: PLC0415 - downloads the model at first
+    from benchmarks.minilm import MiniLM  # noqa: PLC0415 - loads llama.cpp
 
     notes = [path.read_text(encoding="utf-8") for path in sorted(directory.rglob("*.md"))]
     lines = {line for note in notes for line in note.splitlines() if len(line) > SHORTEST_LINE}

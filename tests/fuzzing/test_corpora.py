@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fuzzing.corpus import FOUND, directory, inputs
-from fuzzing.registry import TARGETS
+from endurance.fuzz import FOUND, TARGETS, directory, inputs
 
 OVER_SOCKETS = ("openai", "gemini", "voyage", "qmd-answer", "qmd-server")
 EXAMPLES = {name: 25 if name in OVER_SOCKETS else 150 for name in TARGETS}

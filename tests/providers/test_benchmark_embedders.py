@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
 import zipfile
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +11,7 @@ from hypothesis import strategies as st
 
 from benchmarks.hash_embedder import HashEmbedder
 from benchmarks.minilm import MiniLM
-from benchmarks.minilm_files import minilm_files
+from benchmarks.minilm_gguf import minilm_files
 from benchmarks.vector_cache import CachedEmbedder
 
 HASH = HashEmbedder()
@@ -63,7 +61,7 @@ def cosine(embedder, one: str, other: str) -> float:
 def test_minilm_gives_the_vectors_of_sentence_transformers(minilm):
     vectors = minilm.embed(list(FROM_SENTENCE_TRANSFORMERS))
     expected = np.array(list(FROM_SENTENCE_TRANSFORMERS.values()))
-    np.testing.assert_allclose(vectors[:, :4], expected, atol=2e-6)
+    np.testing.assert_allclose(vectors[:, :4], expected, atol=1e-3)
 
 
 def test_minilm_knows_what_belongs_together(minilm):
@@ -98,12 +96,6 @@ def test_minilm_cuts_long_texts_where_it_is_told_to(minilm):
 def test_minilm_refuses_a_length_that_the_model_does_not_have(max_tokens):
     with pytest.raises(ValueError, match="3 to 512"):
         MiniLM(max_tokens=max_tokens)
-
-
-def test_minilm_keeps_matrix_products_on_one_thread(minilm):
-    libraries = Path(np.__file__).parents[1] / "numpy.libs"
-    for path in libraries.glob("libscipy_openblas64_*"):
-        assert ctypes.CDLL(str(path)).scipy_openblas_get_num_threads64_() == 1
 
 
 # Its files

@@ -1,11 +1,10 @@
-"""Fuzzed lines into the real process. `./scripts/fuzz_pipe` is the long run of the same."""
+"""Fuzzed lines into the real process. `./scripts/fuzz pipe` is the long run of the same."""
 
 from __future__ import annotations
 
 import sys
 
-from fuzzing.lines import make_lines
-from fuzzing.pipe import fuzz, is_valid
+from endurance.fuzz_pipe import fuzz, is_valid, make_lines
 
 LINES = 600
 
@@ -21,7 +20,7 @@ def test_only_valid_frames_come_out_and_the_process_lives(home):
     assert last - warm < 40, run.resident_mb
 
 
-def test_the_judge_knows_a_bad_frame():
+def test_a_bad_frame_is_recognised():
     good = b'{"jsonrpc":"2.0","id":1,"result":{}}'
     assert is_valid(good + b"\n") and is_valid(b"[" + good + b"]\n")
     for bad in (good, b"[]\n", b"log line\n", b'{"jsonrpc":"2.0","id":1}\n', b"\xff\n"):

@@ -9,14 +9,8 @@ import sys
 
 import pytest
 
-from benchmarks.endings import endings, processes
+from endurance.processes import processes_of
 from gateway.process.orphans import is_orphan
-
-
-def test_no_gateway_is_left_of_a_killed_parent(home):
-    done = endings(6, home.arguments, home.environment, str(home.root), limit_s=30)
-    assert [one.seconds for one in done if one.seconds is None] == []
-    assert processes(str(home.root)) == []
 
 
 def test_a_child_in_its_parent_s_session_is_no_orphan():
@@ -81,7 +75,7 @@ def test_a_service_has_no_parent_to_end_with_and_ends_by_signal(home):
     subprocess.run(
         [sys.executable, "-c", launch, *arguments], env=home.environment, check=True, timeout=60
     )
-    (pid,) = processes(str(home.root))
+    (pid,) = processes_of(str(home.root))
 
     def is_served(found):
         return found["pid"] == pid and found["files"] == 4
@@ -90,4 +84,4 @@ def test_a_service_has_no_parent_to_end_with_and_ends_by_signal(home):
         home.command("status", "--json", until=is_served)
     finally:
         os.kill(pid, signal.SIGTERM)
-    home.until(lambda: not processes(str(home.root)))
+    home.until(lambda: not processes_of(str(home.root)))

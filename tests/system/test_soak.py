@@ -7,22 +7,17 @@ import random
 
 import pytest
 
-from soaking.figures import quarters, slope
-from soaking.flapping import FAULTS
-from soaking.keeping import CARDS
-from soaking.operating import CARDS as OPERATOR_CARDS
-from soaking.pace import Pace
-from soaking.report import summary
-from soaking.soak import Plan, soak
+from endurance.soak import FAULTS, Plan, quarters, slope, soak, summary
+from endurance.soak_clients import NOTE_OPERATIONS, OPERATOR_OPERATIONS, Pace
 
 pytestmark = pytest.mark.anyio
 
-KEEPER_ROUNDS = 2 * len(CARDS)
-OPERATOR_ROUNDS = len(OPERATOR_CARDS)
+NOTE_ROUNDS = 2 * len(NOTE_OPERATIONS)
+OPERATOR_ROUNDS = len(OPERATOR_OPERATIONS)
 PLAN = Plan(
-    pace=Pace(rounds=KEEPER_ROUNDS, pause_s=0.02),
+    pace=Pace(rounds=NOTE_ROUNDS, pause_s=0.02),
     others=Pace(rounds=OPERATOR_ROUNDS, pause_s=0.02),
-    flaps=Pace(rounds=4 * len(FAULTS), pause_s=0.05),
+    provider_faults=Pace(rounds=4 * len(FAULTS), pause_s=0.05),
     samples=Pace(rounds=20, pause_s=0.05),
     quiet_notes=20,
 )
@@ -33,8 +28,8 @@ async def test_everything_at_once_gives_no_error_no_wrong_answer_and_leaves_noth
     assert found["errors"] == []
     assert found["wrong"] == []
     assert found["exitCode"] == 0
-    assert set(CARDS) | set(OPERATOR_CARDS) <= set(found["activities"])
-    assert found["searches"] > KEEPER_ROUNDS
+    assert set(NOTE_OPERATIONS) | set(OPERATOR_OPERATIONS) <= set(found["activities"])
+    assert found["searches"] > NOTE_ROUNDS
     # Connections come and go, so the number moves a little; a leak of one a round would be dozens.
     descriptors = found["descriptors"]
     assert descriptors["lastQuarter"] - descriptors["warmQuarter"] < 15

@@ -7,34 +7,65 @@ from random import Random
 
 import pytest
 
+from endurance import local_model
+from endurance.activities import ACTIVITIES
+from endurance.agent import MODEL, Agent
+from endurance.matrix import Cell, Outcome, Plan, cells, run_cell
+from endurance.oracle import Oracle
+from endurance.run import Run
+from endurance.torture import BEGIN, END, document, keep, kept, tallies, write_into
 from fakes.hub import Seen
-from torturing import models
-from torturing.activities import ACTIVITIES
-from torturing.matrix import Cell, Plan, cells, run_cell
-from torturing.oracle import Truth
-from torturing.playing import Outcome
-from torturing.report import BEGIN, END, document, keep, kept, tallies, write_into
-from torturing.scene import Scene
-from torturing.subject import MODEL, Subject
+from fakes.vendors import FakeVendor
+from fakes.wire import Seen as Request
 
 pytestmark = pytest.mark.anyio
 
 SPREAD = (
-    ("kill", "rebuild"), ("kill", "transcripts"), ("stop", "search"), ("parent", "re-sync"),
+    ("kill", "transcripts"), ("stop", "search"),
     ("two-owners", "search"), ("descriptors", "first-index"), ("inotify", "re-sync"),
     ("kill", "download"), ("damage", "search"), ("sidecars", "re-sync"), ("provider", "search"),
     ("mute-client", "rebuild"),
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(("fault", "activity"), SPREAD)
-async def test_nothing_is_lost_wrong_silent_or_left_behind(fault, activity):
+async def outcomes_of(fault, activity, **plan):
     (cell,) = cells(Plan((fault,), (activity,)))
     if cell.impossible:
         pytest.skip(cell.impossible)
-    (outcome,) = await run_cell(cell, Plan(runs=1), say=lambda _: None)
+    return await run_cell(cell, Plan(**plan), say=lambda _: None)
+
+
+@pytest.mark.parametrize(("fault", "activity"), SPREAD)
+async def test_nothing_is_lost_wrong_silent_or_left_behind(fault, activity):
+    (outcome,) = await outcomes_of(fault, activity, runs=1)
     assert outcome.failures == []
     assert outcome.recovery_s is not None
+
+
+async def test_no_gateway_is_left_of_a_parent_that_is_killed_while_it_starts_or_when_it_has_answered():
+    for outcome in await outcomes_of("parent", "re-sync", runs=2):
+        assert outcome.failures == []
+
+
+async def test_a_process_killed_at_any_instant_pays_for_no_text_twice():
+    stored = 0
+    for seed in range(1, 6):  # a slow machine may store nothing before it is killed
+        for outcome in await outcomes_of("kill", "rebuild", runs=1, seed=seed):
+            assert outcome.failures == []
+            stored += outcome.stored
+        if stored:
+            break
+    assert stored > 0
+
+
+def test_a_text_that_is_paid_for_twice_is_found(tmp_path):
+    with FakeVendor("openai") as host:
+        run = Run(Agent(tmp_path, host, 1), Random(1), 0)
+        run.note_what_is_stored(frozenset({"a text"}))
+        for text in ("another text", "a text"):
+            assert run.paid_again() == set()
+            host.requests.append(Request("POST", "/v1/embeddings", {}, None, (text,), answered=200))
+        assert run.paid_again() == {"a text"}
 
 
 def test_every_cell_is_run_or_says_why_not():
@@ -45,45 +76,45 @@ def test_every_cell_is_run_or_says_why_not():
 
 
 async def test_the_oracle_finds_a_missing_chunk_a_foreign_vector_and_a_damaged_page(tmp_path):
-    subject = Subject(tmp_path, None, 1)
-    truth = Truth(subject.settings)
-    await truth._make(subject.index)
-    assert await truth.faults(subject.index) == []
-    (subject.workspace / "memory/new.md").write_text("# New\n\n- A kestrel.\n", encoding="utf-8")
-    assert "differ" in (await truth.faults(subject.index))[0]
-    (subject.workspace / "memory/new.md").unlink()
-    data = bytearray(subject.index.read_bytes())
+    agent = Agent(tmp_path, None, 1)
+    oracle = Oracle(agent.settings)
+    await oracle.make_fresh(agent.index)
+    assert await oracle.faults(agent.index) == []
+    (agent.workspace / "memory/new.md").write_text("# New\n\n- A kestrel.\n", encoding="utf-8")
+    assert "differ" in (await oracle.faults(agent.index))[0]
+    (agent.workspace / "memory/new.md").unlink()
+    data = bytearray(agent.index.read_bytes())
     data[-2000] ^= 8
-    subject.index.write_bytes(data)
-    assert await truth.faults(subject.index)
+    agent.index.write_bytes(data)
+    assert await oracle.faults(agent.index)
 
 
 def test_a_download_that_leaves_something_or_fetches_it_twice_is_found(tmp_path):
-    with models.open_hub() as hub:
-        subject = Subject(tmp_path, None, 1, hub)
-        scene, size = Scene(subject, Random(1), 0), len(models.model())
-        subject.model.parent.mkdir(parents=True)
-        subject.model.write_bytes(models.model())
-        subject.model.with_name(f"{MODEL}.json").write_bytes(b"{}")
+    with local_model.open_hub() as hub:
+        agent = Agent(tmp_path, None, 1, hub)
+        run, size = Run(agent, Random(1), 0), len(local_model.model())
+        agent.model.parent.mkdir(parents=True)
+        agent.model.write_bytes(local_model.model())
+        agent.model.with_name(f"{MODEL}.json").write_bytes(b"{}")
         hub.requests += [
             Seen("GET", "localhost", "/", {}, sent=sent) for sent in (size // 2, size // 2)
         ]
-        assert list(models.faults_at_the_end(scene)) == []
-        subject.model.write_bytes(models.model()[:-1])
-        subject.model.with_name(f"{MODEL}.part").write_bytes(b"")
+        assert list(local_model.faults_at_the_end(run)) == []
+        agent.model.write_bytes(local_model.model()[:-1])
+        agent.model.with_name(f"{MODEL}.part").write_bytes(b"")
         hub.requests.append(Seen("GET", "localhost", "/", {}, sent=size))
-        spoilt, left, twice = models.faults_at_the_end(scene)
+        spoilt, left, twice = local_model.faults_at_the_end(run)
         assert "is not the model" in spoilt
         assert f"['{MODEL}.part']" in left
         assert f"fetched {2 * size:,} bytes" in twice
-        models.forget(subject)
+        local_model.forget(agent)
         assert hub.sent() == 0
-        assert not subject.model.exists()
+        assert not agent.model.exists()
 
 
 def test_runs_are_counted_and_shown_cell_by_cell(tmp_path):
     make = partial(
-        Outcome, fault="kill", activity="rebuild", recovery_s=0.5, kills=1, answers=3, honest=1
+        Outcome, fault="kill", activity="rebuild", recovery_s=0.5, kills=1, answers=3, incomplete=1
     )
     file, page = tmp_path / "runs.jsonl", tmp_path / "page.md"
     keep(file, [make(number=0, failures=[]), make(number=1, failures=["lost"])])

@@ -1,0 +1,25 @@
+"""The endurance harness: `python -m endurance torture|soak|fuzz ...`, and `fuzz pipe ...`."""
+
+from __future__ import annotations
+
+import sys
+
+from endurance import fuzz, fuzz_pipe, soak, torture
+
+
+def main(arguments: list[str]) -> int:
+    match arguments:
+        case ["torture", *rest]:
+            return torture.main(rest)
+        case ["soak", *rest]:
+            return soak.main(rest)
+        case ["fuzz", "pipe", *rest]:
+            return fuzz_pipe.main(rest)
+        case ["fuzz", *rest]:
+            return fuzz.main(rest)
+    print(__doc__, file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

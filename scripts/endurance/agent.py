@@ -1,0 +1,191 @@
+"""The agent that is tested: its notes and transcripts, its configuration, and how its gateway starts.
+
+The notes are small and many, one of them never changes, and every change is atomic, as a good editor
+makes it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from datetime import date, timedelta
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+from backends.builtin.storage.moving import lock_path
+from benchmarks.notes import NoteWriter
+from config.settings import Settings
+from endurance.oracle import read_settings
+from fakes.hub import REPOSITORY, FakeHub
+from fakes.transcripts import Transcript
+from fakes.vendors import FakeVendor
+from gateway.client import SpawnedGateway, spawn_gateway
+
+FILES: Final = 40
+BULLETS: Final = 12
+EDITS: Final = 4
+TRANSCRIPTS: Final = 3
+STABLE: Final = "memory/stable.md"
+SENTENCE: Final = "The lighthouse keeper of the northern reef paints the lantern room."
+QUERY: Final = "lighthouse keeper lantern room"
+MODEL: Final = "tiny.gguf"
+COMMAND: Final = (sys.executable, "-m", "gateway", "serve")
+ANSWER_S: Final = 60.0
+"""How long anything may take before it counts as hanging."""
+
+
+class Home:
+    """Where one gateway lives, and how it is started."""
+
+    log_level = "error"
+
+    def __init__(self, state: Path, workspace: Path) -> None:
+        self.workspace = workspace
+        self.state = state
+        self.config = state / "openclaw.json"
+        self.index = state / "memory/main.memory-gateway.sqlite"
+        self.lock = lock_path(self.index)
+        self.sessions = state / "agents/main/sessions"
+        state.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Nothing of the user's own."""
+        return {"PATH": os.environ["PATH"], "HOME": str(self.state), "LANG": "C.UTF-8"}
+
+    @property
+    def arguments(self) -> list[str]:
+        return [
+            "--workspace", str(self.workspace), "--state-dir", str(self.state),
+            "--config", str(self.config), "--log-level", self.log_level,
+        ]  # fmt: skip
+
+    def gateway(
+        self, prefix: Sequence[str] = (), environment: Mapping[str, str] | None = None
+    ) -> AbstractAsyncContextManager[SpawnedGateway]:
+        """Its process, with something put before the command and added to the environment."""
+        return spawn_gateway(
+            self.arguments,
+            patience_s=ANSWER_S,
+            environment={**self.environment, **(environment or {})},
+            command=(*prefix, *COMMAND),
+        )
+
+
+class Agent(Home):
+    """Lives below `root`. `host` embeds its texts, if anybody does, or the local model of the `hub`."""
+
+    log_level = "warning"
+
+    def __init__(
+        self, root: Path, host: FakeVendor | None, seed: int, hub: FakeHub | None = None
+    ) -> None:
+        super().__init__(root / "state", root / "workspace")
+        self.root = root
+        self.config = root / "openclaw.json"
+        self.rng = Random(seed)
+        self.host = host
+        self.hub = hub
+        self.models = self.state / "models"
+        self.model = self.models / f"hf/{REPOSITORY}/main/{MODEL}"
+        """Where a download leads."""
+        self.removed: set[str] = set()
+        """Notes that were deleted at some time, and may be back."""
+        self._writer = NoteWriter(words=2000, seed=seed)
+        self._writer.workspace(self.workspace, FILES, BULLETS)
+        (self.workspace / STABLE).write_text(f"# Stable\n\n- {SENTENCE}\n", encoding="utf-8")
+        self.transcripts = [
+            Transcript(self.sessions, f"talk{number}") for number in range(TRANSCRIPTS)
+        ]
+        self.talk(10)
+        self.configure()
+
+    def configure(
+        self, *, embeds: bool = False, sessions: bool = False, **memory: dict[str, Any]
+    ) -> None:
+        """What holds from the next start on. `memory` is the block of that name."""
+        search: dict[str, Any] = {"provider": "none"}
+        if self.hub is not None:
+            local = {"modelPath": f"hf:{REPOSITORY}/{MODEL}", "modelCacheDir": str(self.models)}
+            search = {"provider": "local", "local": local}
+        elif embeds:
+            assert self.host is not None
+            remote = {"baseUrl": self.host.base_url, "apiKey": self.host.key}
+            search = {"provider": "openai", "remote": remote | {"batch": {"pollIntervalMs": 100}}}
+        if sessions:
+            thresholds = {"sessions": {"deltaBytes": 1, "deltaMessages": 1}}
+            search |= {
+                "sources": ["memory", "sessions"],
+                "experimental": {"sessionMemory": True},
+                "sync": thresholds,
+            }
+        content = {"agents": {"defaults": {"memorySearch": search}}, **memory}
+        self.config.write_text(json.dumps(content), encoding="utf-8")
+
+    @property
+    def stores(self) -> tuple[Path, ...]:
+        """The directories that the gateway writes to."""
+        return (self.index.parent, self.models) if self.hub else (self.index.parent,)
+
+    @property
+    def settings(self) -> Settings:
+        return read_settings(self.config, self.workspace, self.state)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Sockets go below the root, and so does all that a model's library keeps."""
+        return {
+            **super().environment,
+            "HOME": str(self.root),
+            "XDG_RUNTIME_DIR": str(self.root),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            **(self.hub.environment if self.hub else {}),
+        }
+
+    def edit(self) -> None:
+        """Some notes change; sometimes one goes, comes or moves."""
+        for number in self.rng.sample(range(FILES), EDITS):
+            path = self._note(number)
+            if self.rng.random() < 0.1:
+                path.unlink(missing_ok=True)
+                self.removed.add(str(path.relative_to(self.workspace)))
+            else:
+                self._replace(path, number)
+
+    def talk(self, turns: int) -> None:
+        """The transcripts grow; the last line may be half written for a while."""
+        for transcript in self.transcripts:
+            for _ in range(turns):
+                transcript.say(self._writer.sentence(20))
+                transcript.work(self._writer.sentence(8))
+                transcript.answer(self._writer.sentence(25))
+
+    def write_backlog(self, texts: int) -> None:
+        """At least so many texts to embed, in notes of their own."""
+        for number in range(texts // 10):
+            parts = [
+                f"## Part {number}.{part}\n\n{self._writer.sentence(260)}\n" for part in range(5)
+            ]
+            path = self.workspace / f"memory/backlog/{number:04}.md"
+            path.parent.mkdir(exist_ok=True)
+            path.write_text("\n".join(parts), encoding="utf-8")
+
+    def forget_index(self) -> None:
+        """The index is gone, as after its deletion by hand; for a first index."""
+        for file in self.index.parent.glob("*"):
+            if file.is_file():
+                file.unlink()
+
+    def _note(self, number: int) -> Path:
+        day = date(2020, 1, 1) + timedelta(days=number)
+        return self.workspace / f"memory/{day.year}/{day.isoformat()}.md"
+
+    def _replace(self, path: Path, number: int) -> None:
+        draft = path.with_suffix(".tmp")
+        day = date(2020, 1, 1) + timedelta(days=number)
+        draft.write_text(self._writer.note(day, BULLETS), encoding="utf-8")
+        draft.replace(path)

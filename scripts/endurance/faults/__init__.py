@@ -1,0 +1,19 @@
+"""All faults of the matrix, in the order of its rows."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from endurance.faults.base import Fault, Impossible
+from endurance.faults.files import DamagedIndex, FailingWrite, FullDisk, ReadOnly, StaleSidecars
+from endurance.faults.limits import Clock, NoDescriptors, NoInotify
+from endurance.faults.processes import ColdStarts, Kill, MuteClient, ParentDies, Stop, TwoOwners
+from endurance.faults.services import Provider, Qmd
+
+__all__ = ["FAULTS", "Fault", "Impossible"]
+
+FAULTS: Final[tuple[Fault, ...]] = (
+    Kill(), Stop(), ParentDies(), TwoOwners(), ColdStarts(), FullDisk(), FailingWrite(), ReadOnly(),
+    NoDescriptors(), NoInotify(), Clock(), DamagedIndex(), StaleSidecars(), Provider(), Qmd(),
+    MuteClient(),
+)  # fmt: skip

@@ -1,0 +1,316 @@
+"""Faults of the disk and of what lies on it: full, failing, read only; damaged pages, foreign side files."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+from typing import Final
+
+import anyio
+
+from endurance.agent import ANSWER_S
+from endurance.faults.base import Fault, Impossible
+from endurance.run import Run
+from gateway.client import GatewayGoneError
+
+WRITES: Final = 200
+"""Each of the first so many writes fails once."""
+_SIZE: Final = "24m"
+_SIZE_WITH_MODEL: Final = "112m"
+"""A download leaves 64 MiB free."""
+_COLUMNS: Final = 7
+"""Activities that write to the index: a row as a whole has each of its writes fail once."""
+_MODEL_WRITES: Final = 33
+"""Pieces of 64 KiB that a model arrives in; a stride that is prime to it takes the runs to all."""
+_STRIDE: Final = 7
+_BLOCK: Final = b"\0" * 65536
+_DETACH_S: Final = 5.0
+
+
+class FullDisk(Fault):
+    """State and index lie on a file system of their own, which is filled while the gateway works."""
+
+    name = "disk-full"
+    about = f"a tmpfs of {_SIZE} (with a model {_SIZE_WITH_MODEL}) is filled to the last byte, later freed"
+    hold_s = 0.6
+    may_prevent_start = True
+
+    def require(self) -> None:
+        if os.geteuid() != 0:
+            raise Impossible("only root may mount a tmpfs")
+
+    async def before(self, run: Run) -> None:
+        """Puts what is there already on the small disk."""
+        state = run.agent.state
+        if os.path.ismount(state):
+            return
+        aside = state.with_name("aside")
+        state.rename(aside)
+        state.mkdir()
+        size = _SIZE_WITH_MODEL if run.agent.hub else _SIZE
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", state], check=True)
+        shutil.copytree(aside, state, dirs_exist_ok=True)
+        shutil.rmtree(aside)
+
+    async def inject(self, run: Run) -> None:
+        with suppress(OSError), _filler(run).open("ab", buffering=0) as file:
+            while file.write(_BLOCK):
+                pass
+        with suppress(OSError), _filler(run).open("ab", buffering=0) as file:
+            while file.write(b"\0"):
+                pass
+
+    async def remove(self, run: Run) -> None:
+        _filler(run).unlink(missing_ok=True)
+
+    async def after(self, run: Run) -> None:
+        await self.remove(run)
+
+    def clean(self, root: Path) -> None:
+        if os.path.ismount(root / "state"):
+            subprocess.run(["umount", "--lazy", root / "state"], check=True)
+
+
+class FailingWrite(Fault):
+    """strace lets the n-th write of each thread fail, in odd runs all that follow as well."""
+
+    name = "write-error"
+    about = (
+        f"ENOSPC at the n-th write, n from 1 to {WRITES} (to a model {_MODEL_WRITES}); "
+        "in every other run at all that follow"
+    )
+    hold_s = 0.4
+    runs = 1 + WRITES // _COLUMNS
+    may_prevent_start = True
+
+    def require(self) -> None:
+        if shutil.which("strace") is None:
+            raise Impossible("strace is not installed")
+
+    async def before(self, run: Run) -> None:
+        call, only, nth = self._target(run)
+        when = f"{nth}+" if run.number % 2 else str(nth)
+        run.launch.prefix = (
+            "strace", "-D", "-f", "-I", "1", "-o", "/dev/null", *only, "-e", f"trace={call}",
+            "-e", f"inject={call}:error=ENOSPC:when={when}", "--",
+        )  # fmt: skip
+
+    def _target(self, run: Run) -> tuple[str, tuple[str, ...], int]:
+        """A call, the file it has to be for (none: any), and n; of the model, where one is fetched."""
+        if run.agent.hub is None:
+            nth = 1 + (run.number * _COLUMNS + run.column) % WRITES
+            return "pwrite64", (), nth
+        part = run.agent.model.with_name(f"{run.agent.model.name}.part")
+        return "write", ("-P", str(part)), 1 + run.number * _STRIDE % _MODEL_WRITES
+
+    async def remove(self, run: Run) -> None:
+        """Ends the tracer, which lets go of the gateway."""
+        ends = time.monotonic() + _DETACH_S
+        while run.is_alive and (tracer := _tracer(run.pid)):
+            with suppress(ProcessLookupError):
+                os.kill(tracer, signal.SIGTERM)
+            if time.monotonic() > ends:
+                run.fail("strace does not let go")
+                return
+            await anyio.sleep(0.02)
+
+
+class ReadOnly(Fault):
+    """Nothing can be made or written where index and model lie, from before the start."""
+
+    name = "read-only"
+    about = "the directories of index and model cannot be written; later they can"
+    may_prevent_start = True
+    runs = 3
+
+    async def before(self, run: Run) -> None:
+        for place in run.agent.stores:
+            place.mkdir(parents=True, exist_ok=True)
+            if os.geteuid() == 0:
+                subprocess.run(["mount", "--bind", place, place], check=True)
+                subprocess.run(["mount", "-o", "remount,bind,ro", place], check=True)
+            else:
+                place.chmod(0o500)
+
+    async def remove(self, run: Run) -> None:
+        for place in run.agent.stores:
+            if os.geteuid() != 0:
+                place.chmod(0o700)
+            else:  # a second time there is nothing left to do
+                subprocess.run(["umount", "--lazy", place], capture_output=True, check=False)
+
+    async def after(self, run: Run) -> None:
+        await self.remove(run)
+
+
+def _filler(run: Run) -> Path:
+    return run.agent.state / "filler"
+
+
+def _tracer(pid: int) -> int:
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines():
+            if line.startswith("TracerPid:"):
+                return int(line.split()[1])
+    return 0
+
+
+PAGE: Final = 4096
+HEADER: Final = 100
+
+
+def _truncate(index: Path, rng: Random) -> None:
+    with index.open("r+b") as file:
+        file.truncate(PAGE * rng.randrange(1, max(2, _pages(index))))
+
+
+def _cut_a_page(index: Path, rng: Random) -> None:
+    with index.open("r+b") as file:
+        file.truncate(max(1, index.stat().st_size - rng.randrange(1, PAGE)))
+
+
+def _flip_bits(index: Path, rng: Random) -> None:
+    """One bit each of three pages."""
+    for _ in range(3):
+        place = PAGE * rng.randrange(_pages(index)) + rng.randrange(PAGE)
+        old = _read(index, max(place, HEADER), 1)
+        _write(index, max(place, HEADER), bytes([old[0] ^ (1 << rng.randrange(8))]))
+
+
+def _zero_a_page(index: Path, rng: Random) -> None:
+    _write(index, PAGE * rng.randrange(1, _pages(index)), bytes(PAGE))
+
+
+def _garbage_in_a_page(index: Path, rng: Random) -> None:
+    _write(index, PAGE * rng.randrange(1, _pages(index)), rng.randbytes(PAGE))
+
+
+def _swap_pages(index: Path, rng: Random) -> None:
+    """A lost write: a page holds what belongs to another."""
+    one, other = (PAGE * rng.randrange(1, _pages(index)) for _ in range(2))
+    _write(index, one, _read(index, other, PAGE))
+
+
+def _garbage_header(index: Path, rng: Random) -> None:
+    _write(index, 16, rng.randbytes(44))
+
+
+def _empty(index: Path, _rng: Random) -> None:
+    index.write_bytes(b"")
+
+
+def _spoil_log(index: Path, rng: Random) -> None:
+    """A write-ahead log that a killed process left, with a garbled frame."""
+    log = _beside(index, "-wal")
+    if log.exists() and log.stat().st_size > 2 * PAGE:
+        _write(log, rng.randrange(32, log.stat().st_size - 64), rng.randbytes(64))
+
+
+DAMAGES: Final[tuple[Callable[[Path, Random], None], ...]] = (
+    _flip_bits, _truncate, _garbage_in_a_page, _empty, _zero_a_page, _garbage_header, _swap_pages,
+    _cut_a_page, _spoil_log,
+)  # fmt: skip
+
+
+class DamagedIndex(Fault):
+    """The gateway is killed, or ends in order, and its file is not what it was."""
+
+    name = "damage"
+    about = "pages cut off, flipped, zeroed, garbled, exchanged; a garbage header; 0 bytes; a garbled log"
+    tolerates_damaged = True
+    kills_gateway = True
+    runs = 3 * len(DAMAGES)
+
+    async def inject(self, run: Run) -> None:
+        await end(run)
+        index = run.agent.index
+        if index.exists() and index.stat().st_size > PAGE:
+            DAMAGES[run.number % len(DAMAGES)](index, run.rng)
+
+
+class StaleSidecars(Fault):
+    """What an earlier index left is found beside another one, or without any."""
+
+    name = "sidecars"
+    about = "-wal, -shm and -journal of an earlier index beside a new one, beside an older one, or alone"
+    tolerates_damaged = True
+    kills_gateway = True
+    runs = 8
+
+    async def before(self, run: Run) -> None:
+        """An index of an earlier time, and the log of a process that was killed then."""
+        aside = _aside(run)
+        aside.mkdir(exist_ok=True)
+        async with run.started() as client:
+            await client.call("sync", timeout_s=ANSWER_S)
+            run.agent.edit()
+            await client.call("sync", timeout_s=ANSWER_S)
+            run.kill()
+            await client.process.wait()
+        for file in run.agent.index.parent.glob(f"{run.agent.index.name}*"):
+            if not file.name.endswith(".lock"):
+                shutil.copy(file, aside)
+
+    async def inject(self, run: Run) -> None:
+        await end(run)
+        index, aside = run.agent.index, _aside(run)
+        match run.number % 4:
+            case 0:
+                index.unlink(missing_ok=True)
+            case 1:
+                _replace(aside / f"{index.name}-wal", index)
+                _beside(index, "-shm").unlink(missing_ok=True)
+            case 2:
+                _replace(aside / index.name, index)
+            case 3:
+                shutil.copy(aside / index.name, _beside(index, "-journal"))
+                _beside(index, "-shm").write_bytes(run.rng.randbytes(32768))
+
+    async def after(self, run: Run) -> None:
+        shutil.rmtree(_aside(run), ignore_errors=True)
+
+
+async def end(run: Run) -> None:
+    """The gateway is killed, or ends in order and leaves no log."""
+    if run.rng.random() < 0.5:
+        run.kill()
+    elif run.is_alive:
+        with suppress(GatewayGoneError):
+            await run.gateway.call("shutdown", timeout_s=ANSWER_S)
+    await run.gateway.process.wait()
+
+
+def _aside(run: Run) -> Path:
+    return run.agent.root / "earlier"
+
+
+def _replace(source: Path, index: Path) -> None:
+    if source.exists():
+        shutil.copy(source, index.with_name(source.name))
+
+
+def _beside(index: Path, suffix: str) -> Path:
+    return index.with_name(index.name + suffix)
+
+
+def _pages(index: Path) -> int:
+    return index.stat().st_size // PAGE
+
+
+def _read(file: Path, place: int, size: int) -> bytes:
+    with file.open("rb") as opened:
+        opened.seek(place)
+        return opened.read(size)
+
+
+def _write(file: Path, place: int, data: bytes) -> None:
+    with file.open("r+b") as opened:
+        opened.seek(place)
+        opened.write(data)

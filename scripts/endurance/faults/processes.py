@@ -1,0 +1,216 @@
+"""Faults of processes: killed, stopped, orphaned, more of them than one, and a client that never reads."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+from contextlib import ExitStack, suppress
+from typing import ClassVar, Final
+
+import anyio
+
+from endurance.agent import ANSWER_S, COMMAND
+from endurance.faults.base import Fault
+from endurance.processes import resident_mib
+from endurance.run import Run
+from gateway.client import Client
+from gateway.ownership.lock import read_owner
+
+BUSY_GONE_S: Final = 30.0
+"""Two seconds are promised; what it gets on a machine with much other work."""
+COLD_STARTS: Final = 20
+_PARENT: Final = ("setsid", "/bin/sh", "-c", 'exec 3<&0; "$@" <&3 & wait', "sh")
+"""Its input stays open, held by us. In a session of its own, as when a chat gateway is started by a terminal
+or a service manager: inside a container whose first process shares the session, a child that has not
+looked yet cannot tell that process from its parent."""
+
+
+class Kill(Fault):
+    name = "kill"
+    about = "SIGKILL at a random instant, in every other run after the first right answer"
+    kills_gateway = True
+    runs = 60
+
+    async def inject(self, run: Run) -> None:
+        await _sometimes_after_an_answer(run)
+        if run.is_alive:
+            run.kill()
+        await run.gateway.process.wait()
+
+
+async def _sometimes_after_an_answer(run: Run) -> None:
+    """Where somebody keeps asking and the instant is not yet chosen; else it is soon after the start."""
+    if run.number % 2 == 0 and run.activity not in {"download", "shutdown"}:
+        await run.until_answered()
+        await anyio.sleep(run.rng.uniform(0, 0.8))
+
+
+class Stop(Fault):
+    name = "stop"
+    about = "SIGSTOP for up to 1.5 s, then SIGCONT"
+
+    async def inject(self, run: Run) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(run.pid, signal.SIGSTOP)
+            await anyio.sleep(run.rng.uniform(0.1, 1.5))
+
+    async def remove(self, run: Run) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(run.pid, signal.SIGCONT)
+
+
+class ParentDies(Fault):
+    """The gateway's pipes stay open, held by us: only the parent's death can tell it to end."""
+
+    name = "parent"
+    about = "the parent is killed, its pipes stay open"
+    kills_gateway = True
+    runs = 12
+
+    async def before(self, run: Run) -> None:
+        run.launch.prefix = _PARENT
+
+    async def inject(self, run: Run) -> None:
+        await _sometimes_after_an_answer(run)
+        parent = run.pid
+        run.kill()
+        await run.gateway.process.wait()
+        ends = time.monotonic() + BUSY_GONE_S
+        while left := [pid for pid in run.left_behind() if pid != parent]:
+            if time.monotonic() > ends:
+                run.fail(f"{len(left)} processes are left {BUSY_GONE_S:g} s after their parent")
+                for pid in left:
+                    os.kill(pid, signal.SIGKILL)
+            await anyio.sleep(0.02)
+        run.launch.prefix = ()
+
+
+class TwoOwners(Fault):
+    """A guest comes, both are asked, the owner is killed: the guest has to take over."""
+
+    name = "two-owners"
+    about = "a second gateway on the same index; the first is killed under it"
+    kills_gateway = True
+    runs = 6
+
+    async def inject(self, run: Run) -> None:
+        agent = run.agent
+        async with agent.gateway() as guest:
+            await run.ask(guest)
+            if run.is_alive:
+                run.kill()
+            started = time.perf_counter()
+            while not await run.ask(guest):
+                if time.perf_counter() > started + ANSWER_S:
+                    run.fail("the guest did not take over")
+                    return
+                await anyio.sleep(0.02)
+
+
+class ColdStarts(Fault):
+    name = "cold-starts"
+    about = f"{COLD_STARTS} gateways start at once on the same index"
+    runs = 3
+    guests: ClassVar[int] = COLD_STARTS
+
+    async def inject(self, run: Run) -> None:
+        agent, first = run.agent, run.pid
+        answered: list[Client] = []
+        owners: list[int] = []
+        everybody_answered, everybody_told = anyio.Event(), anyio.Event()
+
+        async def one() -> None:
+            async with agent.gateway() as client:
+                await run.ask(client)
+                answered.append(client)
+                if len(answered) == self.guests:
+                    everybody_answered.set()
+                await everybody_answered.wait()
+                owners.append((await client.call("status", timeout_s=3 * ANSWER_S))["pid"])
+                if len(owners) == self.guests:
+                    everybody_told.set()
+                await everybody_told.wait()
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(self.guests):
+                tasks.start_soon(one)
+        # The first one, where it was told to end meanwhile, had a successor.
+        at_once = len(set(owners) - {first}) + (run.is_alive and first in owners)
+        if at_once > 1:
+            run.fail(f"{at_once} owners of one index")
+
+
+GROWTH_MIB: Final = 38
+"""What a client that never reads may cost, beside the work itself."""
+_QUIET_S: Final = 0.5
+_FLOOD_S: Final = 5.0
+_SETTLED: Final = 3
+
+
+class MuteClient(Fault):
+    """Asks for a long file again and again by the socket, or by a bridge, until nothing is taken."""
+
+    name = "mute-client"
+    about = "a client floods with requests and never reads an answer"
+    runs = 6
+    without_host = True  # a vendor's library needs memory of its own
+    impossible: ClassVar = {
+        "batch": "a vendor's library and its answers need more memory than the client may cost",
+        "shutdown": "the end waits for no client: that is what every run of this row ends with",
+    }
+
+    async def inject(self, run: Run) -> None:
+        await run.gateway.call("health")
+        before = resident_mib(run.pid)
+        with ExitStack() as stack:
+            descriptor = self._bridge(run, stack) if run.number % 2 else self._socket(run, stack)
+            os.set_blocking(descriptor, False)
+            await _flood(descriptor)
+            for _ in range(_SETTLED):
+                await run.ask()
+            growth = resident_mib(run.pid) - before
+        if growth > GROWTH_MIB:
+            run.fail(f"a client that never reads costs {growth:.0f} MiB")
+
+    def _socket(self, run: Run, stack: ExitStack) -> int:
+        mute = stack.enter_context(socket.socket(socket.AF_UNIX))
+        owner = read_owner(run.agent.lock)
+        assert owner is not None
+        assert owner.socket is not None
+        mute.connect(owner.socket)
+        return mute.fileno()
+
+    def _bridge(self, run: Run, stack: ExitStack) -> int:
+        agent = run.agent
+        guest = stack.enter_context(
+            subprocess.Popen(
+                [*COMMAND, *agent.arguments], env=agent.environment,
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            )
+        )  # fmt: skip
+        stack.callback(guest.kill)
+        assert guest.stdin is not None
+        return guest.stdin.fileno()
+
+
+async def _flood(descriptor: int) -> None:
+    """Writes until nothing has been taken for a while."""
+    request = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "memory_get",
+        "params": {"path": "memory/stable.md"},
+    }
+    data = (json.dumps(request).encode() + b"\n") * 200
+    with anyio.move_on_after(_FLOOD_S):
+        while True:
+            with anyio.move_on_after(_QUIET_S) as patience:
+                await anyio.wait_writable(descriptor)
+            if patience.cancelled_caught:
+                return
+            with suppress(BlockingIOError):
+                os.write(descriptor, data)

@@ -1,0 +1,159 @@
+"""Faults of what a gateway asks: the host of its embeddings, the hub of its model, QMD."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+from typing import ClassVar, Final
+
+from benchmarks.qmd_home import qmd_processes
+from endurance.faults.base import Fault, Impossible
+from endurance.run import Run
+from fakes import faults
+from fakes.hub import FakeHub, Misbehaviour
+
+KINDS: Final = (
+    faults.status(500), faults.status(503), faults.status(401), faults.rate_limited(),
+    faults.rate_limited("1"), faults.openai_quota(), faults.fault("hang"), faults.fault("drip"),
+    faults.fault("reset"), faults.redirect("http://localhost:1/elsewhere"),
+    faults.fault("invalid-json"), faults.fault("html"), faults.fault("huge"), faults.fault("short"),
+    faults.fault("reordered"), faults.fault("wrong-dimension"), faults.fault("nan"), faults.fault("zero"),
+)  # fmt: skip
+HUB_KINDS: Final[tuple[Misbehaviour, ...]] = (
+    "drop", "stall", "status", "html", "wrong-bytes", "wrong-size", "no-ranges", "circle",
+)  # fmt: skip
+_ANEW: Final = ("wrong-bytes", "wrong-size", "no-ranges")
+"""What is there has to be fetched again: before the hub is well, and after it."""
+_HUB_BYTES: Final = 200_000
+"""How much is sent of an answer that breaks off, stops or is cut."""
+
+
+class Provider(Fault):
+    """Keywords answer all the while, and no vector that was made of it may be stored.
+
+    Where a model is fetched, it is the hub that misbehaves.
+    """
+
+    name = "provider"
+    about = (
+        f"{len(KINDS)} ways in which the host of the embeddings misbehaves, for a second; "
+        f"{len(HUB_KINDS)} of the hub of a model"
+    )
+    hold_s = 1.0
+    needs_host = True
+    runs = len(KINDS)
+
+    async def before(self, run: Run) -> None:
+        """Some texts have no vector yet, so that the host is asked."""
+        run.agent.edit()
+
+    async def inject(self, run: Run) -> None:
+        assert run.agent.host is not None
+        if run.agent.hub is not None:
+            kind = HUB_KINDS[run.number % len(HUB_KINDS)]
+            _spoil(run.agent.hub, kind)
+            run.refetched = 2 * (kind in _ANEW)
+        else:
+            run.agent.host.misbehave(KINDS[run.number % len(KINDS)])
+
+    async def remove(self, run: Run) -> None:
+        assert run.agent.host is not None
+        run.agent.host.heal()
+        if run.agent.hub is not None:
+            run.agent.hub.heal()
+            run.agent.hub.hang_up()
+
+    async def after(self, run: Run) -> None:
+        await self.remove(run)
+
+
+def _spoil(hub: FakeHub, kind: Misbehaviour) -> None:
+    """The answer under way is broken off, and those that follow are of this kind."""
+    hub.misbehave(kind, times=None, after=_HUB_BYTES, status=503)
+    hub.hang_up()
+
+
+_SETUP: Final = Path(__file__).resolve().parents[2] / "qmd-setup"
+_SETUP_S: Final = 600
+_BROKEN: Final = (
+    "exit 1",
+    "exec sleep 60",
+    "echo '{nonsense'",
+    "kill -9 $$",
+    "yes | head -c 20000000",
+)
+_VARIANTS: Final = ("kill", "stop", *_BROKEN)
+
+
+class Qmd(Fault):
+    """The builtin engine answers whatever QMD does."""
+
+    name = "qmd"
+    about = "QMD is killed, stopped, or a program that fails, hangs, dies, floods or talks nonsense"
+    hold_s = 1.0
+    runs = len(_VARIANTS)
+    impossible: ClassVar = {
+        "batch": "QMD embeds with its own model: there are no batch jobs",
+        "download": "QMD fetches its model itself: the gateway has none",
+    }
+
+    def require(self) -> None:
+        if shutil.which("npm") is None:
+            raise Impossible("npm, which installs QMD, is not there")
+
+    async def before(self, run: Run) -> None:
+        done = subprocess.run(
+            [str(_SETUP)], capture_output=True, encoding="utf-8", timeout=_SETUP_S, check=True
+        )
+        variant = self._variant(run)
+        program = _program(run)
+        _install(program, f'exec {done.stdout.strip()} "$@"', Path(done.stdout.strip()).parent)
+        qmd = {"command": str(program), "searchMode": "search", "update": {"interval": "1s"}}
+        run.agent.configure(memory={"backend": "qmd", "qmd": qmd})
+        run.params = {"sessionKey": "agent:main:main"}
+        if variant in _BROKEN and run.rng.random() < 0.5:
+            _install(program, variant, None)
+
+    async def inject(self, run: Run) -> None:
+        match self._variant(run):
+            case "kill":
+                self._signal(run, signal.SIGKILL)
+            case "stop":
+                self._signal(run, signal.SIGSTOP)
+            case body:
+                _install(_program(run), body, None)
+
+    async def remove(self, run: Run) -> None:
+        self._signal(run, signal.SIGCONT)
+
+    async def after(self, run: Run) -> None:
+        for pid, _ in qmd_processes(run.agent.state):
+            run.fail(f"QMD process {pid} was left behind")
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        shutil.rmtree(run.agent.state / "memory-gateway/main/qmd", ignore_errors=True)
+
+    def _variant(self, run: Run) -> str:
+        return _VARIANTS[run.number % len(_VARIANTS)]
+
+    def _signal(self, run: Run, number: signal.Signals) -> None:
+        for pid, _ in list(qmd_processes(run.agent.state)):
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+                run.kills += number == signal.SIGKILL
+
+
+def _program(run: Run) -> Path:
+    return run.agent.root / "qmd"
+
+
+def _install(program: Path, body: str, path: Path | None) -> None:
+    before = f"PATH={path}:$PATH\n" if path else ""
+    draft = program.with_suffix(".new")
+    draft.write_text(f"#!/bin/sh\n{before}{body}\n", encoding="utf-8")
+    draft.chmod(0o755)
+    draft.replace(program)

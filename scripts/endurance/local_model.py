@@ -1,0 +1,166 @@
+"""The local model of an agent: a small real one, the hub it comes from, and what must hold of its cache.
+
+The hub counts what leaves it, so no byte that was fetched twice goes unseen.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+
+from endurance.agent import ANSWER_S, MODEL, Agent
+from endurance.oracle import texts
+from endurance.run import Run
+from fakes.gguf import write_embedder
+from fakes.hub import REPOSITORY, FakeHub
+
+BYTES_PER_S: Final = 1_000_000
+"""Two seconds for the whole model."""
+LOST_BYTES: Final = 256 << 10
+"""What an answer that is broken off may cost: 64 KiB that were not yet written, and what is in the
+sockets while the machine does other work."""
+_POSITIONS: Final = 16_384
+"""Most of the file: two megabytes."""
+_BEGIN_S: Final = 12.0
+"""A download begins when the notes have come to rest, or else after ten seconds. Where none begins (its
+cache cannot be written), the fault begins then."""
+_VECTORS: Final = Path(__file__).with_name("model_vectors.py")
+_POLL_S: Final = 0.01
+
+
+def missing() -> str | None:
+    """Why there can be no local model here."""
+    there = importlib.util.find_spec("llama_cpp") is not None
+    return None if there else "llama.cpp, which ./scripts/llama-setup installs, is not there"
+
+
+@cache
+def model() -> bytes:
+    with tempfile.TemporaryDirectory(prefix="torture-model-") as directory:
+        return write_embedder(Path(directory) / MODEL, context=_POSITIONS).read_bytes()
+
+
+def open_hub() -> FakeHub:
+    return FakeHub({f"{REPOSITORY}/{MODEL}": model()}, bytes_per_s=BYTES_PER_S)
+
+
+def forget(agent: Agent) -> None:
+    """The model has to be fetched again; what the hub has counted is forgotten, too."""
+    hub = _hub(agent)
+    hub.heal()
+    hub.requests.clear()
+    for file in _cached(agent):
+        file.unlink()
+
+
+async def midway(run: Run) -> None:
+    """Until a random share of the model has left the hub; one time in four all of it, so that faults
+    meet its check and its publication."""
+    hub, size = _hub(run.agent), len(model())
+    moment = min(size, run.rng.randrange(size * 4 // 3))
+
+    async def is_midway() -> bool:
+        return hub.sent() >= moment
+
+    with anyio.move_on_after(_BEGIN_S):
+        await _until(is_midway, run)
+
+
+async def until_fetched(run: Run) -> None:
+    """Until the model is there under its own name, by itself. A failure if it does not come."""
+
+    async def is_there() -> bool:
+        return run.agent.model.is_file()
+
+    await _or_fail(is_there, run, "the download does not go on")
+
+
+async def until_embedded(run: Run) -> None:
+    """Until every text has its vector. A failure if some have none for too long."""
+
+    async def is_embedded() -> bool:
+        if "backfill" not in (found := await _vectors(run)):
+            return False  # the provider is still being chosen
+        coverage = found["backfill"]["coverage"]
+        return bool(coverage["total"] == coverage["embedded"] > 0)
+
+    await _or_fail(is_embedded, run, "not every text has a vector")
+
+
+async def _until(condition: Callable[[], Awaitable[bool]], run: Run) -> None:
+    """Also ends with the gateway."""
+    while run.is_alive:
+        if await condition():
+            return
+        await anyio.sleep(_POLL_S)
+
+
+async def _or_fail(condition: Callable[[], Awaitable[bool]], run: Run, otherwise: str) -> None:
+    with anyio.move_on_after(ANSWER_S) as scope:
+        await _until(condition, run)
+    if scope.cancelled_caught:
+        run.fail(f"{otherwise} within {ANSWER_S:g} s: {await _vectors(run)}"[:1500])
+
+
+async def _vectors(run: Run) -> dict[str, Any]:
+    status = await run.gateway.call("status", timeout_s=ANSWER_S)
+    found: dict[str, Any] = status["details"]["vector"]
+    return found
+
+
+def cache_faults(agent: Agent) -> Iterator[str]:
+    """What must hold at any time: under its own name the model is complete."""
+    if agent.model.exists() and _digest(agent.model.read_bytes()) != _digest(model()):
+        yield "what stands under the model's name is not the model"
+
+
+def faults_at_the_end(run: Run) -> Iterator[str]:
+    """What is wrong when the model is in use: in its cache, or with what the hub had to send for it."""
+    agent = run.agent
+    yield from cache_faults(agent)
+    usual = {agent.model, agent.model.with_name(f"{MODEL}.json")}
+    found = set(_cached(agent))
+    if usual - found:
+        yield f"not in the cache: {sorted(file.name for file in usual - found)}"
+    if found - usual:
+        yield f"left behind in the cache: {sorted(file.name for file in found - usual)}"
+    bodies = [seen.sent for seen in _hub(agent).requests if seen.sent]
+    most = len(model()) * (1 + run.refetched) + LOST_BYTES * (len(bodies) - 1)
+    if sum(bodies) > most:
+        yield f"fetched {sum(bodies):,} bytes, not {most:,} at most: {bodies}"
+
+
+def expected(agent: Agent) -> Callable[[str], Sequence[float]]:
+    """Gives the vector of a text that is in the index, as the model computes it alone."""
+    found = sorted(texts(agent.index))
+    done = subprocess.run(
+        [sys.executable, "-P", _VECTORS, agent.model],
+        input=json.dumps(found).encode(),
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    vectors: dict[str, list[float]] = dict(zip(found, json.loads(done.stdout), strict=True))
+    return vectors.__getitem__
+
+
+def _hub(agent: Agent) -> FakeHub:
+    assert agent.hub is not None
+    return agent.hub
+
+
+def _cached(agent: Agent) -> list[Path]:
+    return [file for file in agent.models.rglob("*") if file.is_file()]
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

@@ -1,0 +1,283 @@
+"""The fault matrix: its cells, what one run of a cell does and checks, and how a plan of runs is carried out.
+
+Every answer is right or says what it lacks, nothing is damaged, lost or paid for twice, a right answer comes
+again within a bound, the end is orderly, nobody and nothing is left behind, and the index equals a fresh one.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import ExitStack, asynccontextmanager
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Final, NamedTuple
+
+import anyio
+import msgspec
+
+from config.errors import MemoryGatewayError
+from endurance import local_model
+from endurance.activities import ACTIVITIES, Activity, keep_at_work
+from endurance.agent import ANSWER_S, Agent
+from endurance.faults import FAULTS, Fault, Impossible
+from endurance.oracle import Content, Oracle, damage, read_content
+from endurance.run import Launch, Run
+from fakes.vendors import FakeVendor
+from fakes.wire import embedding
+from gateway.client import GatewayGoneError
+
+END_S: Final = 30.0
+"""An orderly end is promised within 2 s; what it gets on a machine with much other work."""
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What one run came to."""
+
+    fault: str
+    activity: str
+    number: int
+    failures: list[str]
+    recovery_s: float | None
+    kills: int
+    answers: int
+    incomplete: int = 0
+    """Answers that lacked something and said so."""
+    stored: int = 0
+    """Texts that were embedded in this run and whose vector was stored when the fault was over."""
+
+
+async def execute(fault: Fault, activity: Activity, run: Run) -> Outcome:
+    """One run on an agent that was level and sound before."""
+    agent = run.agent
+    sometimes = run.number % 3 == 0 and not fault.without_host
+    embeds = activity.embeds or fault.needs_host or sometimes
+    agent.configure(embeds=embeds, sessions=activity.sessions)
+    activity.prepare(agent)
+    agent.removed.clear()
+    before = read_content(agent.index)
+    run.note_what_is_stored(before.embedded)
+    recovery_s = None
+    try:
+        await fault.before(run)
+        recovery_s = await _meet_the_fault(fault, activity, run, before)
+        await _end_level(fault, run, activity)
+        _check_payments(fault, run)
+    except (MemoryGatewayError, TimeoutError) as error:
+        run.fail(f"{type(error).__name__}: {error}"[:800])
+    finally:
+        with anyio.CancelScope(shield=True):
+            await fault.after(run)
+    return Outcome(
+        fault=fault.name,
+        activity=activity.name,
+        number=run.number,
+        failures=run.failures,
+        recovery_s=recovery_s,
+        kills=run.kills,
+        answers=run.answers,
+        incomplete=run.incomplete,
+        stored=run.stored,
+    )
+
+
+async def _meet_the_fault(
+    fault: Fault, activity: Activity, run: Run, before: Content
+) -> float | None:
+    """Seconds to the first right answer: of the same gateway where it lives on, else of a new one."""
+    try:
+        async with _at_work(activity, run):
+            await activity.instant(run)
+            await fault.inject(run)
+            await anyio.sleep(fault.hold_s)
+            await fault.remove(run)
+            since = time.perf_counter()
+            if not fault.kills_gateway and run.is_alive and activity.name != "shutdown":
+                found = await run.until_right(since, may_end=fault.may_prevent_start)
+                if run.is_alive and activity.fetches:
+                    await local_model.until_fetched(run)
+                if run.is_alive:
+                    return found
+            await _ended(fault, run)
+    except GatewayGoneError:
+        await fault.remove(run)
+    _check_what_is_left(fault, run, before, activity)
+    run.launch = Launch()
+    since = time.perf_counter()
+    async with run.started():
+        return await run.until_right(since)
+
+
+@asynccontextmanager
+async def _at_work(activity: Activity, run: Run) -> AsyncIterator[None]:
+    async with run.started(), anyio.create_task_group() as tasks:
+        tasks.start_soon(keep_at_work, activity, run)
+        if activity.name != "shutdown":
+            tasks.start_soon(run.keep_asking)
+        try:
+            yield
+        finally:
+            tasks.cancel_scope.cancel()
+
+
+async def _ended(fault: Fault | None, run: Run) -> None:
+    """Waits for the end that is due; its exit code must tell of an end in order, or of the fault."""
+    process = run.gateway.process
+    code = None
+    with anyio.move_on_after(END_S):
+        code = await process.wait()
+    if code is None:
+        run.fail(f"did not end within {END_S:g} s")
+        process.kill()
+    elif fault is not None and fault.kills_gateway:
+        return
+    elif code != 0 and not (code == os.EX_UNAVAILABLE and fault and fault.may_prevent_start):
+        run.fail(f"exit code {code}: {' '.join(run.gateway.last_words)[-600:]}")
+
+
+def _check_what_is_left(fault: Fault, run: Run, before: Content, activity: Activity) -> None:
+    """The index as it lies there: sound, and with every file that was published and still exists."""
+    if fault.tolerates_damaged:
+        return
+    index = run.agent.index
+    run.failures += [f"damaged: {found}" for found in damage(index)]
+    if activity.fetches:
+        run.failures += local_model.cache_faults(run.agent)
+    after = read_content(index)
+    if lost := before.files.keys() - run.agent.removed - after.files.keys():
+        run.fail(f"{len(lost)} published files lost by {activity.name}, such as {min(lost)}")
+    _check_payments(fault, run)
+    run.stored = len(after.embedded & set(run.paid()))
+    run.note_what_is_stored(after.embedded)
+
+
+def _check_payments(fault: Fault, run: Run) -> None:
+    """No text is embedded again whose vector was stored when the gateway was killed."""
+    if fault.kills_gateway and not fault.tolerates_damaged and (again := run.paid_again()):
+        run.fail(f"{len(again)} texts were embedded again, such as {min(again)[:60]!r}")
+
+
+async def _end_level(fault: Fault, run: Run, activity: Activity) -> None:
+    """Brings the index level, ends in order, and has it checked."""
+    agent, run.launch = run.agent, Launch()
+    async with run.started() as client:
+        thorough = activity.sessions or fault.tolerates_damaged
+        await client.call("sync", {"force": thorough}, timeout_s=2 * ANSWER_S)
+        if activity.fetches:
+            await local_model.until_embedded(run)
+        process = client.process
+        assert process.stdin is not None
+        await process.stdin.aclose()
+        await _ended(None, run)
+    if left := run.left_behind():
+        run.fail(f"left behind: processes {left}")
+    kept = tuple(fault.leftovers())
+    usual = {agent.index.name, f"{agent.index.name}.lock"}
+    for file in agent.index.parent.iterdir():
+        if file.name not in usual and not file.name.startswith(kept or "\0"):
+            run.fail(f"left behind: {file.name}")
+    if activity.fetches:
+        run.failures += local_model.faults_at_the_end(run)
+    oracle = Oracle(agent.settings)
+    run.failures += await oracle.faults(agent.index, expected=_expected(activity, agent))
+
+
+def _expected(activity: Activity, agent: Agent) -> Callable[[str], Sequence[float]] | None:
+    """What gives the vector of a text, where somebody embeds."""
+    if activity.fetches:
+        return local_model.expected(agent)
+    if agent.host is None:
+        return None
+    return partial(embedding, dimensions=agent.host.dimensions)
+
+
+class Plan(NamedTuple):
+    """Which cells to run, and how often; empty: all of them."""
+
+    faults: tuple[str, ...] = ()
+    activities: tuple[str, ...] = ()
+    runs: int | None = None
+    seed: int = 1
+
+
+class Cell(NamedTuple):
+    fault: Fault
+    activity: Activity
+
+    @property
+    def impossible(self) -> str | None:
+        """Why it cannot be, here or at all."""
+        if reason := self.fault.impossible.get(self.activity.name) or self.activity.missing():
+            return reason
+        try:
+            self.fault.require()
+        except Impossible as error:
+            return str(error)
+        return None
+
+
+def cells(plan: Plan) -> list[Cell]:
+    """Those of a plan, row by row."""
+    return [
+        Cell(fault, activity)
+        for fault in FAULTS
+        if not plan.faults or fault.name in plan.faults
+        for activity in ACTIVITIES
+        if not plan.activities or activity.name in plan.activities
+    ]
+
+
+async def run_matrix(
+    plan: Plan, say: Callable[[str], None], keep: Callable[[list[Outcome]], None]
+) -> list[Outcome]:
+    """All runs of a plan, one after the other; `keep` gets those of each cell."""
+    outcomes: list[Outcome] = []
+    for cell in cells(plan):
+        if reason := cell.impossible:
+            say(f"{cell.fault.name:14} {cell.activity.name:12} not possible: {reason}")
+            continue
+        done = await run_cell(cell, plan, say)
+        keep(done)
+        outcomes += done
+    return outcomes
+
+
+async def run_cell(cell: Cell, plan: Plan, say: Callable[[str], None]) -> list[Outcome]:
+    """The runs of one cell, on one agent as long as nothing fails."""
+    outcomes: list[Outcome] = []
+    started = time.perf_counter()
+    runs = plan.runs or cell.fault.runs
+    while len(outcomes) < runs:
+        outcomes += await _until_failure(cell, plan, len(outcomes), runs)
+    failed = sum(bool(one.failures) for one in outcomes)
+    slowest = max((one.recovery_s or 0 for one in outcomes), default=0)
+    say(
+        f"{cell.fault.name:14} {cell.activity.name:12} {runs:4} runs {failed:3} failed"
+        f"  recovery {slowest:5.2f} s at most  {time.perf_counter() - started:6.1f} s"
+    )
+    return outcomes
+
+
+async def _until_failure(cell: Cell, plan: Plan, first: int, runs: int) -> list[Outcome]:
+    outcomes: list[Outcome] = []
+    with ExitStack() as stack:
+        root = stack.enter_context(tempfile.TemporaryDirectory(prefix="endurance-"))
+        host = stack.enter_context(FakeVendor("openai", delay_s=0.01, max_items=64))
+        hub = stack.enter_context(local_model.open_hub()) if cell.activity.fetches else None
+        if cell.activity.embeds:
+            host.with_batches()
+        agent = Agent(Path(root), host, plan.seed + first, hub)
+        try:
+            for number in range(first, runs):
+                rng = Random(f"{cell.fault.name} {cell.activity.name} {number} {plan.seed}")
+                column = ACTIVITIES.index(cell.activity)
+                run = Run(agent, rng, number, cell.activity.name, column)
+                outcomes.append(await execute(cell.fault, cell.activity, run))
+                if outcomes[-1].failures:
+                    break
+        finally:
+            cell.fault.clean(Path(root))
+    return outcomes

@@ -1,0 +1,84 @@
+"""Processes seen from outside, by Linux's /proc: which there are, and what one of them holds."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+_MIB: Final = 1 << 20
+
+
+def processes_of(mark: str) -> list[int]:
+    """Those that have `mark` in their command line or environment, without this one."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            with suppress(OSError):
+                places = (entry / "cmdline", entry / "environ")
+                if any(os.fsencode(mark) in place.read_bytes() for place in places):
+                    found.append(int(entry.name))
+    return found
+
+
+def resident_mib(pid: int) -> float:
+    pages = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]
+    return int(pages) * os.sysconf("SC_PAGE_SIZE") / _MIB
+
+
+class Sample(msgspec.Struct, frozen=True):
+    at_s: float
+    """Since the first sample's clock began."""
+    resident_mib: float
+    descriptors: int
+    threads: int
+    children: int
+    wal_bytes: int
+    database_bytes: int
+
+
+class Sampler:
+    """Samples of one gateway and of its index."""
+
+    def __init__(self, pid: int, index: Path) -> None:
+        self._pid = pid
+        self._process = Path(f"/proc/{pid}")
+        self._index = index
+        self._started = time.monotonic()
+        self.samples: list[Sample] = []
+
+    def take(self) -> None:
+        status = dict(
+            line.split(":", 1) for line in (self._process / "status").read_text().splitlines()
+        )
+        self.samples.append(
+            Sample(
+                at_s=time.monotonic() - self._started,
+                resident_mib=resident_mib(self._pid),
+                descriptors=sum(1 for _ in (self._process / "fd").iterdir()),
+                threads=int(status["Threads"]),
+                children=len(self._children()),
+                wal_bytes=_size(self._index.with_name(self._index.name + "-wal")),
+                database_bytes=_size(self._index),
+            )
+        )
+
+    def _children(self) -> list[str]:
+        found: list[str] = []
+        for task in (self._process / "task").iterdir():
+            try:
+                found += (task / "children").read_text().split()
+            except FileNotFoundError:
+                continue  # a thread that ended meanwhile
+        return found
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0

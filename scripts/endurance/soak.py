@@ -1,0 +1,321 @@
+"""One soak: a real gateway, everybody who uses it at the same time, and a fresh index to compare with.
+
+What its clients do is in `soak_clients`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+from statistics import fmean, median
+from typing import Any, Final, NamedTuple
+
+import anyio
+from anyio.abc import TaskGroup
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.notes import NoteWriter
+from benchmarks.scoring import percentile
+from endurance.agent import Home
+from endurance.oracle import compare
+from endurance.processes import Sample, Sampler
+from endurance.soak_clients import (
+    Findings,
+    NoteClient,
+    Notes,
+    Operator,
+    Pace,
+    TranscriptClient,
+    shuffled,
+)
+from fakes.embedding import embedded
+from fakes.faults import Fault, fault, rate_limited, status
+from fakes.vendors import FakeVendor
+from fakes.wire import embedding
+from gateway.client import Client, SpawnedGateway, connect
+from gateway.ownership.sockets import reach_owner
+from gateway.process.logs import configure_logs
+
+FAULTS: Final[tuple[Fault, ...]] = (
+    status(500), status(503), rate_limited(), rate_limited("1"),
+    *map(fault, ("hang", "drip", "reset", "invalid-json", "html", "short", "wrong-dimension", "nan", "zero")),
+)  # fmt: skip
+_EVERY: Final = 4
+"""The vendor fails in one round of so many."""
+
+
+async def fail_now_and_then(
+    vendor: FakeVendor, findings: Findings, pace: Pace, rng: Random
+) -> None:
+    """One way to misbehave after the other, with health in between; afterwards the vendor is well."""
+    kinds = shuffled(FAULTS, rng)
+    async for number in pace():
+        vendor.heal()
+        vendor.requests.clear()
+        if number % _EVERY == 0:
+            kind = next(kinds)
+            findings.done[f"provider: {kind.status if kind.kind == 'status' else kind.kind}"] += 1
+            vendor.misbehave(kind)
+        await anyio.sleep(0.01)
+    vendor.heal()
+
+
+NOTE_CLIENTS: Final = 3
+_BULLETS: Final = 12
+_LONG_S: Final = 600.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How fast each goes; `pace` is that of the clients that keep notes."""
+
+    pace: Pace
+    others: Pace
+    provider_faults: Pace
+    samples: Pace
+    quiet_notes: int = 150
+    """That nobody touches."""
+    seed: int = 1
+
+
+@dataclass(frozen=True)
+class Outcome:
+    findings: Findings
+    samples: Sequence[Sample]
+    database_bytes: int
+    fresh_bytes: int
+    """The size of an index of the same files that was made just now."""
+    exit_code: int | None
+
+
+async def soak(root: Path, plan: Plan) -> Outcome:
+    findings = Findings()
+    home = Home(root / "state", root / "workspace")
+    NoteWriter(seed=plan.seed).workspace(home.workspace, plan.quiet_notes, _BULLETS)
+    with FakeVendor("openai") as vendor:
+        rng = Random(plan.seed)
+        operator = Operator(home.config, home.workspace, vendor, findings, rng)
+        async with home.gateway() as client:
+            await client.call("sync", {}, timeout_s=_LONG_S)
+            await embedded(client, _LONG_S)
+            sampler = Sampler(client.process.pid, home.index)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(_sample, sampler, plan.samples)
+                tasks.start_soon(
+                    fail_now_and_then, vendor, findings, plan.provider_faults, Random(plan.seed)
+                )
+                _use(tasks, client, home, operator, findings, plan)
+            await _settle(operator, client)
+        exit_code = client.process.returncode
+        fresh = await _fresh_index(root / "fresh", home)
+    findings.wrong += compare(
+        home.index, fresh, grown=True, expected=partial(embedding, dimensions=vendor.dimensions)
+    )
+    return Outcome(
+        findings,
+        sampler.samples,
+        home.index.stat().st_size,
+        fresh.stat().st_size,
+        exit_code,
+    )
+
+
+def _use(
+    tasks: TaskGroup, pipe: Client, home: Home, operator: Operator, findings: Findings, plan: Plan
+) -> None:
+    transcript_client = TranscriptClient(home.sessions, findings, Random(plan.seed))
+    note_clients = [
+        NoteClient(Notes(home.workspace, f"note_client-{number}", plan.seed), home.lock, findings)
+        for number in range(NOTE_CLIENTS)
+    ]
+    tasks.start_soon(note_clients[0].keep_over, pipe, plan.pace)
+    for note_client in note_clients[1:]:
+        tasks.start_soon(note_client.keep, plan.pace)
+    for work in (transcript_client.talk, operator.operate):
+        tasks.start_soon(_with_a_connection, home, work, plan.others)
+
+
+async def _with_a_connection(home: Home, work: Any, pace: Pace) -> None:
+    stream = await reach_owner(home.lock)
+    async with connect(stream, stream) as client:
+        await work(client, pace)
+
+
+async def _sample(sampler: Sampler, pace: Pace) -> None:
+    async for _ in pace():
+        sampler.take()
+
+
+async def _settle(operator: Operator, client: SpawnedGateway) -> None:
+    """The usual settings, every file indexed, every text embedded."""
+    operator.configure()
+    await client.call("reload", timeout_s=_LONG_S)
+    await client.call("sync", {}, timeout_s=_LONG_S)
+    await embedded(client, _LONG_S)
+
+
+async def _fresh_index(root: Path, home: Home) -> Path:
+    fresh = Home(root, home.workspace)
+    shutil.copy(home.config, fresh.config)
+    shutil.copytree(home.sessions, fresh.sessions)
+    async with fresh.gateway() as client:
+        await client.call("sync", {}, timeout_s=_LONG_S)
+        await embedded(client, _LONG_S)
+    return fresh.index
+
+
+_HOUR_S: Final = 3600.0
+_NORMAL_95: Final = 1.96
+
+
+class Slope(NamedTuple):
+    """Per hour, with the bounds of its 95 % confidence interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+def slope(seconds: Sequence[float], values: Sequence[float]) -> Slope:
+    """Ordinary least squares. Needs three points at least.
+
+    Neighbouring samples resemble each other, so there are fewer independent ones than samples; their
+    number is corrected by the residuals' first autocorrelation r: n (1 - r) / (1 + r)
+    (G. V. Bayley and J. M. Hammersley, 1946).
+    """
+    hours = [at / _HOUR_S for at in seconds]
+    centre, level = fmean(hours), fmean(values)
+    spread = sum((hour - centre) ** 2 for hour in hours)
+    value = sum((h - centre) * (v - level) for h, v in zip(hours, values, strict=True)) / spread
+    rest = [v - level - value * (h - centre) for h, v in zip(hours, values, strict=True)]
+    squares = sum(one * one for one in rest)
+    if squares == 0:
+        return Slope(value, value, value)
+    likeness = max(0.0, sum(a * b for a, b in pairwise(rest)) / squares)
+    independent = max(3.0, len(rest) * (1 - likeness) / (1 + likeness))
+    error = math.sqrt(squares / (independent - 2) / spread)
+    return Slope(value, value - _NORMAL_95 * error, value + _NORMAL_95 * error)
+
+
+def quarters(values: Sequence[float]) -> tuple[float, float]:
+    """The medians of the first and of the last quarter."""
+    size = max(1, len(values) // 4)
+    return median(values[:size]), median(values[-size:])
+
+
+WARM_UP: Final = 0.15
+"""The share of the samples that does not count: caches fill, arenas grow."""
+_MIB: Final = 1 << 20
+
+
+def summary(outcome: Outcome) -> dict[str, Any]:
+    samples = outcome.samples
+    warm = samples[int(len(samples) * WARM_UP) :]
+    resident = [one.resident_mib for one in warm]
+    first, last = quarters(resident)
+    growth = slope([one.at_s for one in warm], resident)
+    descriptors = quarters([one.descriptors for one in warm])
+    findings = outcome.findings
+    return {
+        "minutes": samples[-1].at_s / 60,
+        "samples": len(samples),
+        "activities": dict(sorted(findings.done.items())),
+        "searches": len(findings.search_s),
+        "modes": dict(findings.modes),
+        "staleAnswers": findings.stale,
+        "errors": findings.errors,
+        "wrong": findings.wrong,
+        "searchMs": {
+            name: percentile(findings.search_s, share) * 1000
+            for name, share in (("p50", 0.5), ("p95", 0.95), ("max", 1.0))
+        },
+        "residentMiB": {
+            "first": samples[0].resident_mib,
+            "warmQuarter": first,
+            "lastQuarter": last,
+            "max": max(one.resident_mib for one in samples),
+            "slopePerHour": list(growth),
+        },
+        "descriptors": {"warmQuarter": descriptors[0], "lastQuarter": descriptors[1]},
+        "threadsMax": max(one.threads for one in samples),
+        "childrenMax": max(one.children for one in samples),
+        "walMiBMax": max(one.wal_bytes for one in samples) / _MIB,
+        "databaseMiB": {
+            "max": max(one.database_bytes for one in samples) / _MIB,
+            "end": outcome.database_bytes / _MIB,
+            "fresh": outcome.fresh_bytes / _MIB,
+        },
+        "exitCode": outcome.exit_code,
+    }
+
+
+def show(found: dict[str, Any], console: Console) -> None:
+    resident, database, ms = found["residentMiB"], found["databaseMiB"], found["searchMs"]
+    value, low, high = resident["slopePerHour"]
+    descriptors = found["descriptors"]
+    table = Table(title=f"Soak of {found['minutes']:.1f} minutes", title_justify="left")
+    table.add_column("figure")
+    table.add_column("value", justify="right")
+    for name, shown in (
+        ("activities", f"{sum(found['activities'].values()):,}"),
+        ("searches with a known answer", f"{found['searches']:,}"),
+        ("of them with vectors / words only", f"{found['modes'].get('hybrid', 0):,} / {found['modes'].get('keyword', 0):,}"),
+        ("errors", str(len(found["errors"]))),
+        ("wrong or empty answers", str(len(found["wrong"]))),
+        ("answers that said they were stale", str(found["staleAnswers"])),
+        ("search p50 / p95 / max, ms", f"{ms['p50']:.0f} / {ms['p95']:.0f} / {ms['max']:.0f}"),
+        ("resident MiB, quarter after warm-up / last", f"{resident['warmQuarter']:.1f} / {resident['lastQuarter']:.1f}"),
+        ("resident MiB, first sample / max", f"{resident['first']:.1f} / {resident['max']:.1f}"),
+        ("slope, MiB an hour (95 %)", f"{value:+.1f} ({low:+.1f} to {high:+.1f})"),
+        ("descriptors, quarter after warm-up / last", f"{descriptors['warmQuarter']:g} / {descriptors['lastQuarter']:g}"),
+        ("threads, children, max", f"{found['threadsMax']}, {found['childrenMax']}"),
+        ("write-ahead log, MiB max", f"{found['walMiBMax']:.1f}"),
+        ("database MiB, max / end / fresh", f"{database['max']:.1f} / {database['end']:.1f} / {database['fresh']:.1f}"),
+        ("exit code", str(found["exitCode"])),
+    ):  # fmt: skip
+        table.add_row(name, shown)
+    console.print(table)
+    console.print(", ".join(f"{name} {count}" for name, count in found["activities"].items()))
+    for one in [*found["errors"], *found["wrong"]][:20]:
+        console.print(one[:600], markup=False)
+
+
+def plan(minutes: float, seed: int) -> Plan:
+    seconds = minutes * 60
+    return Plan(
+        pace=Pace(seconds, pause_s=0.1),
+        others=Pace(seconds, pause_s=0.5),
+        provider_faults=Pace(seconds, pause_s=8.0),
+        samples=Pace(seconds, pause_s=min(5.0, seconds / 60)),
+        seed=seed,
+    )
+
+
+def main(arguments: Sequence[str]) -> int:
+    """An hour of everything at once against one gateway, and what it held meanwhile."""
+    parser = argparse.ArgumentParser(prog="./scripts/soak", description=main.__doc__)
+    parser.add_argument("--minutes", type=float, default=60)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--json", action="store_true", help="with every sample")
+    options = parser.parse_args(arguments)
+    configure_logs("error")
+    with tempfile.TemporaryDirectory(prefix="soak-") as root:
+        outcome = anyio.run(partial(soak, Path(root), plan(options.minutes, options.seed)))
+    found = summary(outcome)
+    if options.json:
+        names = outcome.samples[0].__struct_fields__
+        found["series"] = [[getattr(one, name) for name in names] for one in outcome.samples]
+        print(json.dumps(found, indent=1))
+    else:
+        show(found, Console(width=120))
+    return int(bool(outcome.findings.faults()) or outcome.exit_code != 0)
