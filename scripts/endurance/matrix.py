@@ -175,7 +175,7 @@ async def _end_level(fault: Fault, run: Run, activity: Activity) -> None:
     if left := run.left_behind():
         run.fail(f"left behind: processes {left}")
     kept = tuple(fault.leftovers())
-    usual = {agent.index.name, f"{agent.index.name}.lock"}
+    usual = {agent.index.name, agent.lock.name}
     for file in agent.index.parent.iterdir():
         if file.name not in usual and not file.name.startswith(kept or "\0"):
             run.fail(f"left behind: {file.name}")
