@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterator
 from typing import Final
 
 import anyio
+import structlog
 from anyio.to_thread import run_sync
 
 from backends.bounded import BoundedWork
@@ -18,9 +19,9 @@ from backends.builtin.notes.outcome import FileOutcome
 from backends.builtin.notes.planning import ObsoleteFile
 from backends.builtin.storage.failures import IndexDamagedError
 from backends.builtin.syncing.courtesy import Courtesy
-from backends.builtin.syncing.indexing import Indexer, Survey
+from backends.builtin.syncing.indexing import Indexer, Survey, Task
 from backends.builtin.syncing.recent import RecentSyncs
-from backends.builtin.syncing.tally import Tally, Task
+from backends.builtin.syncing.tally import Tally
 from backends.errors import IndexUnavailableError
 from backends.interface import (
     ProgressCallback,
@@ -31,6 +32,8 @@ from backends.interface import (
     SyncRequest,
 )
 from config.settings import Source
+
+_log = structlog.get_logger(__name__)
 
 _SLICE_S: Final = 0.05
 """How long one visit to a worker thread may take before cancellation and progress get a turn."""
@@ -71,6 +74,7 @@ class Freshness:
         self._last_sweep: tuple[int, Stale | None] = (0, None)
         self._level_generation: int | None = None
         self._unread: Stale | None = None
+        self._logged_faults: set[str] = set()
         self._untold = False
         """Whether chunks were written, in whatever thread, of which nobody was told."""
         self.running: SyncProgress | None = None
@@ -171,9 +175,20 @@ class Freshness:
         except IndexUnavailableError as error:
             reason = f"recent changes could not be indexed: {error}"
             return Stale(files=len(tally.pending), reason=reason)
+        except Exception as fault:  # noqa: BLE001 - ours; what is indexed answers all the same
+            return Stale(files=len(tally.pending), reason=self._fault(fault))
         finally:
             self._tell()
         return _staleness(tally, syncing=self.running is not None)
+
+    def _fault(self, fault: Exception) -> str:
+        """What an answer says of a fault of ours; logged once a cause."""
+        kind = type(fault).__name__
+        cause = f"{kind}: {str(fault)[:200]}"
+        if cause not in self._logged_faults:
+            self._logged_faults.add(cause)
+            _log.error("disk and index not compared", exc_info=fault)
+        return f"internal fault while comparing disk and index ({kind}); see the log"
 
     async def _look(self, budget_s: float) -> Survey:
         """The survey of a search. Raises TimeoutError; until the disk answers, the next ones too."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Collection
-from typing import NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import apsw
 import msgspec
@@ -33,11 +33,23 @@ from backends.files.reading import (
     read_for_index,
 )
 from backends.files.roots import MemoryRoots
-from backends.files.scan import FoundFile, ScanResult, scan
+from backends.files.scan import FoundFile, ScanResult, scan, stamp
 from backends.interface import SkippedFile
 from config.settings import Source
 
 _log = structlog.get_logger(__name__)
+
+
+Task: TypeAlias = FoundFile | ObsoleteFile | TranscriptPart
+_REMEMBERED_FAULTS: Final = 1_000
+
+
+class _Fault(NamedTuple):
+    """What one file brought out, and in which state."""
+
+    task: Task
+    cause: str
+    outcome: FileOutcome
 
 
 class Survey(NamedTuple):
@@ -63,6 +75,8 @@ class Indexer:
         self._preparer = preparer
         self.sessions = sessions
         self._level = LevelMemory()
+        self._faults: dict[str, _Fault] = {}
+        """Of the files that brought out a fault of ours at their last attempt."""
 
     @property
     def generation(self) -> int:
@@ -119,7 +133,7 @@ class Indexer:
 
     def apply(
         self,
-        task: FoundFile | ObsoleteFile | TranscriptPart,
+        task: Task,
         *,
         force: bool = False,
         patience_s: float | None = None,
@@ -127,22 +141,45 @@ class Indexer:
         """Makes the index hold one file as it is, or no longer hold it.
 
         Waits at most `patience_s` for the turn to write (None: for as long as that takes in this
-        process). Raises IndexUnavailableError. A file that brings out a fault of ours is skipped
-        with a reason: one such note must not keep all others from being found.
+        process). Raises IndexUnavailableError. A file that brings out a fault of ours stays as the index
+        has it, with a reason: one such note must not keep all others from being found. Whoever is
+        patient tries it again, others not before it changed.
         """
+        known = self._faults.get(task.path)
+        if known is not None and known.task == task and patience_s is not None:
+            return known.outcome
         try:
-            if isinstance(task, ObsoleteFile):
-                return self._remove(task, patience_s)
-            if isinstance(task, TranscriptPart):
-                assert self.sessions is not None
-                return self.sessions.apply(task, patience_s)
-            return self._index(task, force=force, patience_s=patience_s)
+            outcome = self._apply(task, force=force, patience_s=patience_s)
         except IndexUnavailableError:
             raise
         except Exception as fault:  # noqa: BLE001 - whatever it is, the other files matter
-            _log.exception("file not indexed", path=task.path)
-            reason = f"internal fault while indexing ({type(fault).__name__}); please report it"
-            return FileOutcome(Change.SKIPPED, skipped=SkippedFile(path=task.path, reason=reason))
+            return self._faulted(task, fault)
+        if known is not None:
+            self._faults.pop(task.path, None)
+        return outcome
+
+    def _apply(self, task: Task, *, force: bool, patience_s: float | None) -> FileOutcome:
+        if isinstance(task, ObsoleteFile):
+            return self._remove(task, patience_s)
+        if isinstance(task, TranscriptPart):
+            assert self.sessions is not None
+            return self.sessions.apply(task, patience_s)
+        return self._index(task, force=force, patience_s=patience_s)
+
+    def _faulted(self, task: Task, fault: Exception) -> FileOutcome:
+        """Logs it once a file and cause: searches meet it again and again."""
+        cause, known = f"{type(fault).__name__}: {str(fault)[:200]}", self._faults.get(task.path)
+        if known is None or known.cause != cause:
+            _log.error("file not indexed", path=task.path, exc_info=fault)
+        kind = type(fault).__name__
+        outcome = FileOutcome.unreadable(
+            task.path,
+            f"{task.path!r} brought out an internal fault while indexing ({kind}); please report it",
+            may_pass=True,
+        )
+        if known is not None or len(self._faults) < _REMEMBERED_FAULTS:
+            self._faults[task.path] = _Fault(task, cause, outcome)
+        return outcome
 
     def _remove(self, obsolete: ObsoleteFile, patience_s: float | None) -> FileOutcome:
         with self._database.writing(patience_s) as connection:
@@ -207,9 +244,9 @@ class Indexer:
             status = os.lstat(self._roots.absolute(found.path))
         except OSError:
             return False
-        return (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns) == (
+        stamps = (status.st_ino, status.st_mtime_ns, status.st_ctime_ns)
+        return status.st_size == found.size and tuple(map(stamp, stamps)) == (
             found.inode,
-            found.size,
             found.mtime_ns,
             found.ctime_ns,
         )

@@ -5,18 +5,13 @@ Owns what each outcome adds to which count, so that the numbers of a report agre
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 from backends.builtin.notes.outcome import Change, FileOutcome
-from backends.builtin.notes.planning import ObsoleteFile
 from backends.builtin.sessions.planning import TranscriptPart
 from backends.builtin.sessions.reporting import skipped_transcripts
 from backends.builtin.syncing.fairness import fair_order
-from backends.builtin.syncing.indexing import Survey
-from backends.files.scan import FoundFile, ScanResult
+from backends.builtin.syncing.indexing import Survey, Task
+from backends.files.scan import ScanResult
 from backends.interface import SkippedFile, SyncProgress, SyncReport, SyncRequest
-
-Task: TypeAlias = FoundFile | ObsoleteFile | TranscriptPart
 
 
 class Tally:
