@@ -32,7 +32,7 @@ from backends.builtin.syncing.courtesy import Courtesy
 from backends.builtin.syncing.freshness import Freshness
 from backends.builtin.syncing.indexing import Indexer
 from backends.chunking import ChunkLimits
-from backends.errors import IndexUnavailableError
+from backends.errors import FileUnreadableError, IndexUnavailableError
 from backends.files.get import read_lines
 from backends.files.roots import MemoryRoots
 from backends.interface import (
@@ -82,7 +82,9 @@ class BuiltinBackend:
             search.sync.sessions,
             enabled="sessions" in search.sources,
         )
-        self._indexer = Indexer(database, self._roots, preparer, self._sessions)
+        self._indexer = Indexer(
+            database, self._roots, preparer, self._sessions, settings.sessions_dir
+        )
         self._semantics = semantics
         self._courtesy = Courtesy()
         self._freshness = Freshness(
@@ -167,7 +169,18 @@ class BuiltinBackend:
             await run_sync(engines.scan_ahead, meaning.vector.vector, abandon_on_cancel=True)
 
     async def read(self, request: ReadRequest) -> ReadAnswer:
-        return await run_sync(read_lines, self._roots, request)
+        return await run_sync(self._read, request)
+
+    def _read(self, request: ReadRequest) -> ReadAnswer:
+        """A note whose whole place is away may well exist: that is no "not found"."""
+        answer = read_lines(self._roots, request)
+        reason = self._indexer.out_of_reach(answer.path) if answer.status == "not_found" else None
+        if reason is None:
+            return answer
+        raise FileUnreadableError(
+            f"{answer.path!r} cannot be read: {reason}.",
+            remedy="See whether its disk is mounted and where its directory is.",
+        )
 
     async def sync(
         self, request: SyncRequest, *, progress: ProgressCallback | None = None

@@ -16,7 +16,7 @@ from anyio.to_thread import run_sync
 
 from backends.bounded import BoundedWork
 from backends.builtin.notes.outcome import FileOutcome
-from backends.builtin.notes.planning import ObsoleteFile
+from backends.builtin.notes.planning import Held, ObsoleteFile
 from backends.builtin.storage.failures import IndexDamagedError
 from backends.builtin.syncing.courtesy import Courtesy
 from backends.builtin.syncing.indexing import Indexer, Survey, Task
@@ -81,6 +81,8 @@ class Freshness:
         self.recent = RecentSyncs()
         self.unreadable: tuple[SkippedFile, ...] = ()
         """Files that the last whole sync could not index, with reasons."""
+        self.held: tuple[Held, ...] = ()
+        """What the last look found gone from the disk and left in the index."""
         self.unlisted = 0
         """Directories that the last whole sync could not list."""
 
@@ -108,6 +110,7 @@ class Freshness:
                 self.recent.add(report)
             self.unreadable = tuple(tally.unreadable)
             self.unlisted = tally.unlisted
+            self.held = tally.held
             self._level_generation = generation
             self._unread = _unread(tally)
             return report
@@ -167,6 +170,7 @@ class Freshness:
         tally = Tally()
         try:
             tally.begin(await self._look(budget_s))
+            self.held = tally.held
             await self._index_within(tally, budget_s)
         except TimeoutError:
             return Stale(files=len(tally.pending), reason="the disk did not answer in time")

@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Collection
+from contextlib import suppress
+from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
 import apsw
@@ -23,6 +25,7 @@ from backends.builtin.notes.publishing import ReadFile, publish_file, remove_fil
 from backends.builtin.sessions.indexing import SessionIndexer
 from backends.builtin.sessions.planning import SessionPlan, TranscriptPart
 from backends.builtin.storage.database import Database
+from backends.builtin.syncing.brake import Brake
 from backends.builtin.syncing.level import LevelMemory
 from backends.errors import IndexUnavailableError
 from backends.files.reading import (
@@ -42,6 +45,8 @@ _log = structlog.get_logger(__name__)
 
 Task: TypeAlias = FoundFile | ObsoleteFile | TranscriptPart
 _REMEMBERED_FAULTS: Final = 1_000
+_REMEMBERING_PATIENCE_S: Final = 0.05
+"""A search must not wait for it."""
 
 
 class _Fault(NamedTuple):
@@ -69,12 +74,15 @@ class Indexer:
         roots: MemoryRoots,
         preparer: Preparer,
         sessions: SessionIndexer | None = None,
+        transcripts: Path | None = None,
     ) -> None:
+        """`transcripts`: the directory of the transcripts, where `sessions` has one."""
         self._database = database
         self._roots = roots
         self._preparer = preparer
         self.sessions = sessions
         self._level = LevelMemory()
+        self._brake = Brake(roots, transcripts)
         self._faults: dict[str, _Fault] = {}
         """Of the files that brought out a fault of ours at their last attempt."""
 
@@ -92,11 +100,46 @@ class Indexer:
         sessions = self.sessions.survey(eager=eager, force=force) if self.sessions else None
         with self._database.reading() as connection:
             plan = self.compare(connection, found, force=force, verify=verify)
+        if sessions is not None and self.sessions is not None and self.sessions.enabled:
+            sessions, plan = self._hold_transcripts(sessions, plan, force=force)
+        self._remember_devices(plan)
         return Survey(found, plan, sessions or SessionPlan())
 
+    def _hold_transcripts(
+        self, sessions: SessionPlan, plan: SyncPlan, *, force: bool
+    ) -> tuple[SessionPlan, SyncPlan]:
+        left = len(sessions.listing.files) - len(sessions.added)
+        held = None if force else self._brake.hold_transcripts(sessions.to_remove, left)
+        if held is None:
+            return sessions, plan
+        return (
+            msgspec.structs.replace(sessions, to_remove=()),
+            msgspec.structs.replace(plan, held=(*plan.held, held)),
+        )
+
+    def _remember_devices(self, plan: SyncPlan) -> None:
+        devices = self._brake.unremembered(plan.held)
+        if devices is None:
+            return
+        with (
+            suppress(IndexUnavailableError),  # it is tried again
+            self._database.writing(_REMEMBERING_PATIENCE_S) as connection,
+        ):
+            self._brake.remember(connection, devices)
+
+    def out_of_reach(self, path: str) -> str | None:
+        """Why a note that is not there may exist all the same: its place is away."""
+        return self._brake.out_of_reach(self._roots.absolute(path.strip()))
+
     def gone(self, files: Collection[tuple[Source, str]]) -> frozenset[str]:
-        """The paths of those that do not exist; one that cannot be looked at is not among them."""
-        return frozenset(path for source, path in files if _is_absent(self._absolute(source, path)))
+        """The paths of those that do not exist; one that cannot be looked at is not among them,
+        nor one whose whole place is away.
+        """
+        return frozenset(path for source, path in files if self._is_gone(source, path))
+
+    def _is_gone(self, source: Source, path: str) -> bool:
+        absolute = self._absolute(source, path)
+        return _is_absent(absolute) and not self._brake.out_of_reach(absolute)
 
     def _absolute(self, source: Source, path: str) -> str:
         if source == "sessions" and self.sessions:
@@ -127,7 +170,9 @@ class Indexer:
             )
         }
         plan = plan_sync(found, indexed, pipeline=pipeline, force=force, verify=verify)
-        if not every and not plan.to_read and not plan.to_remove:
+        if not force:
+            plan = self._brake.hold(connection, found, indexed, plan)
+        if not every and not (plan.to_read or plan.to_remove or plan.held):
             self._level.keep(connection, found, pipeline)
         return plan
 
@@ -160,7 +205,7 @@ class Indexer:
 
     def _apply(self, task: Task, *, force: bool, patience_s: float | None) -> FileOutcome:
         if isinstance(task, ObsoleteFile):
-            return self._remove(task, patience_s)
+            return self._remove(task, force=force, patience_s=patience_s)
         if isinstance(task, TranscriptPart):
             assert self.sessions is not None
             return self.sessions.apply(task, patience_s)
@@ -181,7 +226,11 @@ class Indexer:
             self._faults[task.path] = _Fault(task, cause, outcome)
         return outcome
 
-    def _remove(self, obsolete: ObsoleteFile, patience_s: float | None) -> FileOutcome:
+    def _remove(
+        self, obsolete: ObsoleteFile, *, force: bool, patience_s: float | None
+    ) -> FileOutcome:
+        if not force and obsolete.source == "memory" and self.out_of_reach(obsolete.path):
+            return FileOutcome(Change.LATER)  # its place vanished since it was listed
         with self._database.writing(patience_s) as connection:
             removed = remove_file(
                 connection, obsolete.source, obsolete.path, read_at_ns=obsolete.read_at_ns
@@ -208,7 +257,7 @@ class Indexer:
     def _forget(self, found: FoundFile, patience_s: float | None) -> FileOutcome:
         """Removes a file that vanished after it was listed, unless it is back by now."""
         with self._database.writing(patience_s) as connection:
-            if os.path.lexists(self._roots.absolute(found.path)):
+            if not self._is_gone(found.source, found.path):
                 return FileOutcome(Change.LATER)
             remove_file(connection, found.source, found.path)
         return FileOutcome(Change.GONE)
