@@ -6,11 +6,14 @@ changed there. Asynchronous; all blocking work happens in threads, in slices tha
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator
+from contextlib import asynccontextmanager
 from typing import Final
 
 import anyio
+import anyio.abc
 import structlog
 from anyio.to_thread import run_sync
 
@@ -31,6 +34,7 @@ from backends.interface import (
     SyncReport,
     SyncRequest,
 )
+from config.groups import ungrouped
 from config.settings import Source
 
 _log = structlog.get_logger(__name__)
@@ -206,7 +210,9 @@ class Freshness:
     async def _index_within(self, tally: Tally, budget_s: float) -> None:
         """At least one file, however late it is by then, unless there is no budget at all."""
         deadline = time.perf_counter() + budget_s
-        fitting = [task for task in tally.tasks if _fits(task, budget_s)]
+        fitting = [
+            task for task in tally.tasks if _fits(task, budget_s) or self._indexer.is_known(task)
+        ]
         if not fitting or budget_s <= 0:
             return  # most searches: no thread for nothing
         queue = iter(fitting)
@@ -224,7 +230,11 @@ class Freshness:
         more = True
         while more:
             started = time.perf_counter()
-            more = await self._slice(queue, tally, started + _SLICE_S, run_sync, force=force)
+            is_ended = threading.Event()
+            async with _setting_at_end(is_ended):
+                more = await self._slice(
+                    queue, tally, started + _SLICE_S, run_sync, force=force, is_ended=is_ended
+                )
             self.running = tally.progress()
             if progress is not None:
                 progress(self.running)
@@ -240,21 +250,26 @@ class Freshness:
         *,
         force: bool = False,
         in_a_hurry: bool = False,
+        is_ended: threading.Event | None = None,
     ) -> bool:
         """Works until the deadline, at least one task; False when there was nothing left to do.
 
-        In a hurry it does not wait beyond the deadline for somebody else who writes.
+        In a hurry it does not wait beyond the deadline for somebody else who writes. Once `is_ended` it
+        ends in the middle of a file: nothing of that file stays.
         """
+        is_wanted = _always if is_ended is None else lambda: not is_ended.is_set()
         outcomes: list[tuple[Task, FileOutcome]] = []
 
         def work() -> bool:
             for task in queue:
                 patience_s = max(0.0, deadline - time.perf_counter()) if in_a_hurry else None
-                outcome = self._indexer.apply(task, force=force, patience_s=patience_s)
+                outcome = self._indexer.apply(
+                    task, force=force, patience_s=patience_s, is_wanted=is_wanted
+                )
                 if outcome.chunks:
                     self._untold = True
                 outcomes.append((task, outcome))
-                if time.perf_counter() >= deadline:
+                if time.perf_counter() >= deadline or not is_wanted():
                     return True
             return False
 
@@ -270,6 +285,28 @@ class Freshness:
         if self._untold:
             self._untold = False
             self._on_written()
+
+
+@asynccontextmanager
+async def _setting_at_end(event: threading.Event) -> AsyncIterator[None]:
+    """Sets the event as soon as the body is cancelled, though the body may not notice that yet."""
+
+    async def watch(*, task_status: anyio.abc.TaskStatus[None]) -> None:
+        try:
+            task_status.started()
+            await anyio.sleep_forever()
+        finally:
+            event.set()
+
+    with ungrouped():
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(watch)
+            yield
+            tasks.cancel_scope.cancel()
+
+
+def _always() -> bool:
+    return True
 
 
 def _fits(task: Task, budget_s: float) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
@@ -20,7 +20,7 @@ import structlog
 
 from backends.builtin.notes.outcome import Change, FileOutcome
 from backends.builtin.notes.planning import IndexedFile, ObsoleteFile, SyncPlan, plan_sync
-from backends.builtin.notes.preparing import Preparer
+from backends.builtin.notes.preparing import EndedError, Preparer, TooCostlyError
 from backends.builtin.notes.publishing import ReadFile, publish_file, remove_file, touch_file
 from backends.builtin.sessions.indexing import SessionIndexer
 from backends.builtin.sessions.planning import SessionPlan, TranscriptPart
@@ -182,34 +182,71 @@ class Indexer:
         *,
         force: bool = False,
         patience_s: float | None = None,
+        is_wanted: Callable[[], bool] = lambda: True,
     ) -> FileOutcome:
         """Makes the index hold one file as it is, or no longer hold it.
 
         Waits at most `patience_s` for the turn to write (None: for as long as that takes in this
         process). Raises IndexUnavailableError. A file that brings out a fault of ours stays as the index
         has it, with a reason: one such note must not keep all others from being found. Whoever is
-        patient tries it again, others not before it changed.
+        patient tries it again, others not before it changed. Nor is a note that is too costly.
+
+        Ends early when it `is_wanted` no more.
         """
         known = self._faults.get(task.path)
-        if known is not None and known.task == task and patience_s is not None:
+        if known is not None and self.is_known(task, again=patience_s is None, force=force):
             return known.outcome
         try:
-            outcome = self._apply(task, force=force, patience_s=patience_s)
+            outcome = self._apply(task, force=force, patience_s=patience_s, is_wanted=is_wanted)
         except IndexUnavailableError:
             raise
+        except EndedError:
+            return FileOutcome(Change.LATER)
+        except TooCostlyError as error:
+            return self._refused(task, str(error), patience_s)
         except Exception as fault:  # noqa: BLE001 - whatever it is, the other files matter
             return self._faulted(task, fault)
         if known is not None:
             self._faults.pop(task.path, None)
         return outcome
 
-    def _apply(self, task: Task, *, force: bool, patience_s: float | None) -> FileOutcome:
+    def is_known(self, task: Task, *, again: bool = False, force: bool = False) -> bool:
+        """Whether `apply` will not try the task: it failed as the file is now.
+
+        `again`: unless it may go better this time.
+        """
+        known = self._faults.get(task.path)
+        if known is None or known.task != task or force:
+            return False
+        return not again or known.outcome.change is Change.SKIPPED
+
+    def _refused(self, task: Task, reason: str, patience_s: float | None) -> FileOutcome:
+        """Like a file that is too large: its rows go."""
+        if isinstance(task, FoundFile):
+            with self._database.writing(patience_s) as connection:
+                remove_file(connection, task.source, task.path)
+        outcome = FileOutcome(Change.SKIPPED, skipped=SkippedFile(path=task.path, reason=reason))
+        self._remember(_Fault(task, reason, outcome))
+        return outcome
+
+    def _remember(self, fault: _Fault) -> None:
+        if fault.task.path in self._faults or len(self._faults) < _REMEMBERED_FAULTS:
+            self._faults[fault.task.path] = fault
+
+    def _apply(
+        self,
+        task: Task,
+        *,
+        force: bool,
+        patience_s: float | None,
+        is_wanted: Callable[[], bool],
+    ) -> FileOutcome:
         if isinstance(task, ObsoleteFile):
             return self._remove(task, force=force, patience_s=patience_s)
         if isinstance(task, TranscriptPart):
             assert self.sessions is not None
             return self.sessions.apply(task, patience_s)
-        return self._index(task, force=force, patience_s=patience_s)
+        return self._index(task, force=force, patience_s=patience_s, is_wanted=is_wanted)
 
     def _faulted(self, task: Task, fault: Exception) -> FileOutcome:
         """Logs it once a file and cause: searches meet it again and again."""
@@ -222,8 +259,7 @@ class Indexer:
             f"{task.path!r} brought out an internal fault while indexing ({kind}); please report it",
             may_pass=True,
         )
-        if known is not None or len(self._faults) < _REMEMBERED_FAULTS:
-            self._faults[task.path] = _Fault(task, cause, outcome)
+        self._remember(_Fault(task, cause, outcome))
         return outcome
 
     def _remove(
@@ -237,12 +273,21 @@ class Indexer:
             )
         return FileOutcome(Change.GONE if removed else Change.LATER)
 
-    def _index(self, found: FoundFile, *, force: bool, patience_s: float | None) -> FileOutcome:
+    def _index(
+        self,
+        found: FoundFile,
+        *,
+        force: bool,
+        patience_s: float | None,
+        is_wanted: Callable[[], bool],
+    ) -> FileOutcome:
         read_at_ns = time.time_ns()
         match read_for_index(self._roots, found):
             case FileContent() as content:
                 read = ReadFile(_as_read(found, content), content.content_hash, read_at_ns)
-                return self._index_content(read, content.text, force=force, patience_s=patience_s)
+                return self._index_content(
+                    read, content.text, force=force, patience_s=patience_s, is_wanted=is_wanted
+                )
             case FileGone():
                 return self._forget(found, patience_s)
             case FileChanging():
@@ -250,9 +295,7 @@ class Indexer:
             case FileUnreadable(reason=reason, may_pass=may_pass):
                 return FileOutcome.unreadable(found.path, reason, may_pass=may_pass)
             case SkippedFile() as skipped:
-                with self._database.writing(patience_s) as connection:
-                    remove_file(connection, found.source, found.path)
-                return FileOutcome(Change.SKIPPED, skipped=skipped)
+                return self._refused(found, skipped.reason, patience_s)
 
     def _forget(self, found: FoundFile, patience_s: float | None) -> FileOutcome:
         """Removes a file that vanished after it was listed, unless it is back by now."""
@@ -263,18 +306,26 @@ class Indexer:
         return FileOutcome(Change.GONE)
 
     def _index_content(
-        self, read: ReadFile, text: str, *, force: bool, patience_s: float | None
+        self,
+        read: ReadFile,
+        text: str,
+        *,
+        force: bool,
+        patience_s: float | None,
+        is_wanted: Callable[[], bool],
     ) -> FileOutcome:
         size = read.found.size
         if not force and self._holds(read):
             with self._database.writing(patience_s) as connection:
                 touch_file(connection, read)
             return FileOutcome(Change.SAME, bytes_read=size)
-        prepared = self._preparer.prepare(read.found.path, text)
+        prepared = self._preparer.prepare(read.found.path, text, is_wanted=is_wanted)
         with self._database.writing(patience_s) as connection:
             if not self._is_current(read.found):
                 return FileOutcome(Change.LATER, bytes_read=size)
-            written = publish_file(connection, read, self._preparer.pipeline, prepared)
+            written = publish_file(
+                connection, read, self._preparer.pipeline, prepared, is_wanted=is_wanted
+            )
         return FileOutcome(Change.WRITTEN, written, size)
 
     def _holds(self, read: ReadFile) -> bool:
