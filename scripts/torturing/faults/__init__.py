@@ -13,11 +13,12 @@ from torturing.faults.hosts import Provider
 from torturing.faults.limits import NoDescriptors, NoInotify
 from torturing.faults.processes import ColdStarts, Kill, ParentDies, Stop, TwoOwners
 from torturing.faults.qmd import Qmd
+from torturing.faults.vanished import VanishedWorkspace
 
 __all__ = ["FAULTS", "Fault", "Impossible"]
 
 FAULTS: Final[tuple[Fault, ...]] = (
     Kill(), Stop(), ParentDies(), TwoOwners(), ColdStarts(), FullDisk(), FailingWrite(), ReadOnly(),
     NoDescriptors(), NoInotify(), Clock(), DamagedIndex(), StaleSidecars(), Provider(), Qmd(),
-    MuteClient(),
+    MuteClient(), VanishedWorkspace(),
 )  # fmt: skip

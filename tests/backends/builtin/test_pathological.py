@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import random
 import sys
 import time
@@ -58,7 +59,7 @@ def test_work_on_one_note_asks_often_whether_it_is_still_wanted(shape):
 
     Preparer(ChunkLimits()).prepare("memory/a.md", text, is_wanted=is_wanted)
     asked.append(time.thread_time())
-    assert max(b - a for a, b in zip(asked, asked[1:], strict=False)) < 1.0
+    assert max(b - a for a, b in itertools.pairwise(asked)) < 1.0
 
 
 def test_a_note_nobody_waits_for_any_more_is_given_up():

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+from collections.abc import Iterator
 
 import pytest
 
@@ -98,6 +100,36 @@ async def test_an_empty_directory_on_another_device_is_no_deletion(
         assert rows(home) == 13
         assert (await backend.sync(SyncRequest(force=True))).removed == 13
         assert await stale_of(backend) is None
+
+
+@pytest.fixture
+def mounted(home) -> Iterator[None]:
+    """The workspace is a file system of its own."""
+    made = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", home.workspace],
+        check=False,
+        capture_output=True,
+    )
+    if made.returncode:
+        pytest.skip(f"mounting is not permitted: {made.stderr.decode().strip()}")
+    yield
+    subprocess.run(["umount", "-l", home.workspace], check=False, capture_output=True)
+
+
+async def test_an_unmounted_workspace_is_answered_from_the_index(
+    mounted, home, notes, rows, paths_of, soon
+):
+    async with home.open() as backend:
+        await backend.sync(SyncRequest())
+        subprocess.run(["umount", "-l", home.workspace], check=True)
+        assert list(home.workspace.iterdir()) == []
+        soon()
+        for _ in range(2):
+            assert await paths_of(backend, "number3") == ["memory/2024-3.md"]
+            stale = await stale_of(backend)
+            assert stale is not None and "is not the file system that was indexed" in stale.reason
+            assert not (await backend.sync(SyncRequest())).complete
+        assert rows(home) == 13
 
 
 async def test_another_device_with_the_same_files_is_taken_for_the_same_place(
