@@ -63,10 +63,10 @@ async def test_a_fault_in_one_file_makes_answers_stale_names_it_and_is_logged_on
 ):
     prepare = Preparer.prepare
 
-    def fail(self, path, text):
+    def fail(self, path, text, **options):
         if path == "memory/bad.md":
             raise OverflowError("too large for us")
-        return prepare(self, path, text)
+        return prepare(self, path, text, **options)
 
     home.write("memory/bad.md", "the boiler\n")
     home.write("memory/good.md", "a boiler in the cellar\n")
