@@ -16,9 +16,7 @@ class VanishedWorkspace(Fault):
     name = "vanished"
     about = "the workspace is renamed for a second, then back: no row may leave the index"
     hold_s = 1.0
-    impossible = dict.fromkeys(
-        ("first-index", "re-sync", "rebuild", "batch", "download"), _WRITES
-    )
+    impossible = dict.fromkeys(("first-index", "re-sync", "rebuild", "batch", "download"), _WRITES)
 
     async def strike(self, scene: Scene) -> None:
         scene.subject.workspace.rename(_aside(scene))
