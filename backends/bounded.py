@@ -23,6 +23,9 @@ IDLE_S: Final = 10.0
 """How long a thread waits."""
 
 
+_PAUSE_S: Final = 0.05
+
+
 class BoundedWork:
     """Runs one piece of work at a time. A caller that gives up, or is cancelled, leaves it behind.
 
@@ -39,19 +42,33 @@ class BoundedWork:
         """What the work returns or raises.
 
         Waits at most `queue_s` for work that an earlier caller left behind and then at most
-        `patience_s` for its own. Raises TimeoutError.
+        `patience_s` for its own, also where no thread can be started for it. Raises TimeoutError.
         """
         if self._running is not None:
             with anyio.fail_after(queue_s):
                 while self._running is not None:
                     await self._running.wait()
         piece = _Piece(work)
-        pieces, self._idle = self._idle or self._start_thread(), None
         self._running = piece.done
-        pieces.put(piece)
         with anyio.fail_after(patience_s):
+            pieces = self._idle or await self._next_thread(piece.done)
+            self._idle = None
+            pieces.put(piece)
             await piece.done.wait()
         return piece.outcome()
+
+    async def _next_thread(self, done: anyio.Event) -> _Pieces:
+        """Waits while the machine has no thread left."""
+        try:
+            while True:
+                try:
+                    return self._start_thread()
+                except RuntimeError:
+                    await anyio.sleep(_PAUSE_S)
+        except BaseException:
+            self._running = None
+            done.set()
+            raise
 
     def _start_thread(self) -> _Pieces:
         pieces: _Pieces = SimpleQueue()

@@ -28,6 +28,7 @@ from gateway.sessions.keys import is_heartbeat, is_main_session
 from gateway.sessions.known import KnownSessions
 from gateway.sessions.loading import load, parts_of
 from gateway.sessions.scope import judge_session
+from gateway.sessions.terms import Guest
 from gateway.tools.append import AppendParams, AppendResult, Target, read_entry
 from gateway.tools.flush import FlushDoneParams, FlushDoneResult, FlushParams, FlushResult
 from gateway.tools.session_start import SessionStartParams, SessionStartResult
@@ -42,12 +43,16 @@ class Conversations:
         self._memory = memory
         self._compactions = KnownSessions()
 
-    async def start(self, params: SessionStartParams) -> SessionStartResult:
+    async def start(
+        self, params: SessionStartParams, guest: Guest | None = None
+    ) -> SessionStartResult:
         """What the session loads. The first start of each session also begins a sync."""
         memory, key = self._memory, params.session_key
         if memory.why_off is not None:
             return SessionStartResult(files=(), disabled=True, error=memory.why_off)
         verdict = judge_session(memory.settings, memory.settings.scope, key)
+        if guest is not None and verdict.allowed:
+            verdict = guest.judge(memory.settings, key)
         if not verdict.allowed:
             _log.info("session start denied", reason=verdict.reason)
             return SessionStartResult(files=(), denied=True, error=verdict.reason)
@@ -104,17 +109,19 @@ class Conversations:
         count = await run_sync(record, params.session_key, params.compaction_count)
         return FlushDoneResult(recorded=True, compaction_count=count)
 
-    async def append(self, params: AppendParams, session_key: str | None) -> AppendResult:
+    async def append(
+        self, params: AppendParams, session_key: str | None, guest: Guest | None = None
+    ) -> AppendResult:
         """Raises PathNotAllowedError, FileUnwritableError, InvalidParamsError."""
         settings, key = self._memory.settings, params.session_key or session_key
-        if not settings.append_enabled:
+        if not settings.append_enabled or (guest and not guest.may_append(settings)):
             return AppendResult(
                 disabled=True, error="Set memory.append.enabled to true to let agents append."
             )
         if self._memory.why_off is not None:
             return AppendResult(disabled=True, error=self._memory.why_off)
         entry = read_entry(params)
-        denial = _why_not_append(settings, params.target, key)
+        denial = _why_not_append(settings, params.target, key, guest)
         if denial is not None:
             return AppendResult(denied=True, error=denial)
         added = await run_sync(_append, settings, params.target, entry)
@@ -152,12 +159,16 @@ def _flush_result(settings: Settings, decision: Decision) -> FlushResult:
     return result(prompt=prompts.prompt, system_prompt=prompts.system_prompt, model=model)
 
 
-def _why_not_append(settings: Settings, target: Target, key: str | None) -> str | None:
+def _why_not_append(
+    settings: Settings, target: Target, key: str | None, guest: Guest | None
+) -> str | None:
     """What others say in a group must not end up in the long-term memory of the person.
 
     A request that names no session is in no way better: it may come from any of them.
     """
     verdict = judge_session(settings, settings.scope, key)
+    if guest is not None and verdict.allowed:
+        verdict = guest.judge(settings, key)
     if not verdict.allowed:
         return verdict.reason
     if target == "longterm" and (key is None or not is_main_session(key)):

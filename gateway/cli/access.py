@@ -13,6 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, Protocol, TypeVar
 
+import anyio
 import msgspec
 from msgspec.structs import replace
 
@@ -26,12 +27,14 @@ from backends.interface import (
     SyncReport,
     SyncRequest,
 )
+from config.groups import ungrouped
 from config.settings import Settings
 from config.switched_off import is_disabled
 from gateway.agent.memory import TRIAL_S, Memory, open_memory
 from gateway.agent.reloading import ReloadResult
 from gateway.client import Client, connect
-from gateway.ownership.lock import check_workspace
+from gateway.ownership.bridge import PATIENCE_S
+from gateway.ownership.lock import check_workspace, name_owner
 from gateway.ownership.places import place_of
 from gateway.ownership.sockets import connect_owner
 from gateway.rpc.errors import DeadlineExceededError
@@ -43,6 +46,9 @@ from gateway.tools.status import StatusResult
 
 _HEALTH_TIMEOUT_S: Final = 0.6
 """A probe has a second, and the interpreter takes its part of it."""
+
+_LOOK_S: Final = 1.0
+"""How long a call goes on before the first sign of life is asked for."""
 
 _DEEP_TIMEOUT_S: Final = 3 * TRIAL_S + 5
 """Provider, vector engine and QMD may each use up their time."""
@@ -89,7 +95,7 @@ async def reach_memory(settings: Settings, *, patient: bool = False) -> AsyncIte
         check_workspace(lock, settings.workspace)
         listener = _Listener()
         async with connect(stream, stream, notified=listener) as client:
-            yield _Asked(client, listener)
+            yield _Asked(client, listener, name_owner(lock))
 
 
 @contextmanager
@@ -118,7 +124,8 @@ async def reload_owner(settings: Settings) -> ReloadResult:
             remedy="The next one to start reads the configuration.",
         )
     async with stream, connect(stream, stream) as client:
-        return msgspec.convert(await client.call("reload"), ReloadResult)
+        owner = _Attended(client, name_owner(place_of(settings).lock))
+        return msgspec.convert(await owner.call("reload"), ReloadResult)
 
 
 class _Opened:
@@ -157,9 +164,39 @@ class _Listener:
             self.progress(msgspec.convert(params, SyncProgress))
 
 
-class _Asked:
-    def __init__(self, client: Client, listener: _Listener) -> None:
+class _Attended:
+    """Calls to an owner that may be stopped, or swapped out, at any time."""
+
+    def __init__(self, client: Client, owner: str) -> None:
         self._client = client
+        self.name = owner
+
+    async def call(self, method: str, params: Any = None, **options: float) -> Any:
+        """As `Client.call`. Raises IndexUnavailableError as soon as the owner is silent for too long."""
+        result: list[Any] = []
+        with ungrouped():
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._watch)
+                result.append(await self._client.call(method, params, **options))
+                tasks.cancel_scope.cancel()
+        return result[0]
+
+    async def _watch(self) -> None:
+        while True:
+            await anyio.sleep(_LOOK_S)
+            try:
+                await self._client.ping(timeout_s=PATIENCE_S - _LOOK_S)
+            except DeadlineExceededError:
+                raise IndexUnavailableError(
+                    f"{self.name} has been silent for {PATIENCE_S:g} s.",
+                    remedy="See whether it is stopped, and its log. End it, and commands open the "
+                    "index themselves.",
+                ) from None
+
+
+class _Asked:
+    def __init__(self, client: Client, listener: _Listener, owner: str) -> None:
+        self._client = _Attended(client, owner)
         self._listener = listener
 
     async def search(self, params: SearchParams) -> SearchAnswer:
@@ -197,7 +234,7 @@ class _Asked:
         try:
             result = await self._client.call("health", params, timeout_s=timeout_s)
         except DeadlineExceededError:
-            reason = f"The gateway that owns the index is silent for {timeout_s:g} s."
+            reason = f"{self._client.name} is silent for {timeout_s:g} s."
             return judge_health(failure=reason)
         return msgspec.convert(result, Health)
 

@@ -69,13 +69,15 @@ class Tool(Generic[A]):
 
 
 async def _search(memory: Memory, arguments: SearchArguments, context: RequestContext) -> Result:
-    answer = await memory.search(arguments.to_params(), context.session.session_key)
+    session = context.session
+    answer = await memory.search(arguments.to_params(), session.session_key, guest=session.guest)
     context.stages.update(answer.timings_ms)
     return tool_result(answer, failed=answer.error is not None)
 
 
 async def _get(memory: Memory, arguments: GetArguments, context: RequestContext) -> Result:
-    answer = await memory.get(arguments.to_params(), context.session.session_key)
+    session = context.session
+    answer = await memory.get(arguments.to_params(), session.session_key, guest=session.guest)
     return tool_result(answer, failed=answer.error is not None)
 
 

@@ -35,13 +35,14 @@ from gateway.ownership.conversation import (
     serve_socket,
 )
 from gateway.ownership.listening import ServeClient, serving
-from gateway.ownership.lock import OwnerLock, OwnerRecord, check_workspace
+from gateway.ownership.lock import OwnerLock, OwnerRecord, check_workspace, name_owner
 from gateway.ownership.places import Place, place_of
 from gateway.ownership.sockets import listen_somewhere, reach_owner
 from gateway.ownership.standby import stand_by
-from gateway.rpc.connection import serve_connection, serve_lines
+from gateway.rpc.connection import Lane, serve_connection, serve_lines
 from gateway.rpc.limits import ConnectionLimits
 from gateway.rpc.outbox import Outbox
+from gateway.sessions.terms import terms_of
 from gateway.version import VERSION
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ class Host:
         self._closing = anyio.Event()
         """Set as soon as the end begins: clients of sockets may then go to the next owner."""
         self._limits = ConnectionLimits()
+        self._lane = Lane(self._limits)
         self._reloader: Reloader | None = None
 
     async def run(self) -> None:
@@ -196,12 +198,21 @@ class Host:
             shutdown=client.shutdown,
             limits=self._limits,
             session=client.session,
+            lane=self._lane_of(client),
         )
 
     async def _carry(self, lock: Path, client: Conversation) -> None:
         def make_bridge(outbox: Outbox, tasks: TaskGroup) -> Bridge:
             end = client.session.leave or self._shutdown.set
-            return Bridge(partial(reach_owner, lock), outbox, tasks, limits=self._limits, end=end)
+            return Bridge(
+                partial(reach_owner, lock),
+                outbox,
+                tasks,
+                limits=self._limits,
+                end=end,
+                terms=terms_of(self._settings),
+                name_owner=partial(name_owner, lock),
+            )
 
         await serve_lines(
             client.reader,
@@ -209,7 +220,12 @@ class Host:
             make_bridge,
             shutdown=client.shutdown,
             limits=self._limits,
+            lane=self._lane_of(client),
         )
+
+    def _lane_of(self, client: Conversation) -> Lane | None:
+        """The client on the pipe is alone on its lane."""
+        return self._lane if client.session.leave else None
 
     async def _serve_pipe(self, serve: Serve) -> None:
         if self._pipe is None:

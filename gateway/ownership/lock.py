@@ -17,6 +17,7 @@ from backends.errors import IndexUnavailableError
 from config.disk.locking import try_lock_file
 from config.disk.making import make_directories
 
+OWNER: Final = "The gateway that owns the index"
 _MAX_RECORD_BYTES: Final = 65_536
 
 
@@ -71,6 +72,12 @@ def read_owner(path: Path) -> OwnerRecord | None:
             return msgspec.json.decode(file.read(_MAX_RECORD_BYTES), type=OwnerRecord)
     except (OSError, msgspec.DecodeError):
         return None
+
+
+def name_owner(path: Path) -> str:
+    """The owner as the subject of a sentence, which begins with it."""
+    owner = read_owner(path)
+    return OWNER if owner is None else f"Process {owner.pid}, which owns the index,"
 
 
 def check_workspace(path: Path, workspace: Path) -> None:

@@ -192,3 +192,43 @@ def test_the_size_of_a_transcript_is_that_of_the_sessions_own_file(tmp_path, ses
         SessionStore(folder, tmp_path / "own.json").state("agent:main:main").transcript_bytes
         == size
     )
+
+
+def test_every_byte_but_our_members_stays_as_the_chat_gateway_wrote_it(tmp_path):
+    path = tmp_path / "sessions/sessions.json"
+    path.parent.mkdir()
+    digits = "9" * 5000
+    before = (
+        '{\n  "Agent:Main:main": {\n    "a": 1e999, "b":-0.0, "c": 1.50,\n'
+        f'    "d": {digits}, "e": "\\u00e4\\/", "compactionCount": 3\n  }},\n'
+        '  "other" : {"n": 12345678901234567890.10}\n}\n'
+    )
+    path.write_text(before, encoding="utf-8")
+    store = SessionStore(path.parent, tmp_path / "own.json")
+    assert store.record_flush("agent:main:main", None) == 3
+    after = path.read_text(encoding="utf-8")
+    lines = after.splitlines(keepends=True)
+    assert [line for line in lines if "memoryFlush" not in line] == before.splitlines(keepends=True)
+    assert store.state("agent:main:main").flushed_at_count == 3
+    assert store.record_flush("agent:main:main", 4) == 4
+    assert store.record_flush("new", 1) == 1
+    assert [store.state(name).flushed_at_count for name in ("agent:main:main", "new")] == [4, 1]
+    kept = [
+        line
+        for line in path.read_text(encoding="utf-8").splitlines(keepends=True)
+        if "memoryFlush" not in line
+    ]
+    assert kept == before.splitlines(keepends=True)
+
+
+@pytest.mark.parametrize(
+    "text", ["", " ", "{}", "{ }\n", '{"s": {}}', '{"s":{"memoryFlushAt":1}}', "\ufeff{}"]
+)
+def test_a_record_fits_into_every_shape_of_the_file(tmp_path, text):
+    path = tmp_path / "sessions/sessions.json"
+    path.parent.mkdir()
+    path.write_text(text, encoding="utf-8")
+    store = SessionStore(path.parent, tmp_path / "own.json")
+    assert store.record_flush("s", 2) == 2
+    assert store.state("s").flushed_at_count == 2
+    assert list(json.loads(path.read_bytes())) == ["s"]

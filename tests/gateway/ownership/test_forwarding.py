@@ -83,8 +83,8 @@ def test_a_next_owner_hears_first_who_the_client_is():
     assert handshake["params"] == {"sessionKey": "agent:main:main"}
     assert initialized["method"] == "notifications/initialized"
     assert search["id"] == 2
-    assert read_reply(result(handshake["id"])).is_handshake
-    assert not read_reply(result(1)).is_handshake
+    assert read_reply(result(handshake["id"])).is_ours
+    assert not read_reply(result(1)).is_ours
 
 
 def test_an_introduction_that_is_still_open_is_not_made_twice():
