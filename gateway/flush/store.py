@@ -8,20 +8,25 @@ it as its own): a file of ours holds the record. Blocking: for worker threads.
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
 from backends.errors import FileUnreadableError, FileUnwritableError
 from config.disk.making import make_directories
+from config.disk.reading import read_file
 from config.disk.replacing import replace_file
 from gateway.flush.deciding import SessionState
 from gateway.flush.lockfile import LockTimeoutError, lock_file
 
 _LOCK_TIMEOUT_S: Final = 5.0
 _MODE: Final = 0o600
+_MAX_BYTES: Final = 64 * 1024 * 1024
+"""Of the file: a record of every session that there ever was is far smaller."""
 _SESSION_ID: Final = re.compile(r"[\w-]{1,200}")
 
 
@@ -29,12 +34,12 @@ class SessionStore:
     """`sessions.json` of one agent, or `own` as long as there is none."""
 
     def __init__(self, sessions_dir: Path, own: Path) -> None:
-        self._shared = sessions_dir / "sessions.json"
+        self.shared = sessions_dir / "sessions.json"
         self._own = own
 
     @property
     def _path(self) -> Path:
-        return self._shared if self._shared.exists() else self._own
+        return self.shared if self.shared.exists() else self._own
 
     def state(self, session_key: str) -> SessionState:
         """Raises FileUnreadableError for a file that cannot be read or is not as expected."""
@@ -48,19 +53,27 @@ class SessionStore:
             transcript_bytes=self._transcript_bytes(entry.get("sessionId")),
         )
 
-    def record_flush(self, session_key: str, compaction_count: int | None) -> int:
+    def record_flush(
+        self,
+        session_key: str,
+        compaction_count: int | None,
+        is_wanted: Callable[[], bool] = lambda: True,
+    ) -> int:
         """Notes that the flush of a compaction cycle is done; None: the cycle of the entry.
 
-        Returns the cycle. Raises FileUnreadableError, FileUnwritableError; nothing is changed then.
+        Returns the cycle. `is_wanted` is asked before anything changes. Raises FileUnreadableError,
+        FileUnwritableError; nothing is changed then.
         """
         chosen = self._path
-        make_directories(chosen.parent)
-        path = chosen.resolve()
-        lock = path.with_name(f"{path.name}.lock")
+        lock = chosen.with_name(f"{chosen.name}.lock")
         try:
+            make_directories(chosen.parent)
+            path = chosen.resolve()
+            lock = path.with_name(f"{path.name}.lock")
             with lock_file(lock, timeout_s=_LOCK_TIMEOUT_S):
                 # Whoever imports the file may have taken it away since.
-                return self._record(self._path.resolve(), session_key, compaction_count)
+                path = self._path.resolve()
+                return self._record(path, session_key, compaction_count, is_wanted)
         except LockTimeoutError:
             raise FileUnwritableError(
                 f"{chosen} stayed locked for {_LOCK_TIMEOUT_S:g} s.",
@@ -76,11 +89,17 @@ class SessionStore:
         if not isinstance(session_id, str) or not _SESSION_ID.fullmatch(session_id):
             return None
         try:
-            return (self._shared.parent / f"{session_id}.jsonl").lstat().st_size
+            return (self.shared.parent / f"{session_id}.jsonl").lstat().st_size
         except OSError:
             return None
 
-    def _record(self, path: Path, session_key: str, compaction_count: int | None) -> int:
+    def _record(
+        self,
+        path: Path,
+        session_key: str,
+        compaction_count: int | None,
+        is_wanted: Callable[[], bool],
+    ) -> int:
         entries = self._read()
         entry = entries.setdefault(_name_of(session_key, entries), {})
         count = compaction_count
@@ -89,12 +108,17 @@ class SessionStore:
         entry["memoryFlushAt"] = int(time.time() * 1000)
         entry["memoryFlushCompactionCount"] = count
         mode = path.stat().st_mode & 0o777 if path.exists() else _MODE
+        if not is_wanted():
+            raise TimeoutError(errno.ETIMEDOUT, "nobody waits for it any more")
         replace_file(path, f"{json.dumps(entries, indent=2)}\n".encode(), mode=mode)
         return count
 
     def _read(self) -> dict[str, dict[str, Any]]:
         try:
-            entries = json.loads(self._path.read_bytes() or b"{}")
+            data = read_file(self._path, _MAX_BYTES)
+            if len(data) > _MAX_BYTES:
+                raise self._unreadable(f"it is larger than {_MAX_BYTES >> 20} MiB")
+            entries = json.loads(data or b"{}")
         except FileNotFoundError:
             return {}
         except OSError as error:

@@ -9,8 +9,8 @@ import weakref
 import anyio
 import pytest
 
-from backends import bounded as module
-from backends.bounded import BoundedWork
+from config.runtime import bounded as module
+from config.runtime.bounded import BoundedWork
 
 pytestmark = pytest.mark.anyio
 
