@@ -11,6 +11,7 @@ import os
 import signal
 import threading
 import time
+from contextlib import suppress
 from typing import Final
 
 import anyio
@@ -20,18 +21,19 @@ from gateway.rpc.streams import DescriptorWriter
 
 _log = structlog.get_logger(__name__)
 
-END_S: Final = 1.85
+END_S: Final = 1.75
 """From the end of the input, or a signal, to the end of the process: 2 s are promised."""
 READING_S: Final = 0.6
 """How long a client that still reads its last answers may pause, and what is left to tidy up after it."""
 _LOOK_S: Final = 0.1
+_SIGNAL_S: Final = 0.1
 
 
 class Ending:
     """Ends the process with code 0 when its end takes too long, unless it is called off."""
 
     def __init__(self) -> None:
-        self._deadline: float | None = None
+        self._deadline = 0.0
         self._off = threading.Event()
 
     async def limit(
@@ -47,7 +49,7 @@ class Ending:
         while True:
             await anyio.sleep(_LOOK_S)
             if writer.sent != sent and not shutdown.is_set():
-                self._deadline = max(self._deadline or 0.0, time.monotonic() + READING_S)
+                self._not_before(READING_S)
             sent = writer.sent
             if self._left_s() < 2 * _LOOK_S and not told:
                 told = True
@@ -58,12 +60,16 @@ class Ending:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
     def _begin(self) -> None:
-        self._deadline = time.monotonic() + END_S
-        try:
-            # Not on the event loop, which may hang as well.
+        self._not_before(END_S)
+        # Not on the event loop, which may hang as well. Where no thread can be had the signal remains.
+        with suppress(RuntimeError):
             threading.Thread(target=self._wait, name="last resort", daemon=True).start()
-        except RuntimeError:  # no thread can be had: a signal that nobody handles ends the process
-            signal.setitimer(signal.ITIMER_REAL, END_S)
+
+    def _not_before(self, seconds: float) -> None:
+        self._deadline = max(self._deadline, time.monotonic() + seconds)
+        # A library that hangs may hold the interpreter, and with it every thread: a signal that nobody
+        # handles needs neither.
+        signal.setitimer(signal.ITIMER_REAL, self._left_s() + _SIGNAL_S)
 
     def _wait(self) -> None:
         while (left_s := self._left_s()) > 0:
@@ -72,7 +78,7 @@ class Ending:
         os._exit(os.EX_OK)
 
     def _left_s(self) -> float:
-        return (self._deadline or 0.0) - time.monotonic()
+        return self._deadline - time.monotonic()
 
 
 def _names() -> list[str]:
