@@ -14,6 +14,9 @@ _JOIN_S = 0.2
 def main() -> int:
     """Runs the command line of this process and returns its exit code."""
     try:  # an interrupt may come while something is imported
+        from memory_gateway import prefer_installed  # noqa: PLC0415
+
+        prefer_installed()
         import gateway.process.orphans  # noqa: F401, PLC0415 - first: it asks who the parent is
         from gateway.cli.entry import run  # noqa: PLC0415
 
