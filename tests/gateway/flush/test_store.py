@@ -192,3 +192,24 @@ def test_the_size_of_a_transcript_is_that_of_the_sessions_own_file(tmp_path, ses
         SessionStore(folder, tmp_path / "own.json").state("agent:main:main").transcript_bytes
         == size
     )
+
+
+def test_a_record_whose_directory_cannot_be_made_says_so(tmp_path):
+    (tmp_path / "memory-gateway").touch()
+    with pytest.raises(FileUnwritableError, match=r"flushes\.json cannot be written"):
+        store_of(tmp_path / "sessions").record_flush(KEY, 1)
+
+
+def test_a_pipe_in_the_place_of_the_file_is_named(sessions, monkeypatch):
+    monkeypatch.setattr(store_module.read_file, "__kwdefaults__", {"patience_s": 0.05})
+    sessions.mkdir()
+    os.mkfifo(sessions / "sessions.json")
+    with pytest.raises(FileUnreadableError, match="it is no regular file, and did not deliver"):
+        store_of(sessions).state(KEY)
+
+
+def test_a_record_that_nobody_waits_for_any_more_is_not_made(file, sessions):
+    before = file.read_bytes()
+    with pytest.raises(FileUnwritableError, match="nobody waits"):
+        store_of(sessions).record_flush(KEY, 3, lambda: False)
+    assert file.read_bytes() == before
