@@ -6,16 +6,20 @@ stand in `gateway.sessions.loading` and `gateway.flush`; searching and reading a
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from functools import partial
+from typing import Final, TypeVar
 
 import structlog
-from anyio.to_thread import run_sync
 
+from backends.errors import FileUnreadableError, FileUnwritableError
 from backends.files.append import Appended, append_entry
 from backends.files.roots import MemoryRoots
 from backends.interface import SyncRequest
 from config.errors import MemoryGatewayError
 from config.paths import flush_records_path
+from config.runtime.bounded import BoundedWork
 from config.settings import Settings
 from gateway.agent.memory import Memory
 from gateway.flush.deciding import Decision, Situation, decide
@@ -35,6 +39,13 @@ from gateway.tools.session_start import SessionStartParams, SessionStartResult
 
 _log = structlog.get_logger(__name__)
 
+T = TypeVar("T")
+
+DISK_PATIENCE_S: Final = 10.0
+"""How long a request waits for its files, and as long for those that wait for a disk already."""
+_AT_ONCE: Final = 4
+_REMEDY: Final = "See whether a network mount hangs, then try it again."
+
 
 class Conversations:
     """The sessions of one agent's chat runtime."""
@@ -42,6 +53,8 @@ class Conversations:
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
         self._compactions = KnownSessions()
+        self._records = BoundedWork("records of flushes", _AT_ONCE)
+        self._appending = BoundedWork("append to a note", _AT_ONCE)
 
     async def start(
         self, params: SessionStartParams, guest: Guest | None = None
@@ -79,7 +92,15 @@ class Conversations:
             workspace_access=params.workspace_access,
             is_heartbeat=params.heartbeat or is_heartbeat(params.session_key),
         )
-        state = await run_sync(_store(settings).state, params.session_key)
+        store = _store(settings)
+        try:
+            state = await self._records.run(
+                partial(store.state, params.session_key), DISK_PATIENCE_S, queue_s=DISK_PATIENCE_S
+            )
+        except TimeoutError:
+            raise FileUnreadableError(
+                f"{store.shared} was not read within {DISK_PATIENCE_S:g} s.", remedy=_REMEDY
+            ) from None
         decision = decide(settings.compaction, situation, state)
         await self._heed_compaction(params.session_key, decision.compaction_count)
         return _flush_result(settings, decision)
@@ -105,8 +126,12 @@ class Conversations:
         _refuse_foreign(self._memory.settings, params.session_key)
         if not params.ok:
             return FlushDoneResult(recorded=False)
-        record = _store(self._memory.settings).record_flush
-        count = await run_sync(record, params.session_key, params.compaction_count)
+        store = _store(self._memory.settings)
+
+        def record(is_wanted: Callable[[], bool]) -> int:
+            return store.record_flush(params.session_key, params.compaction_count, is_wanted)
+
+        count = await _written(self._records, record, str(store.shared))
         return FlushDoneResult(recorded=True, compaction_count=count)
 
     async def append(
@@ -124,7 +149,9 @@ class Conversations:
         denial = _why_not_append(settings, params.target, key, guest)
         if denial is not None:
             return AppendResult(denied=True, error=denial)
-        added = await run_sync(_append, settings, params.target, entry)
+        added = await _written(
+            self._appending, partial(_append, settings, params.target, entry), "The note"
+        )
         self._memory.sync_later("append")
         return AppendResult(
             path=added.path,
@@ -176,14 +203,32 @@ def _why_not_append(
     return None
 
 
-def _append(settings: Settings, target: Target, entry: str) -> Appended:
+async def _written(pool: BoundedWork, write: Callable[[Callable[[], bool]], T], name: str) -> T:
+    """What `write` returns. It asks before it changes anything whether somebody still waits for it."""
+    given_up = threading.Event()
+    try:
+        return await pool.run(
+            lambda: write(lambda: not given_up.is_set()), DISK_PATIENCE_S, queue_s=DISK_PATIENCE_S
+        )
+    except TimeoutError:
+        raise FileUnwritableError(
+            f"{name} was not written within {DISK_PATIENCE_S:g} s.", remedy=_REMEDY
+        ) from None
+    finally:
+        given_up.set()
+
+
+def _append(
+    settings: Settings, target: Target, entry: str, is_wanted: Callable[[], bool]
+) -> Appended:
     roots = MemoryRoots(settings.workspace)
     if target == "daily":
         today = agent_now(settings.user_timezone).date()
         (location,) = roots.locate(daily_log(today))
-        return append_entry(location, entry, heading=f"# {today.isoformat()}")
+        heading = f"# {today.isoformat()}"
+        return append_entry(location, entry, heading=heading, is_wanted=is_wanted)
     lower = settings.workspace / "memory.md"
     upper = settings.workspace / "MEMORY.md"
     name = lower.name if lower.exists() and not upper.exists() else upper.name
     (location,) = roots.locate(name)
-    return append_entry(location, entry)
+    return append_entry(location, entry, is_wanted=is_wanted)

@@ -21,7 +21,7 @@ from anyio.streams.text import TextReceiveStream
 from config.groups import ungrouped
 from gateway.client.calls import Client, NotificationCallback
 
-GATEWAY_COMMAND: Final = (sys.executable, "-P", "-m", "gateway", "serve")
+GATEWAY_COMMAND: Final = (sys.executable, "-E", "-P", "-m", "gateway", "serve")
 
 PATIENCE_S: Final = 3.0
 """The gateway promises to end within 2 s of the end of its input, and of SIGTERM."""

@@ -8,22 +8,26 @@ it as its own): a file of ours holds the record. Blocking: for worker threads.
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from backends.errors import FileUnreadableError, FileUnwritableError
 from config.disk.making import make_directories
+from config.disk.reading import read_file
 from config.disk.replacing import replace_file
 from gateway.flush.deciding import SessionState
 from gateway.flush.lockfile import LockTimeoutError, lock_file
 
 _LOCK_TIMEOUT_S: Final = 5.0
 _MODE: Final = 0o600
+_MAX_BYTES: Final = 64 * 1024 * 1024
+"""Of the file: a record of every session that there ever was is far smaller."""
 _SESSION_ID: Final = re.compile(r"[\w-]{1,200}")
 _BLANK: Final = re.compile(r"[ \t\n\r]*")
 _BYTE_ORDER_MARK: Final = "\ufeff"
@@ -33,12 +37,12 @@ class SessionStore:
     """`sessions.json` of one agent, or `own` as long as there is none."""
 
     def __init__(self, sessions_dir: Path, own: Path) -> None:
-        self._shared = sessions_dir / "sessions.json"
+        self.shared = sessions_dir / "sessions.json"
         self._own = own
 
     @property
     def _path(self) -> Path:
-        return self._shared if self._shared.exists() else self._own
+        return self.shared if self.shared.exists() else self._own
 
     def state(self, session_key: str) -> SessionState:
         """Raises FileUnreadableError for a file that cannot be read or is not as expected."""
@@ -52,19 +56,27 @@ class SessionStore:
             transcript_bytes=self._transcript_bytes(entry.get("sessionId")),
         )
 
-    def record_flush(self, session_key: str, compaction_count: int | None) -> int:
+    def record_flush(
+        self,
+        session_key: str,
+        compaction_count: int | None,
+        is_wanted: Callable[[], bool] = lambda: True,
+    ) -> int:
         """Notes that the flush of a compaction cycle is done; None: the cycle of the entry.
 
-        Returns the cycle. Raises FileUnreadableError, FileUnwritableError; nothing is changed then.
+        Returns the cycle. `is_wanted` is asked before anything changes. Raises FileUnreadableError,
+        FileUnwritableError; nothing is changed then.
         """
         chosen = self._path
-        make_directories(chosen.parent)
-        path = chosen.resolve()
-        lock = path.with_name(f"{path.name}.lock")
+        lock = chosen.with_name(f"{chosen.name}.lock")
         try:
+            make_directories(chosen.parent)
+            path = chosen.resolve()
+            lock = path.with_name(f"{path.name}.lock")
             with lock_file(lock, timeout_s=_LOCK_TIMEOUT_S):
                 # Whoever imports the file may have taken it away since.
-                return self._record(self._path.resolve(), session_key, compaction_count)
+                path = self._path.resolve()
+                return self._record(path, session_key, compaction_count, is_wanted)
         except LockTimeoutError:
             raise FileUnwritableError(
                 f"{chosen} stayed locked for {_LOCK_TIMEOUT_S:g} s.",
@@ -80,11 +92,17 @@ class SessionStore:
         if not isinstance(session_id, str) or not _SESSION_ID.fullmatch(session_id):
             return None
         try:
-            return (self._shared.parent / f"{session_id}.jsonl").lstat().st_size
+            return (self.shared.parent / f"{session_id}.jsonl").lstat().st_size
         except OSError:
             return None
 
-    def _record(self, path: Path, session_key: str, compaction_count: int | None) -> int:
+    def _record(
+        self,
+        path: Path,
+        session_key: str,
+        compaction_count: int | None,
+        is_wanted: Callable[[], bool],
+    ) -> int:
         text = self._text()
         entries = self._entries(text)
         name = _name_of(session_key, entries)
@@ -102,6 +120,8 @@ class SessionStore:
         else:
             text = _with_member(text, 0, name, json.dumps(noted))
         mode = path.stat().st_mode & 0o777 if path.exists() else _MODE
+        if not is_wanted():
+            raise TimeoutError(errno.ETIMEDOUT, "nobody waits for it any more")
         replace_file(path, text.encode("utf-8", "surrogatepass"), mode=mode)
         return count
 
@@ -111,7 +131,10 @@ class SessionStore:
     def _text(self) -> str:
         """Without a byte order mark and what surrounds the object: nobody misses those."""
         try:
-            text = self._path.read_bytes().decode("utf-8", "surrogatepass")
+            data = read_file(self._path, _MAX_BYTES)
+            if len(data) > _MAX_BYTES:
+                raise self._unreadable(f"it is larger than {_MAX_BYTES >> 20} MiB")
+            text = data.decode("utf-8", "surrogatepass")
         except FileNotFoundError:
             text = ""
         except OSError as error:

@@ -72,7 +72,7 @@ class Host:
         self._handed_in = tuple(sockets)
         self._shutdown = shutdown
         self._notifier = notifier or Notifier()
-        self._closing = anyio.Event()
+        self.closing = anyio.Event()
         """Set as soon as the end begins: clients of sockets may then go to the next owner."""
         self._limits = ConnectionLimits()
         self._lane = Lane(self._limits)
@@ -134,14 +134,14 @@ class Host:
         self._notifier.ready(STANDING_BY)
         carry = partial(self._carry, place.lock)
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(stand_by, place.lock, partial(self._take_over, place), self._closing)
-            async with serving(self._handed_in, self._on_socket(carry), self._closing):
+            tasks.start_soon(stand_by, place.lock, partial(self._take_over, place), self.closing)
+            async with serving(self._handed_in, self._on_socket(carry), self.closing):
                 await self._serve_pipe(carry)
 
     async def _take_over(self, place: Place, lock: OwnerLock) -> None:
         async with self._owning(place, lock, ()):
             await self.reload()  # the former owner may have had a newer configuration
-            await self._closing.wait()
+            await self.closing.wait()
 
     @asynccontextmanager
     async def _owning(
@@ -179,7 +179,7 @@ class Host:
             registry = build_registry(memory, self._shutdown.set, self._reloader.reload)
             answer = partial(self._answer, registry)
             async with (
-                serving(sockets, self._on_socket(answer), self._closing),
+                serving(sockets, self._on_socket(answer), self.closing),
                 supervised(self._notifier, memory),
             ):
                 _log.info(
@@ -231,15 +231,15 @@ class Host:
         if self._pipe is None:
             await self._shutdown.wait()
         else:
-            await serve_pipe(serve, self._pipe, self._shutdown, on_end=self._closing.set)
+            await serve_pipe(serve, self._pipe, self._shutdown, on_end=self.closing.set)
 
     def _on_socket(self, serve: Serve) -> ServeClient:
-        return partial(serve_socket, serve, self._closing)
+        return partial(serve_socket, serve, self.closing)
 
     async def _close_at_shutdown(self) -> None:
         await self._shutdown.wait()
         self._notifier.stopping()
-        self._closing.set()
+        self.closing.set()
 
 
 async def _cancel_after(event: anyio.Event, scope: anyio.CancelScope) -> None:

@@ -15,7 +15,7 @@ import msgspec
 
 from backends.errors import IndexUnavailableError
 from config.disk.locking import try_lock_file
-from config.disk.making import make_directories
+from config.disk.making import foreign_owner, make_directories
 
 OWNER: Final = "The gateway that owns the index"
 _MAX_RECORD_BYTES: Final = 65_536
@@ -47,9 +47,13 @@ class OwnerLock:
             make_directories(path.parent)
             descriptor = try_lock_file(path, lenient=True)
         except OSError as error:
+            owner = foreign_owner(path)
+            whose = f" It belongs to {owner}." if owner else ""
+            remedy = "See the permissions of its directory, or set memorySearch.store.path."
+            if owner:
+                remedy = f"Give it back with: sudo chown -R {os.geteuid()} {path.parent}"
             raise IndexUnavailableError(
-                f"The index cannot be locked: {path}: {error.strerror}.",
-                remedy="See the permissions of its directory, or set memorySearch.store.path.",
+                f"The index cannot be locked: {path}: {error.strerror}.{whose}", remedy=remedy
             ) from error
         return None if descriptor is None else cls(descriptor)
 

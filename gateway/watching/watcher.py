@@ -18,7 +18,7 @@ from anyio import from_thread
 from anyio.lowlevel import EventLoopToken, current_token
 from anyio.to_thread import run_sync
 
-from backends.bounded import BoundedWork
+from config.runtime.bounded import BoundedWork
 from config.runtime.tasks import Wakeup, lacks_threads
 from gateway.scheduling.scheduler import SyncScheduler
 from gateway.watching.bursts import Bursts

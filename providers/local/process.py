@@ -31,7 +31,7 @@ from providers.local.protocol import (
     frame,
 )
 
-_COMMAND: Final = (sys.executable, "-P", "-m", "providers.local.worker")
+_COMMAND: Final = (sys.executable, "-E", "-P", "-m", "providers.local.worker")
 _LAST_WORDS: Final = 4096
 _ASSERTION: Final = re.compile(r"GGML_ASSERT\(.{1,160}\) failed")
 _REAP_S: Final = 5.0

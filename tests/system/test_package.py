@@ -148,7 +148,7 @@ def test_the_wheel_holds_what_runs_and_nothing_else(names):
     assert "gateway/sample/workspace/MEMORY.md" in names
     assert "gateway/systemd/memory-gateway@.service" in names
     tops = {name.split("/")[0] for name in names}
-    assert tops == {*PACKAGES, f"memory_gateway-{VERSION}.dist-info"}
+    assert tops == {*PACKAGES, "memory_gateway.py", f"memory_gateway-{VERSION}.dist-info"}
     assert not [name for name in names if name.endswith((".pyc", ".lock"))]
 
 

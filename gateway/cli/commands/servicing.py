@@ -60,7 +60,7 @@ def _plan(options: Options, settings: Settings) -> Plan:
     arguments = [part for flag, value in given.items() if value for part in (flag, value)]
     return Plan(
         agent_id=settings.agent_id,
-        program=(sys.executable, "-P", "-m", "gateway"),
+        program=(sys.executable, "-E", "-P", "-m", "gateway"),
         arguments=tuple(arguments),
         directory=unit_directory(os.environ, home_dir(os.environ, Path.cwd())),
         writable=tuple(dict.fromkeys((settings.search.store.path.parent, settings.state_dir))),

@@ -9,6 +9,8 @@ from endurance.faults.files import (
     DamagedIndex,
     FailingWrite,
     FullDisk,
+    HungIndex,
+    HungNotes,
     ReadOnly,
     StaleSidecars,
     VanishedWorkspace,
@@ -31,5 +33,5 @@ __all__ = ["FAULTS", "Fault", "Impossible"]
 FAULTS: Final[tuple[Fault, ...]] = (
     Kill(), Stop(), ParentDies(), TwoOwners(), ColdStarts(), FullDisk(), FailingWrite(), ReadOnly(),
     NoDescriptors(), NoInotify(), Clock(), DamagedIndex(), StaleSidecars(), Provider(), Qmd(),
-    MuteClient(), VanishedWorkspace(), SilentOwner(), HalfLines(),
+    MuteClient(), VanishedWorkspace(), SilentOwner(), HalfLines(), HungNotes(), HungIndex(),
 )  # fmt: skip

@@ -232,3 +232,24 @@ def test_a_record_fits_into_every_shape_of_the_file(tmp_path, text):
     assert store.record_flush("s", 2) == 2
     assert store.state("s").flushed_at_count == 2
     assert list(json.loads(path.read_bytes())) == ["s"]
+
+
+def test_a_record_whose_directory_cannot_be_made_says_so(tmp_path):
+    (tmp_path / "memory-gateway").touch()
+    with pytest.raises(FileUnwritableError, match=r"flushes\.json cannot be written"):
+        store_of(tmp_path / "sessions").record_flush(KEY, 1)
+
+
+def test_a_pipe_in_the_place_of_the_file_is_named(sessions, monkeypatch):
+    monkeypatch.setattr(store_module.read_file, "__kwdefaults__", {"patience_s": 0.05})
+    sessions.mkdir()
+    os.mkfifo(sessions / "sessions.json")
+    with pytest.raises(FileUnreadableError, match="it is no regular file, and did not deliver"):
+        store_of(sessions).state(KEY)
+
+
+def test_a_record_that_nobody_waits_for_any_more_is_not_made(file, sessions):
+    before = file.read_bytes()
+    with pytest.raises(FileUnwritableError, match="nobody waits"):
+        store_of(sessions).record_flush(KEY, 3, lambda: False)
+    assert file.read_bytes() == before
