@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
@@ -47,6 +46,7 @@ def _plan(options: Options, settings: Settings) -> Plan:
     from pathlib import Path
 
     from config.paths import home_dir
+    from config.runtime.start import command_of
     from gateway.units.files import unit_directory
     from gateway.units.installing import Plan
 
@@ -60,7 +60,7 @@ def _plan(options: Options, settings: Settings) -> Plan:
     arguments = [part for flag, value in given.items() if value for part in (flag, value)]
     return Plan(
         agent_id=settings.agent_id,
-        program=(sys.executable, "-P", "-m", "gateway"),
+        program=command_of("gateway"),
         arguments=tuple(arguments),
         directory=unit_directory(os.environ, home_dir(os.environ, Path.cwd())),
         writable=tuple(dict.fromkeys((settings.search.store.path.parent, settings.state_dir))),
