@@ -104,17 +104,22 @@ class Conversations:
         count = await run_sync(record, params.session_key, params.compaction_count)
         return FlushDoneResult(recorded=True, compaction_count=count)
 
-    async def append(self, params: AppendParams, session_key: str | None) -> AppendResult:
-        """Raises PathNotAllowedError, FileUnwritableError, InvalidParamsError."""
+    async def append(
+        self, params: AppendParams, session_key: str | None, *, operator: bool = False
+    ) -> AppendResult:
+        """The `operator`, who could as well open an editor, needs neither the switch nor the scope.
+
+        Raises PathNotAllowedError, FileUnwritableError, InvalidParamsError.
+        """
         settings, key = self._memory.settings, params.session_key or session_key
-        if not settings.append_enabled:
+        if not settings.append_enabled and not operator:
             return AppendResult(
                 disabled=True, error="Set memory.append.enabled to true to let agents append."
             )
         if self._memory.why_off is not None:
             return AppendResult(disabled=True, error=self._memory.why_off)
         entry = read_entry(params)
-        denial = _why_not_append(settings, params.target, key)
+        denial = None if operator else _why_not_append(settings, params.target, key)
         if denial is not None:
             return AppendResult(denied=True, error=denial)
         added = await run_sync(_append, settings, params.target, entry)

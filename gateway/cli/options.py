@@ -40,7 +40,11 @@ class SharedOption(NamedTuple):
 SHARED_OPTIONS: Final = (
     SharedOption("agent", "ID", "Whose memory; else the configuration's default agent."),
     SharedOption("workspace", "DIR", "Where MEMORY.md, USER.md and memory/ are."),
-    SharedOption("state_dir", "DIR", "Where the index is kept; else ~/.openclaw."),
+    SharedOption(
+        "state_dir",
+        "DIR",
+        "Where the index and, without --config, openclaw.json are; else ~/.openclaw.",
+    ),
     SharedOption("config", "FILE", "The openclaw.json to read."),
     SharedOption("json", None, "Print JSON on standard output, for programs."),
     SharedOption("log_level", "LEVEL", "What to log: debug, info, warning or error."),

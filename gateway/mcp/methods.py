@@ -51,7 +51,9 @@ def mcp_methods(memory: Memory) -> list[Method[Any]]:
         revision = revision_of(params.meta, context.session.protocol)
         if params.cursor is not None:
             raise InvalidParamsError("There is no such page.", remedy="Leave out cursor.")
-        return replies.cacheable({"tools": tool_list()}, revision)
+        return replies.cacheable(
+            {"tools": tool_list(appends=memory.settings.append_enabled)}, revision
+        )
 
     async def call(params: CallParams, context: RequestContext) -> Result:
         revision = revision_of(params.meta, context.session.protocol)

@@ -27,7 +27,8 @@ def session_methods(memory: Memory) -> list[Method[Any]]:
         return await conversations.flush_done(params)
 
     async def append(params: AppendParams, context: RequestContext) -> AppendResult:
-        return await conversations.append(params, context.session.session_key)
+        session = context.session
+        return await conversations.append(params, session.session_key, operator=session.operator)
 
     async def updated(params: SessionUpdatedParams, _context: RequestContext) -> dict[str, bool]:
         return {"scheduled": await memory.transcript_grew(read_reference(params))}
