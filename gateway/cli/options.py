@@ -23,6 +23,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     workspace: str | None = None
     state_dir: str | None = None
     config: str | None = None
+    claude_code: bool = False
     json: bool = False
     log_level: LogLevel | None = None
 
@@ -46,6 +47,7 @@ SHARED_OPTIONS: Final = (
         "Where the index and, without --config, openclaw.json are; else ~/.openclaw.",
     ),
     SharedOption("config", "FILE", "The openclaw.json to read."),
+    SharedOption("claude_code", None, "Search Claude Code's memory, too."),
     SharedOption("json", None, "Print JSON on standard output, for programs."),
     SharedOption("log_level", "LEVEL", "What to log: debug, info, warning or error."),
 )

@@ -16,7 +16,7 @@ from typer.core import TyperCommand
 from gateway.cli.guard import guarded
 from gateway.cli.options import SHARED_OPTIONS, LogLevel, Options, SharedOption
 
-_TYPES: dict[str, Any] = {"json": bool, "log_level": LogLevel | None}
+_TYPES: dict[str, Any] = {"json": bool, "claude_code": bool, "log_level": LogLevel | None}
 
 
 class Command(TyperCommand):

@@ -65,6 +65,7 @@ def _plan(options: Options, settings: Settings) -> Plan:
         "--log-level": options.log_level,
     }
     arguments = [part for flag, value in given.items() if value for part in (flag, value)]
+    arguments += ["--claude-code"] if options.claude_code else []
     return Plan(
         agent_id=settings.agent_id,
         program=command_of("gateway"),
