@@ -335,3 +335,19 @@ def test_without_watchdog_the_gateway_looks_by_itself_and_says_so(install, bare,
     answers = talk(command, lines, replies=2, environment=bare, directory=tmp_path).results()
     assert answers[1]["results"][0]["path"] == "memory/2026-02-08.md"
     assert answers[2]["watcher"]["mode"] != "watching"
+
+
+def test_one_line_installs_the_command_from_a_clone(tmp_path, bare):
+    """Through the configured package index; without any there is nothing to try."""
+    tools = {"UV_TOOL_DIR": str(tmp_path / "tools"), "UV_TOOL_BIN_DIR": str(tmp_path / "bin")}
+    done = subprocess.run(
+        [Path(sys.executable).parent / "uv", "tool", "install", "--quiet", "."], cwd=ROOT,
+        env={**os.environ, **tools}, capture_output=True, encoding="utf-8", timeout=300, check=False,
+    )  # fmt: skip
+    if done.returncode and "fetch" in done.stderr:
+        pytest.skip("no package index can be reached")
+    assert done.returncode == 0, done.stderr
+    lines = [request(1, "initialize"), request(2, "tools/list")]
+    command = [tmp_path / "bin/memory-gateway", "serve"]
+    answers = talk(command, lines, replies=2, environment=bare, directory=tmp_path).results()
+    assert [tool["name"] for tool in answers[2]["tools"]] == ["memory_search", "memory_get"]
