@@ -8,7 +8,7 @@ from typing import Final
 from backends.builtin.vectors.probing import probe_libraries
 from config.settings import Settings
 from gateway.doctor.finding import Finding, sentence
-from providers.installing import install_remedy
+from providers.installing import install_command
 
 _KEY: Final = "memorySearch.store.vector"
 
@@ -30,7 +30,7 @@ def check_libraries(settings: Settings) -> Iterator[Finding]:
             place=f"{_KEY}.extensionPath" if named else None,
             fix="Correct the path, or remove the key: the package brings its own."
             if named
-            else install_remedy("vector"),
+            else _installing(),
         )
     for problem in (problems.numpy, problems.simsimd):
         if problem:
@@ -38,8 +38,12 @@ def check_libraries(settings: Settings) -> Iterator[Finding]:
                 check="libraries",
                 severity="warning",
                 cause=sentence(problem),
-                fix=install_remedy("vector"),
+                fix=_installing(),
             )
     if not any(problems):
         cause = "sqlite-vec, numpy and SimSIMD can be loaded."
         yield Finding(check="libraries", severity="ok", cause=cause)
+
+
+def _installing() -> str:
+    return f"`{install_command('vector')}` installs it."
