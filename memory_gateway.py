@@ -1,8 +1,9 @@
-"""Where the command `memory-gateway` begins: our packages are the ones that run.
+"""Where the installed command `memory-gateway` begins: our packages are the ones that run.
 
-Owns the order in which modules are looked for. A `config.py` or `gateway.py` that lies in the working
-directory, or in a directory of PYTHONPATH, is somebody else's. Standard library only, so that nothing is
-imported before the order holds.
+In a wheel this is the package that holds our packages, so that they are on nobody else's import path; in
+the repository it lies beside them. Either way their folder comes first, and a `config.py` or `gateway.py`
+in the working directory, or in a directory of PYTHONPATH, is not run instead. Standard library only, so
+that nothing is imported before the order holds.
 """
 
 # ruff: noqa: PTH100, PTH120 - a pathlib of somebody else would be imported
@@ -13,13 +14,12 @@ import sys
 
 
 def prefer_installed() -> None:
-    """Moves the working directory and what PYTHONPATH names behind everything that is installed."""
+    """Puts our folder first, and what the working directory and PYTHONPATH name last."""
     ours = os.path.dirname(os.path.abspath(__file__))
     named = [os.curdir, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     others = {os.path.abspath(one) for one in named} - {ours}
     sys.path.sort(key=lambda one: os.path.abspath(one) in others)
-    if ours not in map(os.path.abspath, sys.path):
-        sys.path.append(ours)
+    sys.path.insert(0, ours)
 
 
 def main() -> int:

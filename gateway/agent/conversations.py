@@ -135,18 +135,27 @@ class Conversations:
         return FlushDoneResult(recorded=True, compaction_count=count)
 
     async def append(
-        self, params: AppendParams, session_key: str | None, guest: Guest | None = None
+        self,
+        params: AppendParams,
+        session_key: str | None,
+        guest: Guest | None = None,
+        *,
+        operator: bool = False,
     ) -> AppendResult:
-        """Raises PathNotAllowedError, FileUnwritableError, InvalidParamsError."""
+        """The `operator`, who could as well open an editor, needs neither the switch nor the scope.
+
+        Raises PathNotAllowedError, FileUnwritableError, InvalidParamsError.
+        """
         settings, key = self._memory.settings, params.session_key or session_key
-        if not settings.append_enabled or (guest and not guest.may_append(settings)):
+        is_allowed = settings.append_enabled and (guest is None or guest.may_append(settings))
+        if not is_allowed and not operator:
             return AppendResult(
                 disabled=True, error="Set memory.append.enabled to true to let agents append."
             )
         if self._memory.why_off is not None:
             return AppendResult(disabled=True, error=self._memory.why_off)
         entry = read_entry(params)
-        denial = _why_not_append(settings, params.target, key, guest)
+        denial = None if operator else _why_not_append(settings, params.target, key, guest)
         if denial is not None:
             return AppendResult(denied=True, error=denial)
         added = await _written(

@@ -30,6 +30,7 @@ from backends.interface import (
 from config.groups import ungrouped
 from config.settings import Settings
 from config.switched_off import is_disabled
+from gateway.agent.conversations import Conversations
 from gateway.agent.memory import TRIAL_S, Memory, open_memory
 from gateway.agent.reloading import ReloadResult
 from gateway.client import Client, connect
@@ -38,6 +39,7 @@ from gateway.ownership.lock import check_workspace, name_owner
 from gateway.ownership.places import place_of
 from gateway.ownership.sockets import connect_owner
 from gateway.rpc.errors import DeadlineExceededError
+from gateway.tools.append import AppendParams, AppendResult
 from gateway.tools.get import GetParams
 from gateway.tools.health import Health, judge_health
 from gateway.tools.metrics import MetricsResult
@@ -73,7 +75,7 @@ class Access(Protocol):
 
     async def deep_health(self) -> Health: ...
 
-    async def metrics(self) -> MetricsResult: ...
+    async def append(self, params: AppendParams) -> AppendResult: ...
 
 
 @asynccontextmanager
@@ -128,12 +130,27 @@ async def reload_owner(settings: Settings) -> ReloadResult:
         return msgspec.convert(await owner.call("reload"), ReloadResult)
 
 
+async def owner_metrics(settings: Settings) -> MetricsResult:
+    """What the owner counts: a command that opens the index itself has counted nothing.
+
+    Raises IndexUnavailableError when nobody owns the index.
+    """
+    stream = await connect_owner(place_of(settings).lock)
+    if stream is None:
+        raise IndexUnavailableError(
+            f"No gateway runs for agent {settings.agent_id}, so nothing is counted.",
+            remedy="Start one with `memory-gateway serve`, or as a service.",
+        )
+    async with stream, connect(stream, stream) as client:
+        return msgspec.convert(await client.call("metrics"), MetricsResult)
+
+
 class _Opened:
     def __init__(self, memory: Memory, *, is_kept: bool) -> None:
         self._memory = memory
         self._is_kept = is_kept
         self.sync, self.health = memory.sync, memory.health
-        self.metrics, self.deep_health = memory.metrics, memory.deep_health
+        self.deep_health = memory.deep_health
 
     async def search(self, params: SearchParams) -> SearchAnswer:
         """Nothing else brings this index up to date, so what is behind is waited for."""
@@ -145,6 +162,9 @@ class _Opened:
 
     async def get(self, params: GetParams) -> ReadAnswer:
         return await self._memory.get(params, operator=True)
+
+    async def append(self, params: AppendParams) -> AppendResult:
+        return await Conversations(self._memory).append(params, None, operator=True)
 
     async def status(self) -> StatusResult:
         found = await self._memory.status()
@@ -221,8 +241,9 @@ class _Asked:
     async def status(self) -> StatusResult:
         return await self._call("status", None, StatusResult)
 
-    async def metrics(self) -> MetricsResult:
-        return await self._call("metrics", None, MetricsResult)
+    async def append(self, params: AppendParams) -> AppendResult:
+        await self._introduce()
+        return await self._call("memory_append", params, AppendResult)
 
     async def health(self) -> Health:
         return await self._health({}, _HEALTH_TIMEOUT_S)

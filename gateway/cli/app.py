@@ -20,11 +20,12 @@ from gateway.cli.commands.inspecting import config, health, status
 from gateway.cli.commands.measuring import metrics
 from gateway.cli.commands.models import list_models, pull, remove
 from gateway.cli.commands.reloading import reload
+from gateway.cli.commands.remembering import remember
 from gateway.cli.commands.servicing import service
 from gateway.cli.commands.serving import serve
 from gateway.cli.commands.sidecar import qmd
 from gateway.cli.options import PROGRAM, SERVE_OPTIONS
-from gateway.cli.shared import with_options
+from gateway.cli.shared import Command, with_options
 from gateway.rpc.errors import InvalidParamsError
 
 app = typer.Typer(
@@ -34,11 +35,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.command()(with_options(serve, SERVE_OPTIONS))
+app.command(cls=Command)(with_options(serve, SERVE_OPTIONS))
 for _command in (
     index,
     search,
     get,
+    remember,
     status,
     health,
     doctor,
@@ -49,17 +51,17 @@ for _command in (
     qmd,
     demo,
 ):
-    app.command()(with_options(_command))
+    app.command(cls=Command)(with_options(_command))
 
 _models = typer.Typer(help="Show, download and remove the models of local embeddings.")
-_models.command("list")(with_options(list_models))
-_models.command()(with_options(pull))
-_models.command()(with_options(remove))
+_models.command("list", cls=Command)(with_options(list_models))
+_models.command(cls=Command)(with_options(pull))
+_models.command(cls=Command)(with_options(remove))
 app.add_typer(_models, name="models")
 
 _batch = typer.Typer(help="Show and cancel the batch jobs that embed a large backlog.")
-_batch.command("list")(with_options(list_batches))
-_batch.command("cancel")(with_options(cancel_batch))
+_batch.command("list", cls=Command)(with_options(list_batches))
+_batch.command("cancel", cls=Command)(with_options(cancel_batch))
 app.add_typer(_batch, name="batch")
 
 

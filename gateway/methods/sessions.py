@@ -28,7 +28,9 @@ def session_methods(memory: Memory) -> list[Method[Any]]:
 
     async def append(params: AppendParams, context: RequestContext) -> AppendResult:
         session = context.session
-        return await conversations.append(params, session.session_key, session.guest)
+        return await conversations.append(
+            params, session.session_key, session.guest, operator=session.operator
+        )
 
     async def updated(params: SessionUpdatedParams, _context: RequestContext) -> dict[str, bool]:
         return {"scheduled": await memory.transcript_grew(read_reference(params))}

@@ -84,7 +84,7 @@ class OpenLines:
     def add(self, line: bytes, message: Message | Batch) -> Forwarded:
         calls = [one for one in _members(message) if isinstance(one, Call)]
         ids = tuple(call.id for call in calls if call.id is not None)
-        methods = frozenset(call.method for call in calls)
+        methods = frozenset(name for call in calls for name in _methods_of(call))
         forwarded = Forwarded(line, ids, isinstance(message, Batch), methods)
         if ids:
             self._open[forwarded] = None
@@ -186,6 +186,22 @@ def greeting(terms: Terms) -> bytes:
         GREETING.encode(),
         params,
     )
+
+
+class _Tool(msgspec.Struct):
+    name: str = ""
+
+
+def _methods_of(call: Call) -> Iterator[str]:
+    """The method, and what must not be done twice where it is called as a tool."""
+    yield call.method
+    if call.method == "tools/call" and call.params:
+        try:
+            name = msgspec.json.decode(call.params, type=_Tool).name
+        except msgspec.DecodeError:
+            return
+        if name in _UNREPEATABLE:
+            yield name
 
 
 def _members(message: Message | Batch) -> tuple[Message, ...]:
