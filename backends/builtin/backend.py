@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import structlog
 from anyio import CancelScope, create_task_group
-from anyio.to_thread import run_sync
 
 from backends.builtin.embedding.meaning import Meaning
 from backends.builtin.embedding.semantics import Semantics
@@ -341,7 +340,8 @@ async def open_builtin(
         ):
             yield backend
         return
-    limits = await run_sync(chunk_limits, settings)
+    sizing = BoundedWork("limits of chunks")
+    limits = await sizing.run(partial(chunk_limits, settings), math.inf)
     backend = BuiltinBackend(settings, database, limits, background=background)
     with ungrouped():
         async with create_task_group() as tasks:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, Final, Generic, TypeVar
+from weakref import WeakSet
 
 import anyio
 from anyio import from_thread
@@ -25,6 +26,9 @@ IDLE_S: Final = 10.0
 """How long a thread waits."""
 _PAUSE_S: Final = 0.05
 """Between two tries to start a thread."""
+
+
+_pools: Final[WeakSet[BoundedWork]] = WeakSet()
 
 
 class BoundedWork:
@@ -42,6 +46,7 @@ class BoundedWork:
         self._ended: anyio.Event | None = None
         """Set with the end of the next piece; None while nobody waits for it."""
         self._idle: list[_Worker] = []
+        _pools.add(self)
 
     async def run(self, work: Callable[[], T], patience_s: float, *, queue_s: float = 0.0) -> T:
         """What the work returns or raises.
@@ -70,11 +75,18 @@ class BoundedWork:
                 except RuntimeError as error:
                     if not lacks_threads(error):
                         raise
+                    for pool in tuple(_pools):
+                        pool.end_idle()
                     await anyio.sleep(_PAUSE_S)
         except BaseException:
             self._one_less()
             raise
         return self._idle.pop()
+
+    def end_idle(self) -> None:
+        """Gives back the threads that only wait for work: somebody else needs one."""
+        while self._idle:
+            self._idle.pop().dismiss()
 
     def _start_worker(self) -> _Worker:
         worker = _Worker(self._name, self._finish, self._let_go, current_token())
@@ -116,11 +128,14 @@ class _Worker(threading.Thread):
         self._finished = finish
         self._let_go = let_go
         self._token = token
-        self._pieces: SimpleQueue[_Piece[Any]] = SimpleQueue()
+        self._pieces: SimpleQueue[_Piece[Any] | None] = SimpleQueue()
 
     def give(self, piece: _Piece[Any]) -> None:
         self.busy = True
         self._pieces.put(piece)
+
+    def dismiss(self) -> None:
+        self._pieces.put(None)
 
     def run(self) -> None:
         with suppress(RuntimeError):  # the loop may have ended long ago
@@ -131,6 +146,8 @@ class _Worker(threading.Thread):
                     if from_thread.run_sync(self._let_go, self, token=self._token):
                         return
                 else:
+                    if piece is None:
+                        return
                     piece.work()
                     self.busy = False
                     from_thread.run_sync(self._finished, self, piece.done, token=self._token)

@@ -19,7 +19,7 @@ FLOORS: Final = os.path.dirname(os.path.dirname(os.path.dirname(_HERE)))  # noqa
 
 def command_of(module: str) -> tuple[str, ...]:
     """What runs `module` with the interpreter of this process; arguments follow."""
-    return (sys.executable, "-P", _HERE, module)
+    return (sys.executable, "-E", "-P", _HERE, module)
 
 
 if __name__ == "__main__":

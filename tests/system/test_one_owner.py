@@ -380,8 +380,10 @@ async def test_a_guest_s_client_is_answered_by_the_stricter_of_both_configuratio
     rules = [{"action": "allow", "match": {"chatType": "direct"}}]
     scope = {"default": "deny", "rules": rules}
     strict.write_text(json.dumps({"memory": {"scope": scope}}), encoding="utf-8")
-    async with home.gateway() as owner, home.gateway("--config", str(strict)) as guest:
-        await owner.call("sync")
+    async with AsyncExitStack() as stack:
+        owner = await stack.enter_async_context(home.gateway())
+        await owner.call("sync")  # by now it owns the index
+        guest = await stack.enter_async_context(home.gateway("--config", str(strict)))
         for query in ({"query": "boiler"}, {"query": "boiler", "sessionKey": GROUP}):
             answer = await owner.call("memory_search", query)
             assert answer["results"], answer
@@ -404,8 +406,10 @@ async def test_a_guest_that_may_see_less_than_the_index_holds_is_refused_and_tol
     home.configure({"agents": {"defaults": more}})
     plain = tmp_path / "plain.json"
     plain.write_text("{}", encoding="utf-8")
-    async with home.gateway() as owner, spawned(home, "--config", str(plain)) as guest:
+    async with AsyncExitStack() as stack:
+        owner = await stack.enter_async_context(home.gateway())
         await owner.call("health")
+        guest = await stack.enter_async_context(spawned(home, "--config", str(plain)))
         for method, params in (
             ("memory_search", {"query": "boiler"}), ("memory_get", {"path": "MEMORY.md"}),
         ):  # fmt: skip
