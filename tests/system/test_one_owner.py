@@ -320,7 +320,10 @@ def stopped(process):
 
 
 async def test_a_silent_owner_is_named_within_ten_seconds_and_goes_on_when_it_wakes(home):
-    async with home.gateway() as owner, spawned(home) as guest:
+    async with AsyncExitStack() as stack:
+        owner = await stack.enter_async_context(home.gateway())
+        await owner.call("health")
+        guest = await stack.enter_async_context(spawned(home))
         await guest.call("health", timeout_s=WAIT_S)
         with stopped(owner.process):
             for method in ("memory_search", "memory_get", "status", "sync"):
