@@ -2,9 +2,13 @@
 
 import pytest
 
-from backends.builtin.storage import housekeeping
-from backends.builtin.storage.database import Database
-from backends.builtin.storage.housekeeping import MIN_UNUSED_PAGES, PAGES_A_STEP, give_back_unused
+from backends.builtin.storage import database as database_module
+from backends.builtin.storage.database import (
+    MIN_UNUSED_PAGES,
+    PAGES_A_STEP,
+    Database,
+    give_back_unused,
+)
 from backends.interface import SyncRequest
 
 

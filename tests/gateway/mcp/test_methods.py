@@ -12,12 +12,12 @@ from msgspec.structs import replace
 from config.settings import ScopeMatch, ScopePolicy, ScopeRule
 from fakes.settings import make_settings
 from gateway.agent.memory import open_memory
-from gateway.mcp import calls
+from gateway.mcp import methods as mcp_methods
 from gateway.mcp.eras import UnsupportedRevisionError
 from gateway.mcp.methods import CallParams, ListParams, mcp_methods
 from gateway.mcp.tools import tool_list
-from gateway.rpc.context import RequestContext, Session
-from gateway.rpc.errors import InvalidParamsError
+from gateway.rpc.methods import RequestContext, Session
+from gateway.rpc.wire import InvalidParamsError
 
 pytestmark = pytest.mark.anyio
 
