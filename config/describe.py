@@ -153,7 +153,7 @@ def _section(section: Section, defaults: Mapping[str, str]) -> str:
         "",
         "| key | allowed | default | meaning |",
         "|---|---|---|---|",
-        *(_reference_row(key, defaults.get(section.documented(key), "–")) for key in section.keys),
+        *(_row_of_key(key, defaults.get(section.documented(key), "–")) for key in section.keys),
         *_retired(section),
         "",
     ]
@@ -164,7 +164,7 @@ def _title(section: Section) -> str:
     return section.name or section.places[0]
 
 
-def _reference_row(key: Key, default: str) -> str:
+def _row_of_key(key: Key, default: str) -> str:
     names = ", ".join(f"`{path}`" for path in (key.path, *key.aliases))
     shown = "–" if default == "–" else f"`{default}`"
     return f"| {names} | {_cell(key.kind.allowed)} | {_cell(shown)} | {_cell(key.meaning)} |"

@@ -42,7 +42,7 @@ class Session:
     """Ends this connection alone; None where it is the only one, and the process ends with it."""
 
 
-def _context_ignore(_method: str, _params: object) -> None:
+def _tell_nobody(_method: str, _params: object) -> None:
     """Stand in where nobody listens to notifications."""
 
 
@@ -51,7 +51,7 @@ class RequestContext:
     session: Session
     request_id: str | None = None
     """For messages and the log; None for a notification."""
-    notify: Callable[[str, object], None] = _context_ignore
+    notify: Callable[[str, object], None] = _tell_nobody
     """Send the client a notification: `notify(method, params)`.
 
     Never waits and never fails, so it suits progress: of several that the client has not read yet,

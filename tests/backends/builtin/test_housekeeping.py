@@ -53,7 +53,7 @@ def test_little_unused_space_is_kept_for_new_rows(database):
 
 
 def test_one_call_writes_a_bounded_amount(database, monkeypatch):
-    monkeypatch.setattr(housekeeping, "MAX_STEPS", 2)
+    monkeypatch.setattr(database_module, "MAX_STEPS", 2)
     leave_unused(database, 4 * MIN_UNUSED_PAGES)
     assert give_back_unused(database) == 2 * PAGES_A_STEP
 
