@@ -95,6 +95,7 @@ OpenBuiltin = Callable[[Settings], AbstractAsyncContextManager[MemoryBackend]]
 RESERVE_SHARE: Final = 0.25
 LONGEST_RESERVE_S: Final = 1.0
 """Of the deadline, what the builtin index keeps for itself; it needs milliseconds."""
+_NO_TAGS: Final = "QMD knows no tags"
 LEAST_BUILTIN_S: Final = 1.0
 """What the builtin index gets even when the configured deadline is shorter than that."""
 MANUAL: Final = "manual"
@@ -113,6 +114,8 @@ class FallbackBackend:
         """Raises IndexUnavailableError only when neither can answer."""
         started = time.monotonic()
         try:
+            if request.tags:  # which QMD does not know
+                return await self._ask_builtin(request, _NO_TAGS, self._timeout_s)
             return await self._ask_qmd(request)
         except QmdUnavailableError as error:
             reason = str(error)

@@ -35,6 +35,8 @@ class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
     """First day (inclusive) of the note's own date."""
     before: date | None = None
     """First day that is too late (exclusive)."""
+    tags: tuple[str, ...] = ()
+    """Of the front matter: a note must have all of them, or ones below them."""
     explain: bool = False
 
 
@@ -56,6 +58,9 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaul
     events: tuple[int, int] | None = None
     """Of a conversation in the host's database: the `seq` of the first and the last turn shown. The
     lines are then those of the rendered conversation, one a turn."""
+    title: str | None = None
+    """Of the note's front matter, as `tags`."""
+    tags: tuple[str, ...] = ()
 
 
 class Stale(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,6 +94,8 @@ class SearchAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel", om
     timings_ms: dict[str, float] = msgspec.field(name="timings", default_factory=dict)
     disabled: bool = False
     error: str | None = None
+    undated: int = 0
+    """Files that `after` or `before` left out because they have no date."""
 
 
 class ReadRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,6 +124,8 @@ class ReadAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     error: str | None = None
     kind: ErrorKind | None = None
     """Of the error; `path_not_allowed` for every refusal."""
+    links: Mapping[str, str] = msgspec.field(default_factory=dict)
+    """The wiki links in `text` that lead to a note, by their names: its path."""
 
 
 BY_HAND: Final = frozenset({"manual", "cli"})

@@ -7,7 +7,9 @@ normalised; links are not resolved.
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -20,6 +22,7 @@ LEGACY_STATE_DIR_NAMES = (".clawdbot", ".moltbot", ".moldbot")
 STATE_DIR_VARIABLES = ("OPENCLAW_STATE_DIR", "CLAWDBOT_STATE_DIR")
 CONFIG_PATH_VARIABLES = ("OPENCLAW_CONFIG_PATH", "CLAWDBOT_CONFIG_PATH")
 CONFIG_NAMES = ("openclaw.json", "clawdbot.json", "moltbot.json", "moldbot.json")
+_SHOWN_NAME = 32
 AGENT_PLACEHOLDER = "{agentId}"
 """Stands for the agent in `store.path`."""
 
@@ -173,6 +176,20 @@ def former_index_path(state: Path, agent_id: str) -> Path:
     OpenClaw 2026.9 takes what it finds there for its own former index, and refuses to start over ours.
     """
     return state / "memory" / f"{agent_id}.sqlite"
+
+
+def data_dir(environment: Mapping[str, str], *, home: Path) -> Path:
+    """Where we keep what belongs to no chat gateway: `XDG_DATA_HOME`, else `~/.local/share`."""
+    named = variable(environment, "XDG_DATA_HOME")
+    base = Path(named[1]) if named and Path(named[1]).is_absolute() else home / ".local" / "share"
+    return base / "memory-gateway"
+
+
+def notes_state_dir(base: Path, folder: Path) -> Path:
+    """For what belongs to one folder of notes; another folder of the same name has another one."""
+    mark = hashlib.blake2s(os.fsencode(folder), digest_size=4).hexdigest()
+    name = re.sub(r"[^A-Za-z0-9_-]+", "-", folder.name).strip("-")[:_SHOWN_NAME] or "notes"
+    return base / "notes" / f"{name}-{mark}"
 
 
 def runtime_dir(environment: Mapping[str, str], *, state: Path, uid: int) -> Path:

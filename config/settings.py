@@ -149,6 +149,8 @@ class ExtraPath(msgspec.Struct, frozen=True, kw_only=True):
     path: Path
     """Absolute, `~` expanded, lexically normalised; it need not exist."""
     pattern: str | None = None
+    exclude: tuple[str, ...] = ()
+    """Patterns of what is left out below it, as in a `.gitignore`."""
     raw: str
     """As written in the configuration, for messages."""
     is_optional: bool = False
@@ -314,6 +316,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     agent_id: str
     workspace: Path
+    notes_folder: Path | None = None
+    """The folder that is the whole memory (`--notes`), which then is the workspace, too."""
     state_dir: Path
     agent_dir: Path
     sessions_dir: Path

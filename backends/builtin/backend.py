@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
@@ -18,6 +18,7 @@ from anyio.to_thread import run_sync
 
 from backends.builtin.embedding.queries import Meaning
 from backends.builtin.embedding.semantics import Semantics
+from backends.builtin.notes.facts import links_in, resolve_links
 from backends.builtin.notes.preparing import Preparer
 from backends.builtin.reporting import probe_weaknesses, report_status
 from backends.builtin.searching.search import Found, Searcher
@@ -91,7 +92,7 @@ class BuiltinBackend:
         search = settings.search
         self._settings = settings
         self._database = database
-        self._roots = MemoryRoots(settings.workspace, search.extra_paths)
+        self._roots = MemoryRoots.of(settings)
         preparer = Preparer(limits)
         self._transcripts = AgentTranscripts.of(settings)
         self._sessions = SessionIndexer(
@@ -162,6 +163,7 @@ class BuiltinBackend:
             fallback=self._semantics.fallback,
             stale=stale,
             warning=meaning.warning or self._unread(meaning, found),
+            undated=found.undated,
             timings_ms={
                 "sweep": round(swept_s * 1000, 2),
                 "prepare": round((prepared - started) * 1000, 2),
@@ -213,15 +215,34 @@ class BuiltinBackend:
         return await self._reads.run(self._read, request)
 
     def _read(self, request: ReadRequest) -> ReadAnswer:
-        """A note whose whole place is away may well exist: that is no "not found"."""
+        """A wiki link may stand for the path; those in the text are resolved.
+
+        A note whose whole place is away may well exist: that is no "not found".
+        """
+        written = request.path.strip()
+        named = links_in(written) if written.startswith("[[") else ()
+        if named:
+            path = self._links(named).get(named[0], written)
+            request = msgspec.structs.replace(request, path=path)
         answer = read_lines(self._roots, request)
         reason = self._indexer.out_of_reach(answer.path) if answer.status == "not_found" else None
-        if reason is None:
-            return answer
-        raise FileUnreadableError(
-            f"{answer.path!r} cannot be read: {reason}.",
-            remedy="See whether its disk is mounted and where its directory is.",
-        )
+        if reason is not None:
+            raise FileUnreadableError(
+                f"{answer.path!r} cannot be read: {reason}.",
+                remedy="See whether its disk is mounted and where its directory is.",
+            )
+        return msgspec.structs.replace(answer, links=self._links(links_in(answer.text)))
+
+    def _links(self, names: Sequence[str]) -> Mapping[str, str]:
+        """Where they lead; an index that cannot answer leads nowhere and keeps no file from being read."""
+        if not names:
+            return {}
+        try:
+            with self._database.reading() as connection:
+                return resolve_links(connection, names)
+        except IndexUnavailableError as error:
+            _log.warning("links not resolved", error=str(error), kind=error.kind)
+            return {}
 
     async def sync(
         self, request: SyncRequest, *, progress: ProgressCallback | None = None

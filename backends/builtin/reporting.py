@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
+from backends.builtin.notes.facts import odd_encodings
 from backends.builtin.searching.keyword import known_languages
 from backends.builtin.sessions.reporting import report_sessions
 from backends.builtin.syncing.indexing import skipped_by
@@ -33,7 +36,8 @@ def report_status(
     semantics: Semantics,
 ) -> BackendStatus:
     """Blocks: it lists the disk. Raises IndexUnavailableError when the index cannot be read."""
-    scan = indexer.scan()
+    counted = indexer.scan(counting=True)
+    scan = msgspec.structs.replace(counted, ignored=(), near_misses=())  # as a search sees the disk
     listing = indexer.sessions.listing() if indexer.sessions else None
     with database.reading() as connection:
         plan = indexer.compare(connection, scan)
@@ -44,6 +48,7 @@ def report_status(
         vector = semantics.report(connection)
         languages = list(known_languages(connection))
         journal = connection.pragma("journal_mode")
+        encodings = odd_encodings(connection)
     differing = {found.path for found in plan.to_read} - plan.doubtful
     unreadable = tuple(one for one in freshness.unreadable if one.path in differing)
     pending = len(differing) - len(unreadable) + sum(one.files for one in plan.held)
@@ -71,13 +76,24 @@ def report_status(
         dirty=bool(pending or plan.to_remove or sessions.is_dirty),
         syncing=freshness.running,
         recent_syncs=tuple(freshness.recent),
-        issues=(*database.notes, *scan.issues, *many_chunks(chunks + sessions.chunks)),
+        issues=(
+            *database.notes,
+            *scan.issues,
+            *counted.near_misses,
+            *encodings,
+            *many_chunks(chunks + sessions.chunks),
+        ),
         weaknesses=(*_away(plan.held), *lost, *semantics.weaknesses()),
         details={
             "keyword": {"engine": "fts5", "available": True, "languages": languages},
             "vector": vector,
             "journal": journal,
             "sessions": sessions.details,
+            **(
+                {"leftOut": {one.rule: one.files for one in counted.ignored}}
+                if counted.ignored
+                else {}
+            ),
         },
     )
 

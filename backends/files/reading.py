@@ -14,6 +14,8 @@ from typing import Final, TypeAlias
 import msgspec
 
 from backends.errors import FileUnreadableError, PathNotAllowedError
+from backends.files.encodings import BROKEN, UTF8, encoding_of
+from backends.files.ignoring import IgnoreFiles
 from backends.files.roots import Location, MemoryRoots, is_below
 from backends.files.safe_open import MomentarilyUnreadableError, RefusedFileError, opened
 from backends.files.scan import FoundFile, stamp
@@ -27,6 +29,7 @@ READ_ATTEMPTS = 3
 # Each run is tried once, from its start, and never backtracked into: linear in any text.
 _CARRIAGE_RETURNS = re.compile(r"(?<!\r)\r++\n")
 BOM = b"\xef\xbb\xbf"
+_MARK = "\ufeff"
 
 INVALID_UTF8 = "invalid UTF-8: the broken bytes are shown as U+FFFD"
 HOLDS_NUL = "NUL characters: shown as U+FFFD"
@@ -50,8 +53,10 @@ class FileContent(msgspec.Struct, frozen=True, kw_only=True):
     ctime_ns: int
     inode: int
     device: int
+    encoding: str = UTF8
+    """As `encoding_of` has it."""
     notes: tuple[str, ...] = ()
-    """What was odd about it, for status; it is indexed nevertheless."""
+    """What was odd about it; it is indexed nevertheless."""
 
 
 class FileGone(msgspec.Struct, frozen=True):
@@ -98,15 +103,18 @@ def content_hash(data: bytes) -> bytes:
     return hashlib.blake2b(data, digest_size=HASH_BYTES).digest()
 
 
-def decode(data: bytes) -> tuple[str, tuple[str, ...]]:
-    """The text that is indexed, and notes about what had to be replaced in it."""
+def decode(data: bytes, encoding: str | None = None) -> tuple[str, tuple[str, ...]]:
+    """The text that is indexed, and notes about what had to be replaced in it.
+
+    `encoding`: what `encoding_of` says of it, where that is known.
+    """
     notes = []
-    data = data.removeprefix(BOM)
-    try:
-        text = data.decode()
-    except UnicodeDecodeError:
-        text = data.decode(errors="replace")
+    encoding = encoding or encoding_of(data)
+    if encoding == BROKEN:
+        text = data.removeprefix(BOM).decode(errors="replace")
         notes.append(INVALID_UTF8)
+    else:
+        text = data.decode(encoding).removeprefix(_MARK)
     if "\0" in text:
         text = text.replace("\0", "\N{REPLACEMENT CHARACTER}")
         notes.append(HOLDS_NUL)
@@ -136,7 +144,8 @@ def _read_bytes(descriptor: int, size: int) -> bytes | None:
 
 
 def _content(path: str, data: bytes, status: os.stat_result) -> FileContent:
-    text, notes = decode(data)
+    encoding = encoding_of(data)
+    text, notes = decode(data, encoding)
     return FileContent(
         path=path,
         text=text,
@@ -146,6 +155,7 @@ def _content(path: str, data: bytes, status: os.stat_result) -> FileContent:
         ctime_ns=stamp(status.st_ctime_ns),
         inode=stamp(status.st_ino),
         device=status.st_dev,
+        encoding=encoding,
         notes=notes,
     )
 
@@ -293,7 +303,8 @@ def read_located(locations: Sequence[Location], request: ReadRequest) -> ReadAns
     for location in locations:
         try:
             with opened(location) as descriptor:
-                return read_blocks(location.path, _blocks(location.path, descriptor), request)
+                blocks = _converted(descriptor) or _blocks(location.path, descriptor)
+                return read_blocks(location.path, blocks, request)
         except FileNotFoundError:
             absent = absent or location
         except PathNotAllowedError:
@@ -317,10 +328,18 @@ def not_found(path: str, request: ReadRequest) -> ReadAnswer:
 def _locations(roots: MemoryRoots, path: str) -> tuple[Location, ...]:
     """Where `path` may be, also when it names the workspace by its real path instead of a link."""
     found = roots.locate(path)
-    if found:
-        return found
-    absolute, real = roots.absolute(path.strip()), os.path.realpath(roots.base)
-    return roots.locate(os.path.relpath(absolute, real)) if is_below(absolute, real) else ()
+    if not found:
+        absolute, real = roots.absolute(path.strip()), os.path.realpath(roots.base)
+        found = roots.locate(os.path.relpath(absolute, real)) if is_below(absolute, real) else ()
+    ignoring = IgnoreFiles()
+    return tuple(location for location in found if not _is_left_out(ignoring, location))
+
+
+def _is_left_out(ignoring: IgnoreFiles, location: Location) -> bool:
+    try:
+        return ignoring.leaves_out(location)
+    except OSError:
+        return False  # to open it says what is wrong
 
 
 def read_blocks(path: str, blocks: Iterator[bytes], request: ReadRequest) -> ReadAnswer:
@@ -337,6 +356,35 @@ def read_blocks(path: str, blocks: Iterator[bytes], request: ReadRequest) -> Rea
         truncated=window.truncated,
         next_line=window.next_line,
     )
+
+
+def _converted(descriptor: int) -> Iterator[bytes] | None:
+    """A file in another encoding, as UTF-8; None for what is UTF-8, is none at all or is not indexed."""
+    size = os.fstat(descriptor).st_size
+    if size > MAX_FILE_BYTES or _is_plain_utf8(descriptor):
+        return None
+    data = b"".join(iter(lambda: os.read(descriptor, _BLOCK_BYTES), b""))
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    encoding = encoding_of(data)
+    if encoding in (UTF8, BROKEN):
+        return None
+    return iter([data.decode(encoding).removeprefix("\ufeff").encode("utf-8", "replace")])
+
+
+def _is_plain_utf8(descriptor: int) -> bool:
+    """Whether no other encoding comes into question. Leaves the descriptor at the beginning."""
+    decoder = codecs.getincrementaldecoder(UTF8)()
+    try:
+        while block := os.read(descriptor, _BLOCK_BYTES):
+            if b"\0" in block:
+                return False
+            decoder.decode(block)
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        return False
+    finally:
+        os.lseek(descriptor, 0, os.SEEK_SET)
+    return True
 
 
 def _blocks(path: str, descriptor: int) -> Iterator[bytes]:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import fnmatch
 import os.path
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
 from backends.interface import SearchRequest
-from config.settings import ExtraPath
+from backends.text.frontmatter import has_tag
+from config.settings import ExtraPath, Settings
 
 _BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
 _ANY_DEPTH = "**"
@@ -109,6 +110,8 @@ class Location:
     """Absolute directory whose own path the operator vouches for; it is resolved normally."""
     names: tuple[str, ...]
     """From the anchor to the file, at least one."""
+    root: Root | None = field(default=None, compare=False, repr=False)
+    """Below which it was permitted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +129,10 @@ class Root:
     kind: RootKind
     glob: Glob | None = None
     """Restricts the paths below the root; for a root that is a file, its name."""
+    selective: bool = False
+    """Whether what is hidden, vendors' or named by an ignore file is left out below it."""
+    exclude: tuple[str, ...] = ()
+    """Patterns of what is left out of a selective root."""
     is_optional: bool = False
     """Nobody named it: that it does not exist is nothing to tell."""
 
@@ -153,7 +160,7 @@ class Root:
         """Where to open a permitted path. `shown` becomes the location's name."""
         below = _below(absolute, self.absolute)
         names = self.names + (tuple(below.split("/")) if below else ())
-        return Location(path=shown, anchor=self.anchor, names=names)
+        return Location(path=shown, anchor=self.anchor, names=names, root=self)
 
 
 @dataclass(frozen=True)
@@ -162,6 +169,14 @@ class MemoryRoots:
 
     workspace: Path
     extra_paths: tuple[ExtraPath, ...] = ()
+    own: bool = True
+    """Whether the workspace has a memory of its own; a folder of notes is but an extra path."""
+
+    @classmethod
+    def of(cls, settings: Settings) -> MemoryRoots:
+        return cls(
+            settings.workspace, settings.search.extra_paths, own=settings.notes_folder is None
+        )
 
     @cached_property
     def base(self) -> str:
@@ -181,7 +196,8 @@ class MemoryRoots:
             Root(absolute=_join(self.base, name), anchor=self.base, names=(name,), kind=kind)
             for name, kind in own
         ]
-        return (*inside, *(self._extra_root(extra) for extra in self.extra_paths))
+        extra = (self._extra_root(extra) for extra in self.extra_paths)
+        return (*(inside if self.own else ()), *extra)
 
     def absolute(self, path: str) -> str:
         """An index path, or any path a client gives, as a normalised absolute path."""
@@ -211,7 +227,12 @@ class MemoryRoots:
 
     def _extra_root(self, extra: ExtraPath) -> Root:
         """Inside the workspace nothing but the workspace is trusted: the agent may write there."""
-        root = replace(Root.at(extra.path, pattern=extra.pattern), is_optional=extra.is_optional)
+        root = replace(
+            Root.at(extra.path, pattern=extra.pattern),
+            selective=True,
+            exclude=extra.exclude,
+            is_optional=extra.is_optional,
+        )
         if not is_below(root.absolute, self.base):
             return root
         names = tuple((_below(root.absolute, self.base) or ".").split("/"))
@@ -254,21 +275,29 @@ class Filter:
         self._include = [Glob(pattern) for pattern in request.include]
         self._exclude = [Glob(pattern) for pattern in request.exclude]
         self._after, self._before = _written(request.after), _written(request.before)
-        self.active = bool(request.include or request.exclude or request.after or request.before)
+        self._tags = request.tags
+        self.dated = bool(request.after or request.before)
+        """Whether a file without a date is left out."""
+        self.active = bool(request.include or request.exclude or request.tags or self.dated)
         """Whether there may be files that are not permitted."""
 
-    def permits(self, path: str, day: str | None) -> bool:
-        """`day` is the date in the note's name (ISO 8601).
+    def permits(self, path: str, day: str | None, tags: tuple[str, ...] = ()) -> bool:
+        """`day` is the date of the note (ISO 8601): in its name or its front matter.
 
         A note without one is left out where the request names a first or a last day.
         """
-        if self._include and not any(glob.matches(path) for glob in self._include):
-            return False
-        if any(glob.matches(path) for glob in self._exclude):
+        if not self.permits_but_for_date(path, tags):
             return False
         if self._after and (day is None or day < self._after):
             return False
         return not self._before or (day is not None and day < self._before)
+
+    def permits_but_for_date(self, path: str, tags: tuple[str, ...] = ()) -> bool:
+        if not all(has_tag(tags, wanted) for wanted in self._tags):
+            return False
+        if self._include and not any(glob.matches(path) for glob in self._include):
+            return False
+        return not any(glob.matches(path) for glob in self._exclude)
 
 
 def _written(day: date | None) -> str | None:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
 from operator import attrgetter
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from backends.files.ignoring import IgnoreFiles, Rules
 from backends.files.roots import MARKDOWN_SUFFIX, MemoryRoots, Root, is_addressable, is_below
 from backends.files.safe_open import (
     BEHIND_LINK,
@@ -36,6 +40,13 @@ _STAMP_RANGE: Final = 1 << 64
 NOT_MARKDOWN = "not Markdown (.md), or not what its pattern names"
 UNDECODABLE = "its name is not valid UTF-8"
 
+_OTHER_SUFFIXES = (".md", ".markdown")
+_SHOWN_NAMES = 3
+_OF_THE_HOST = frozenset(
+    f"{name}.md"
+    for name in ("AGENTS", "BOOT", "BOOTSTRAP", "HEARTBEAT", "IDENTITY", "SOUL", "TOOLS")
+)
+"""What the chat gateway keeps at the root of each workspace: instructions, not memory."""
 _by_name = attrgetter("name")
 
 
@@ -65,6 +76,15 @@ class FailedDirectory(msgspec.Struct, frozen=True):
     """Whether the next scan may succeed without anybody's doing."""
 
 
+class LeftOut(msgspec.Struct, frozen=True, rename="camel"):
+    """What one rule keeps out of the memory."""
+
+    rule: str
+    """`hidden`, `node_modules`, `.gitignore`, `.memoryignore` or `exclude`."""
+    files: int
+    """Markdown files that would be indexed without it."""
+
+
 class ScanResult(msgspec.Struct, frozen=True, kw_only=True):
     """Everything one scan saw, in a stable order: by root, by name, files before directories."""
 
@@ -78,6 +98,10 @@ class ScanResult(msgspec.Struct, frozen=True, kw_only=True):
     """The workspace and extra paths that do not exist (yet)."""
     left_out: int = 0
     """Markdown files beyond the number that is indexed; they are among the skipped ones."""
+    ignored: tuple[LeftOut, ...] = ()
+    """By rule; only of a scan that was asked to count."""
+    near_misses: tuple[str, ...] = ()
+    """What a person may take for memory and is none: a sentence each; as `ignored`."""
 
     @property
     def issues(self) -> tuple[str, ...]:
@@ -102,15 +126,31 @@ def stamp(value: int) -> int:
     return (value + _STAMP_RANGE // 2) % _STAMP_RANGE - _STAMP_RANGE // 2
 
 
-def scan(roots: MemoryRoots, *, max_files: int = MAX_FILES) -> ScanResult:
-    """List all memory files. Never raises for the state of the disk: that is in the result."""
-    return _Scan(roots, max_files).run()
+def scan(
+    roots: MemoryRoots,
+    *,
+    max_files: int = MAX_FILES,
+    ignoring: IgnoreFiles | None = None,
+    counting: bool = False,
+) -> ScanResult:
+    """List all memory files. Never raises for the state of the disk: that is in the result.
+
+    `ignoring` remembers ignore files from one scan to the next. Whoever is `counting` learns what the
+    rules leave out, for which the directories that they name are walked, too.
+    """
+    return _Scan(roots, max_files, ignoring or IgnoreFiles(), counting=counting).run()
 
 
 class _Scan:
     """The state of one scan. A separate object a scan, so that scans may run at the same time."""
 
-    def __init__(self, roots: MemoryRoots, max_files: int) -> None:
+    def __init__(
+        self, roots: MemoryRoots, max_files: int, ignoring: IgnoreFiles, *, counting: bool
+    ) -> None:
+        self._ignoring = ignoring
+        self._counting = counting
+        self._ignored: Counter[str] = Counter()
+        self._other_suffix: list[str] = []
         self._roots = roots
         self._max_files = max_files
         self._left_out = 0
@@ -138,7 +178,25 @@ class _Scan:
             failed_dirs=tuple(self._failed.values()),
             missing=tuple(self._missing),
             left_out=self._left_out,
+            ignored=tuple(LeftOut(*one) for one in sorted(self._ignored.items())),
+            near_misses=tuple(self._near_misses()) if self._counting else (),
         )
+
+    def _near_misses(self) -> Iterator[str]:
+        if self._other_suffix:
+            count, first = len(self._other_suffix), _printable(self._other_suffix[0])
+            yield (
+                f"Only files that end in {MARKDOWN_SUFFIX} are indexed, so these are not: {first}"
+                f"{f' and {count - 1:,} more' if count > 1 else ''}."
+            )
+        if self._roots.own:
+            beside = _beside(self._roots)
+            if beside:
+                none = not any(
+                    is_below(self._roots.absolute(one.path), self._roots.base)
+                    for one in self._files
+                )
+                yield _notes_beside(beside, none=none)
 
     def _visit(self, root: Root) -> None:
         path = self._roots.index_path(root.absolute)
@@ -158,7 +216,10 @@ class _Scan:
         if stat.S_ISLNK(status.st_mode):
             self._skip(path, IS_LINK)
         elif stat.S_ISDIR(status.st_mode) and root.kind != "file":
-            self._descend(parent, name, root.absolute, 0)
+            rules = None
+            if root.selective:
+                rules = self._ignoring.of_root(root.absolute, root.exclude)
+            self._descend(parent, name, root.absolute, 0, rules)
         elif not stat.S_ISREG(status.st_mode):
             self._skip(path, NOT_REGULAR)
         elif root.permits(root.absolute):
@@ -166,7 +227,9 @@ class _Scan:
         else:
             self._skip(path, NOT_MARKDOWN)
 
-    def _descend(self, parent: int, name: str, absolute: str, depth: int) -> None:
+    def _descend(
+        self, parent: int, name: str, absolute: str, depth: int, rules: Rules | None
+    ) -> None:
         path = self._roots.index_path(absolute)
         if not is_addressable(path):
             self._skip(path, UNDECODABLE)
@@ -175,28 +238,78 @@ class _Scan:
         else:
             try:
                 with listing(name, parent) as descriptor:
-                    self._list(descriptor, path, absolute.rstrip("/"), depth)
+                    self._list(descriptor, path, absolute.rstrip("/"), depth, rules)
             except OSError as error:
                 self._fault(path, error)
 
-    def _list(self, descriptor: int, path: str, absolute: str, depth: int) -> None:
+    def _list(
+        self, descriptor: int, path: str, absolute: str, depth: int, rules: Rules | None
+    ) -> None:
         with os.scandir(descriptor) as entries:
             listed = sorted(entries, key=_by_name)
+        if rules is not None:
+            names = {entry.name for entry in listed if entry.name.startswith(".")}
+            rules = self._ignoring.within(rules, descriptor, absolute or "/", names)
         prefix = "" if path == "." else f"{path}/"
         directories = []
         for entry in listed:
             name = entry.name
             try:
+                if rules is not None and self._is_left_out(descriptor, entry, absolute, rules):
+                    continue
                 if entry.is_symlink():
                     self._skip(prefix + name, IS_LINK)
                 elif entry.is_dir(follow_symlinks=False):
                     directories.append(name)
                 elif name.endswith(MARKDOWN_SUFFIX):
                     self._consider(entry, prefix + name, f"{absolute}/{name}")
+                elif self._counting and name.lower().endswith(_OTHER_SUFFIXES):
+                    self._other_suffix.append(prefix + name)
             except OSError as error:
                 self._fault(path, error)
         for name in directories:
-            self._descend(descriptor, name, f"{absolute}/{name}", depth + 1)
+            self._descend(descriptor, name, f"{absolute}/{name}", depth + 1, rules)
+
+    def _is_left_out(
+        self, parent: int, entry: os.DirEntry[str], absolute: str, rules: Rules
+    ) -> bool:
+        name, below = entry.name, f"{absolute}/{entry.name}"
+        is_directory = entry.is_dir(follow_symlinks=False)
+        if not is_directory and not name.endswith(MARKDOWN_SUFFIX) and not entry.is_symlink():
+            return False  # no note anyway
+        rule = rules.leaves_out(name, below, is_directory=is_directory)
+        if rule is not None and self._counting:
+            self._count(parent, name, below, rule, is_directory=is_directory)
+        return rule is not None
+
+    def _count(
+        self,
+        parent: int,
+        name: str,
+        absolute: str,
+        rule: str,
+        *,
+        is_directory: bool,
+        depth: int = 0,
+    ) -> None:
+        """What a rule keeps out; what cannot be listed counts for nothing."""
+        if not is_directory:
+            self._ignored[rule] += name.endswith(MARKDOWN_SUFFIX) and self._root.permits(absolute)
+            return
+        if depth > MAX_DEPTH or self._ignored.total() > self._max_files:
+            return
+        with suppress(OSError), listing(name, parent) as descriptor:
+            with os.scandir(descriptor) as entries:
+                below = [(one.name, one.is_dir(follow_symlinks=False)) for one in entries]
+            for inner, is_inner_directory in below:
+                self._count(
+                    descriptor,
+                    inner,
+                    f"{absolute}/{inner}",
+                    rule,
+                    is_directory=is_inner_directory,
+                    depth=depth + 1,
+                )
 
     def _consider(self, entry: os.DirEntry[str], path: str, absolute: str) -> None:
         if self._root.glob and not self._root.permits(absolute):
@@ -246,6 +359,42 @@ class _Scan:
         self._skipped_in_root += 1
         if self._skipped_in_root <= MAX_SKIPPED_PER_ROOT:
             self._skipped.append(SkippedFile(path=_printable(path), reason=reason))
+
+
+def _beside(roots: MemoryRoots) -> list[str]:
+    """Markdown files at the root of a workspace that are none of its memory, by name."""
+    try:
+        with walked(roots.base, ()) as anchor, listing(".", anchor) as descriptor:
+            names = sorted(os.listdir(descriptor))  # noqa: PTH208 - a descriptor
+    except OSError:
+        return []
+    return [
+        name
+        for name in names
+        if name.endswith(MARKDOWN_SUFFIX)
+        and is_addressable(name)
+        and not roots.locate(name)
+        and name not in _OF_THE_HOST
+    ]
+
+
+def _notes_beside(names: list[str], *, none: bool) -> str:
+    """A workspace without any memory is probably meant as a folder of notes."""
+    count = len(names)
+    are = "1 .md file is" if count == 1 else f"{count:,} .md files are"
+    if none:
+        return (
+            f"{are} here ({_some(names)}), none of them MEMORY.md, USER.md or under memory/: "
+            "to search them use --notes with this folder."
+        )
+    return (
+        f"{are} beside MEMORY.md and not indexed ({_some(names)}): move them under memory/, or name "
+        "their folder in memorySearch.extraPaths."
+    )
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:_SHOWN_NAMES]) + (", ..." if len(names) > _SHOWN_NAMES else "")
 
 
 def _too_many(result: ScanResult) -> str:

@@ -151,7 +151,7 @@ class Places:
         self.exports = exports
         self.collections = {one.name: one for one in planned}
         self.roots = CollectionRoots(settings.workspace, collections=planned)
-        self._memory = MemoryRoots(settings.workspace, settings.search.extra_paths)
+        self._memory = MemoryRoots.of(settings)
 
     def read(self, request: ReadRequest) -> ReadAnswer:
         """As `backends.files.reading`, also below `qmd/<collection>/`. Blocks; same errors."""

@@ -61,6 +61,7 @@ _EXTRA_PATH = Record(
     (
         Key("path", PathText(), "A file or directory.", required=True),
         Key("pattern", Text(), "Which files below it, as a glob."),
+        Key("exclude", ListOf(Text()), "What is left out below it, as in a .gitignore."),
     )
 )
 _QMD_PATH = Record(
@@ -125,11 +126,19 @@ class ExtraPathItem(Kind, frozen=True):
 
     def settle(self, value: Any, dirs: Directories) -> ExtraPath:
         path = dirs.resolve(value["path"], dirs.workspace)
-        return ExtraPath(path=path, pattern=value.get("pattern"), raw=value["path"])
+        return ExtraPath(
+            path=path,
+            pattern=value.get("pattern"),
+            exclude=tuple(value.get("exclude", ())),
+            raw=value["path"],
+        )
 
     def render(self, value: Any) -> Any:
         path = str(value.path)
-        return {"path": path, "pattern": value.pattern} if value.pattern else path
+        limits: dict[str, Any] = {"pattern": value.pattern} if value.pattern else {}
+        if value.exclude:
+            limits["exclude"] = list(value.exclude)
+        return {"path": path, **limits} if limits else path
 
 
 class ExtraPaths(ListOf, frozen=True):
@@ -139,8 +148,13 @@ class ExtraPaths(ListOf, frozen=True):
 
     def settle(self, value: Any, dirs: Directories) -> tuple[ExtraPath, ...]:
         settled = [self.item.settle(item, dirs) for item in value]
-        distinct = {(extra.path, extra.pattern): extra for extra in reversed(settled)}
-        return tuple(extra for extra in settled if distinct[extra.path, extra.pattern] is extra)
+        distinct = {_limits(extra): extra for extra in reversed(settled)}
+        return tuple(extra for extra in settled if distinct[_limits(extra)] is extra)
+
+
+def _limits(extra: ExtraPath) -> tuple[object, ...]:
+    """All of it but how it was written."""
+    return extra.path, extra.pattern, extra.exclude
 
 
 class QmdPaths(ListOf, frozen=True):

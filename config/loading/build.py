@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from operator import attrgetter
+from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
@@ -17,8 +18,10 @@ from config.paths import Directories
 from config.settings import (
     AuthProfileRef,
     AuthSettings,
+    ExtraPath,
     MemorySearchSettings,
     ModelProviderSettings,
+    Origin,
     QmdSessionsSettings,
     QmdSettings,
     Settings,
@@ -76,6 +79,30 @@ def build_settings(chosen: Mapping[str, Chosen], dirs: Directories) -> Settings:
     values["model_providers"] = _model_providers(chosen.values(), dirs)
     values["auth"] = _auth(chosen.values(), dirs)
     return assign(default_settings(dirs), values)
+
+
+def settings_of_notes(settings: Settings, folder: Path) -> Settings:
+    """The same with a folder of Markdown as the whole memory, whatever the file says of places."""
+    store = msgspec.structs.replace(
+        settings.search.store, path=settings.state_dir / "index.sqlite", former_path=None
+    )
+    search = msgspec.structs.replace(
+        settings.search,
+        store=store,
+        sources=("memory",),
+        extra_paths=(ExtraPath(path=folder, raw=str(folder)),),
+        sessions_in_private_only=False,
+    )
+    origin = Origin(kind="command-line", detail="--notes")
+    places = ("workspace", "memorySearch.extraPaths", "memorySearch.store.path")
+    return msgspec.structs.replace(
+        settings,
+        workspace=folder,
+        notes_folder=folder,
+        backend="builtin",
+        search=search,
+        origins={**settings.origins, **dict.fromkeys(places, origin)},
+    )
 
 
 def assign(target: _StructT, values: Mapping[str, Any]) -> _StructT:

@@ -21,11 +21,11 @@ from config.agents import (
 from config.host_keys import HOME_PATH, tolerates
 from config.keys import SECTIONS
 from config.keys.tree import ANY_NAME, Given, build_tree, walk
-from config.loading.build import build_settings, field_of
+from config.loading.build import build_settings, field_of, settings_of_notes
 from config.loading.resolve import Chosen, apply_rules, choose
 from config.paths import Directories, claude_dir, default_workspace
 from config.settings import ExtraPath, Origin, Settings, StoreSettings
-from config.source.discover import Found, LoadRequest, discover
+from config.source.discover import Found, LoadRequest, discover, notes_folder
 from config.source.environment import Variables, gather_variables
 from config.source.located import KeyPath, Located, Reading, render_path
 
@@ -195,6 +195,8 @@ def load_found(request: LoadRequest, found: Found) -> Settings:
     settings = _settle(surroundings, agent_id, chosen, variables)
     refuse_shared_index(settings, chosen, surroundings, reading)
     _warn_unlisted(content, agent_id, reading)
+    if request.notes is not None:
+        settings = settings_of_notes(settings, notes_folder(request, found.home))
     others = content.places_of_others(agent_id)
     return msgspec.structs.replace(settings, warnings=reading.warnings(except_below=others))
 

@@ -28,6 +28,8 @@ class LoadRequest(msgspec.Struct, frozen=True, kw_only=True):
     config_path: str | Path | None = None
     state_dir: str | Path | None = None
     workspace: str | Path | None = None
+    notes: str | Path | None = None
+    """A folder that is the whole memory: no usual place of a configuration is looked at then."""
     claude_code: bool = False
     """Adds Claude Code's memory, whatever the file says."""
 
@@ -46,9 +48,33 @@ class Found(msgspec.Struct, frozen=True):
 def discover(request: LoadRequest) -> Found:
     """Raises `ConfigNotFoundError` for a named file that is missing, else `ConfigInvalidError`."""
     home = paths.home_dir(request.environment, request.cwd)
+    if request.notes is not None:
+        return _discover_notes(request, home)
     state, state_origin = _state_dir(request, home)
     root, config_origin = _named_config(request, home) or _usual_config(request, home, state)
     return Found(home, state, state_origin, root, config_origin)
+
+
+def _discover_notes(request: LoadRequest, home: Path) -> Found:
+    """Only a file that the command line names says anything about a folder of notes."""
+    folder = notes_folder(request, home)
+    base, origin = paths.data_dir(request.environment, home=home), Origin(kind="default")
+    if request.state_dir is not None:
+        base, origin = _state_dir(request, home)
+    state = paths.notes_state_dir(base, folder)
+    named = _named_config(request, home) if request.config_path is not None else None
+    return Found(home, state, origin, *(named or (None, Origin(kind="default"))))
+
+
+def notes_folder(request: LoadRequest, home: Path) -> Path:
+    """The folder, without links. Raises `ConfigNotFoundError` where there is none."""
+    text = str(request.notes)
+    path = paths.resolve_path(text, home=home, base=request.cwd) if text.strip() else None
+    if path is None or not path.is_dir():
+        what = "is no folder" if path is not None and paths.exists(path) else "does not exist"
+        message = f"{path} {what}." if path else "--notes names no folder."
+        raise ConfigNotFoundError(message, remedy="Give --notes the folder that holds the notes.")
+    return path.resolve()
 
 
 def _state_dir(request: LoadRequest, home: Path) -> tuple[Path, Origin]:

@@ -11,8 +11,10 @@ from msgspec.structs import replace
 
 from config.errors import ConfigNotFoundError
 from config.loading.load import load_settings
+from config.loading.slips import refuse_slips
 from config.settings import Settings, StartedAs
 from config.source.discover import LoadRequest
+from gateway.rpc.wire import InvalidParamsError
 
 PROGRAM: Final = "memory-gateway"
 
@@ -25,6 +27,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     agent: str | None = None
     workspace: str | None = None
+    notes: str | None = None
     state_dir: str | None = None
     config: str | None = None
     claude_code: bool = False
@@ -46,6 +49,9 @@ SHARED_OPTIONS: Final = (
     SharedOption("agent", "ID", "Whose memory; else the configuration's default agent."),
     SharedOption("workspace", "DIR", "Where MEMORY.md, USER.md and memory/ are."),
     SharedOption(
+        "notes", "DIR", "A folder of Markdown as the whole memory, without openclaw.json."
+    ),
+    SharedOption(
         "state_dir",
         "DIR",
         "Where the index and, without --config, openclaw.json are; else ~/.openclaw.",
@@ -60,12 +66,25 @@ SERVE_OPTIONS: Final = tuple(option for option in SHARED_OPTIONS if option.field
 
 
 def load(options: Options, started_as: StartedAs = "command") -> Settings:
-    """Raises ConfigInvalidError, ConfigNotFoundError."""
-    return replace(load_settings(load_request(options)), started_as=started_as)
+    """Raises ConfigInvalidError, ConfigNotFoundError.
+
+    A slip of the pen is refused before anything is made: a workspace that does not exist would empty
+    the index, an agent that nobody knows would get a new one.
+    """
+    request = load_request(options)
+    settings = load_settings(request)
+    refuse_slips(request, settings)
+    return replace(settings, started_as=started_as)
 
 
 def load_request(options: Options) -> LoadRequest:
-    """What to load, as the options say. Raises ConfigNotFoundError."""
+    """What to load, as the options say. Raises ConfigNotFoundError, InvalidParamsError."""
+    for flag, value in (("--workspace", options.workspace), ("--agent", options.agent)):
+        if options.notes is not None and value is not None:
+            raise InvalidParamsError(
+                f"--notes and {flag} do not go together.",
+                remedy="A folder of notes has neither agents nor a workspace: leave one of them out.",
+            )
     try:
         here = Path.cwd()
     except FileNotFoundError:
@@ -79,5 +98,6 @@ def load_request(options: Options) -> LoadRequest:
         config_path=options.config,
         state_dir=options.state_dir,
         workspace=options.workspace,
+        notes=options.notes,
         claude_code=options.claude_code,
     )

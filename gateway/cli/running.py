@@ -22,9 +22,10 @@ def run_gateway(options: Options, *, socket_only: bool = False) -> int:
 
 def _run(options: Options, started_as: StartedAs, **service: Any) -> int:
     settings = load(options, started_as)
+    agent = options.agent if options.notes is not None else settings.agent_id
     return serve(
         settings,
-        read_settings=partial(load, replace(options, agent=settings.agent_id)),
+        read_settings=partial(load, replace(options, agent=agent)),
         log_level=options.log_level or _LOG_LEVEL,
         **service,
     )

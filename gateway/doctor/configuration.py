@@ -183,7 +183,7 @@ def _check_workspace(settings: Settings) -> Iterator[Finding]:
             "agents.defaults.workspace or --workspace.",
         )
         return
-    roots = MemoryRoots(workspace, settings.search.extra_paths)
+    roots = MemoryRoots.of(settings)
     found = scan(roots)
     unreadable = [one.path for one in found.files if not _may(workspace / one.path, os.R_OK)]
     unreadable += [f"{one.path} ({one.reason})" for one in found.failed_dirs]

@@ -259,6 +259,7 @@ def canary_settings(settings: Settings, root: Path) -> Settings:
     return replace(
         settings,
         workspace=root / "workspace",
+        notes_folder=None,
         state_dir=root,
         sessions_dir=root / "sessions",
         search=search,

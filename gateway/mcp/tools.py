@@ -98,6 +98,13 @@ class SearchArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True, r
         ]
         | UnsetType
     ) = UNSET
+    tags: (
+        Annotated[
+            tuple[str, ...],
+            Meta(description="Only notes that have all of these tags in their front matter."),
+        ]
+        | UnsetType
+    ) = UNSET
 
     def to_params(self) -> SearchParams:
         return SearchParams(**_given(self))

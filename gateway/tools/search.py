@@ -92,6 +92,7 @@ class SearchParams(
     after: date | None = None
     before: date | None = None
     explain: bool = False
+    tags: Globs = ()
 
 
 def read_request(params: SearchParams) -> SearchRequest:
@@ -117,6 +118,7 @@ def read_request(params: SearchParams) -> SearchRequest:
         exclude=params.exclude,
         after=params.after,
         before=params.before,
+        tags=params.tags,
         explain=params.explain,
     )
 

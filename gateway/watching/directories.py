@@ -10,6 +10,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
+from backends.files.ignoring import is_usually_out
 from backends.files.roots import MARKDOWN_SUFFIX, MemoryRoots
 from backends.files.scan import MAX_DEPTH, shared_type
 from config.paths import host_database
@@ -31,6 +32,9 @@ class Place(msgspec.Struct, frozen=True):
     debounce_s: float
     reason: str
     """Of the sync that a change asks for."""
+    selective: bool = False
+    """Whether directories that are usually no notes are not watched below it: `.git` alone may have
+    hundreds. A sweep sees what changes in one that an ignore file brings back."""
 
 
 def watched_places(settings: Settings) -> tuple[Place, ...]:
@@ -41,11 +45,13 @@ def watched_places(settings: Settings) -> tuple[Place, ...]:
     places: list[Place] = []
     if "memory" in search.sources:
         debounce_s = search.sync.watch_debounce_ms / 1000
-        roots = MemoryRoots(settings.workspace, search.extra_paths).all
-        paths = [Path(root.absolute) for root in roots]
+        roots = MemoryRoots.of(settings).all
+        paths = [(Path(root.absolute), root.selective) for root in roots]
         if settings.backend == "qmd":
-            paths += [one.path for one in settings.qmd.paths]
-        places += [Place(path, MARKDOWN_SUFFIX, debounce_s, WATCH) for path in paths]
+            paths += [(one.path, False) for one in settings.qmd.paths]
+        places += [
+            Place(path, MARKDOWN_SUFFIX, debounce_s, WATCH, selective) for path, selective in paths
+        ]
     if "sessions" in search.sources:
         database = host_database(settings.state_dir, settings.agent_id)
         places += [
@@ -88,7 +94,7 @@ def plan_watches(places: Iterable[Place]) -> WatchPlan:
         ancestor, name = _nearest_ancestor(place.path)
         walk.add(ancestor, Interest(place, name))
         if ancestor == os.path.realpath(place.path.parent):
-            for directory in _tree(f"{ancestor.rstrip('/')}/{name}"):
+            for directory in _tree(f"{ancestor.rstrip('/')}/{name}", selective=place.selective):
                 walk.add(directory, Interest(place, None))
     return walk.plan
 
@@ -132,16 +138,21 @@ def _nearest_ancestor(path: Path) -> tuple[str, str]:
     return "/", name
 
 
-def _tree(top: str, depth: int = 0) -> Iterator[str]:
+def _tree(top: str, depth: int = 0, *, selective: bool = False) -> Iterator[str]:
     """The directory and all below it; none when it is something else."""
     try:
         if not stat.S_ISDIR(os.lstat(top).st_mode):
             return
         yield top
         with os.scandir(top) as entries:
-            below = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+            below = [
+                entry.path
+                for entry in entries
+                if entry.is_dir(follow_symlinks=False)
+                and not (selective and is_usually_out(entry.name))
+            ]
     except OSError:
         return
     if depth < MAX_DEPTH:
         for path in below:
-            yield from _tree(path, depth + 1)
+            yield from _tree(path, depth + 1, selective=selective)

@@ -50,7 +50,7 @@ class TestExtraPaths:
             (
                 "5",
                 "extraPaths[1]",
-                "found a number, allowed is a path as a string, or {path, pattern?}",
+                "found a number, allowed is a path as a string, or {path, pattern?, exclude?}",
             ),
             ("null", "extraPaths[1]", "found null"),
             ("['b']", "extraPaths[1]", "found a list"),

@@ -11,8 +11,10 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from backends.chunking import CHUNKING_VERSION, ChunkLimits, chunk_markdown, document_title
+from backends.files.encodings import DECODING_VERSION
 from backends.text.analyser import ANALYSER_VERSION, Analyser, guess_latin_language
 from backends.text.dates import date_of, date_words
+from backends.text.frontmatter import FRONT_MATTER_VERSION, FrontMatter, read_front_matter
 from backends.text.passages import EXCERPT_VERSION, cut_excerpts, split_units
 
 HEADING_SEPARATOR: Final = "\x1f"
@@ -58,6 +60,7 @@ class PreparedFile(NamedTuple):
     chunks: tuple[PreparedChunk, ...]
     note_date: str | None
     languages: frozenset[str]
+    facts: FrontMatter = FrontMatter()
 
 
 class Preparer:
@@ -70,7 +73,11 @@ class Preparer:
             f"chunking {CHUNKING_VERSION} {limits.tokens}/{limits.overlap}, "
             f"analyser {ANALYSER_VERSION}, excerpts {EXCERPT_VERSION}"
         )
-        """Names everything that decides which rows a text gives; stored with each file."""
+        """Names everything that decides which rows a text gives; stored with each transcript."""
+        self.notes_pipeline = (
+            f"{self.pipeline}, front matter {FRONT_MATTER_VERSION}, decoding {DECODING_VERSION}"
+        )
+        """The same for notes, stored with each."""
 
     def prepare(
         self, path: str, text: str, *, is_wanted: Callable[[], bool] = lambda: True
@@ -80,13 +87,14 @@ class Preparer:
         if lines > MAX_LINES:
             raise TooCostlyError(f"too many lines: {lines:,}, the limit is {MAX_LINES:,}")
         tick = _Ticks(is_wanted).tick
-        note_date = date_of(path)
+        facts = read_front_matter(text)
+        note_date = date_of(path) or facts.day
         file_language = guess_latin_language(text)
         languages = set()
         chunks = []
         end = 0
         title = document_title(text) or ""
-        about_file = f"{path} {title} {date_words(note_date)}"
+        about_file = f"{path} {title} {date_words(note_date)} {facts.words}".rstrip(" ")
         for chunk in chunk_markdown(text, self._limits, tick=tick):
             tick()
             chunk_text = text[chunk.start : chunk.end]
@@ -117,7 +125,10 @@ class Preparer:
                 )
             )
         return PreparedFile(
-            tuple(chunks), note_date.isoformat() if note_date else None, frozenset(languages)
+            tuple(chunks),
+            note_date.isoformat() if note_date else None,
+            frozenset(languages),
+            facts,
         )
 
     def _analyser(self, language: str) -> Analyser:

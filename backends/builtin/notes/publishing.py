@@ -13,7 +13,9 @@ from typing import NamedTuple
 
 import apsw
 
+from backends.builtin.notes.facts import remember_facts
 from backends.builtin.notes.preparing import EndedError, PreparedChunk, PreparedFile
+from backends.files.encodings import UTF8
 from backends.files.scan import FoundFile
 
 
@@ -24,6 +26,7 @@ class ReadFile(NamedTuple):
     content_hash: bytes
     read_at_ns: int
     """The clock just before it was read."""
+    encoding: str = UTF8
 
     @property
     def stamps(self) -> tuple[int, int, int, int, int]:
@@ -70,6 +73,7 @@ def publish_file(
     ).get
     connection.execute("DELETE FROM file_languages WHERE file_id = ?", (file_id,))
     remember_languages(connection, file_id, prepared)
+    remember_facts(connection, file_id, prepared.facts, read.encoding)
     chunks = _while_wanted(prepared.chunks, is_wanted)
     return replace_chunks(connection, file_id, chunks).written
 

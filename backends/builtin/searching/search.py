@@ -6,11 +6,12 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from itertools import count, islice
-from typing import TYPE_CHECKING, Final, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
 
 import apsw
 from msgspec.structs import replace
 
+from backends.builtin.notes.facts import all_tags, facts_of, links_in, resolve_links
 from backends.builtin.searching.keyword import Frequencies, KeywordLane, known_languages
 from backends.builtin.sessions.state import entries_of
 from backends.builtin.storage.connections import int64s
@@ -214,27 +215,36 @@ class Candidates:
         return [replace(one, excerpts=excerpts.get(one.chunk_id, ())) for one in words]
 
 
+class Allowed(NamedTuple):
+    file_ids: list[int] | None
+    """Row ids of the permitted files, or None when every indexed file is permitted."""
+    undated: int = 0
+    """Files that only the lack of a date keeps out."""
+
+
 def allowed_files(
     connection: apsw.Connection,
     request: SearchRequest,
     configured: Sequence[Source],
     without: Collection[str] = (),
-) -> list[int] | None:
-    """Row ids of the permitted files, or None when every indexed file is permitted.
-
-    No path in `without` is permitted.
-    """
+) -> Allowed:
+    """No path in `without` is permitted."""
     sources = set(configured).intersection(request.sources or configured)
     filtering = Filter(request)
     if not (filtering.active or without) and not _holds_others(connection, sources):
-        return None
-    return [
-        file_id
-        for file_id, source, path, day in connection.execute(
-            "SELECT id, source, path, note_date FROM files"
-        )
-        if source in sources and path not in without and filtering.permits(path, day)
-    ]
+        return Allowed(None)
+    tags = all_tags(connection) if request.tags else {}
+    permitted, undated = [], 0
+    for file_id, source, path, day in connection.execute(
+        "SELECT id, source, path, note_date FROM files"
+    ):
+        if source not in sources or path in without:
+            continue
+        if filtering.dated and day is None:
+            undated += filtering.permits_but_for_date(path, tags.get(file_id, ()))
+        elif filtering.permits(path, day, tags.get(file_id, ())):
+            permitted.append(file_id)
+    return Allowed(permitted, undated)
 
 
 def _holds_others(connection: apsw.Connection, sources: set[Source]) -> bool:
@@ -255,6 +265,8 @@ class Found(NamedTuple):
     hits: tuple[Hit, ...]
     mode: Mode
     """Which lanes took part."""
+    undated: int = 0
+    """Files that were left out for having no date."""
 
 
 class Searcher:
@@ -285,7 +297,7 @@ class Searcher:
         settings = self._settings.query
         wanted = request.max_results or settings.max_results
         min_score = settings.min_score if request.min_score is None else request.min_score
-        file_ids = allowed_files(connection, request, self._settings.sources, without)
+        file_ids, undated = allowed_files(connection, request, self._settings.sources, without)
         lane = (
             VectorLane.open(connection, engines, vector, file_ids) if vector and engines else None
         )
@@ -315,7 +327,7 @@ class Searcher:
             _hit(connection, one, explain(one, lanes, ranker.files()) if request.explain else None)
             for one in ranked
         )
-        return Found(tuple(islice(hits, wanted)), _mode(candidates))
+        return Found(tuple(islice(hits, wanted)), _mode(candidates), undated)
 
     def _lanes(self, candidates: Candidates) -> Lanes:
         if candidates.background is None:
@@ -348,6 +360,13 @@ def _mode(candidates: Candidates) -> Mode:
     return "hybrid" if candidates.keywords else "vector"
 
 
+def _with_links(
+    connection: apsw.Connection, explanation: Explanation, text: str
+) -> Mapping[str, Any]:
+    links = resolve_links(connection, links_in(text))
+    return {**explanation, "links": links} if links else {**explanation}
+
+
 def _hit(
     connection: apsw.Connection, ranked: RankedPassage, explanation: Explanation | None
 ) -> Hit:
@@ -356,6 +375,7 @@ def _hit(
         "SELECT path, source FROM files WHERE id = ?", (passage.file_id,)
     ).get
     start_line, end_line, events = passage.start_line, passage.end_line, None
+    facts = facts_of(connection, passage.file_id)
     if source == "sessions":
         first, last = entries_of(connection, passage.file_id, start_line, end_line)
         if is_file(path):
@@ -371,6 +391,8 @@ def _hit(
         source=source,
         text_score=round(ranked.text_score, 4),
         vector_score=None if ranked.vector_score is None else round(ranked.vector_score, 4),
-        explain=explanation,
+        explain=None if explanation is None else _with_links(connection, explanation, passage.text),
         events=events,
+        title=facts.title or None,
+        tags=facts.tags,
     )

@@ -84,6 +84,7 @@ def connect_writer(path: Path) -> apsw.Connection:
         connection.execute("PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON")
         connection.execute(f"PRAGMA cache_size = -{_PAGE_CACHE_KIB}")
         _look_for_end(connection, path)
+        schema.extend(connection)
     except BaseException:
         connection.close()
         raise

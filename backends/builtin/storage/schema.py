@@ -23,7 +23,7 @@ CREATE TABLE files (
     inode INTEGER NOT NULL,
     content_hash BLOB NOT NULL,
     pipeline TEXT NOT NULL,          -- chunking and analyser that made the chunks
-    note_date TEXT,                  -- ISO date in the file's name
+    note_date TEXT,                  -- ISO date in the file's name, or in its front matter
     chunk_count INTEGER NOT NULL,
     read_at_ns INTEGER NOT NULL,     -- clock just before the file was read
     UNIQUE (source, path)
@@ -142,15 +142,30 @@ CREATE INDEX batch_items_by_job ON batch_items (job_id);
 
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
 """
+_ADDED: Final = """
+CREATE TABLE IF NOT EXISTS note_facts ( -- what a note says of itself, if it says anything
+    file_id INTEGER PRIMARY KEY REFERENCES files (id) ON DELETE CASCADE,
+    title TEXT NOT NULL,
+    aliases TEXT NOT NULL,           -- joined by U+001F, as tags
+    tags TEXT NOT NULL,
+    encoding TEXT NOT NULL           -- empty for UTF-8
+) STRICT;
+"""
+"""Tables that files of the same version may lack: they are made when the file is opened for writing."""
 _TABLE: Final = re.compile(r"CREATE (?:VIRTUAL )?TABLE (\w+)")
 
 
 def create(connection: apsw.Connection) -> None:
     """Makes the tables and the marks in an empty database, in one transaction."""
     with connection:
-        connection.execute(_DDL)
+        connection.execute(_DDL + _ADDED)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+
+def extend(connection: apsw.Connection) -> None:
+    """Makes what earlier releases did not have."""
+    connection.execute(_ADDED)
 
 
 def is_complete(connection: apsw.Connection) -> bool:

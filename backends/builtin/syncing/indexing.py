@@ -34,6 +34,7 @@ from backends.builtin.sessions.reporting import skipped_transcripts
 from backends.builtin.storage.database import Database
 from backends.builtin.syncing.brake import Brake
 from backends.errors import IndexUnavailableError
+from backends.files.ignoring import IgnoreFiles
 from backends.files.reading import (
     FileChanging,
     FileContent,
@@ -132,6 +133,7 @@ class Indexer:
         self._preparer = preparer
         self.sessions = sessions
         self._level = LevelMemory()
+        self._ignoring = IgnoreFiles()
         self._brake = Brake(roots, transcripts)
         self._faults: dict[str, _Fault] = {}
         """Of the files that brought out a fault of ours at their last attempt."""
@@ -193,8 +195,8 @@ class Indexer:
         absolute = self._roots.absolute(path)
         return _is_absent(absolute) and not self._brake.out_of_reach(absolute)
 
-    def scan(self) -> ScanResult:
-        return scan(self._roots)
+    def scan(self, *, counting: bool = False) -> ScanResult:
+        return scan(self._roots, ignoring=self._ignoring, counting=counting)
 
     def compare(
         self,
@@ -205,7 +207,7 @@ class Indexer:
         verify: bool = False,
     ) -> SyncPlan:
         """What is to do, as of this transaction."""
-        pipeline = self._preparer.pipeline
+        pipeline = self._preparer.notes_pipeline
         every = force or verify
         if not every and self._level.holds(connection, found, pipeline):
             return SyncPlan.level(len(found.files))
@@ -331,7 +333,9 @@ class Indexer:
         read_at_ns = time.time_ns()
         match read_for_index(self._roots, found):
             case FileContent() as content:
-                read = ReadFile(_as_read(found, content), content.content_hash, read_at_ns)
+                read = ReadFile(
+                    _as_read(found, content), content.content_hash, read_at_ns, content.encoding
+                )
                 return self._index_content(
                     read, content.text, force=force, patience_s=patience_s, is_wanted=is_wanted
                 )
@@ -371,7 +375,7 @@ class Indexer:
             if not self._is_current(read.found):
                 return FileOutcome(Change.LATER, bytes_read=size)
             written = publish_file(
-                connection, read, self._preparer.pipeline, prepared, is_wanted=is_wanted
+                connection, read, self._preparer.notes_pipeline, prepared, is_wanted=is_wanted
             )
         return FileOutcome(Change.WRITTEN, written, size)
 
@@ -381,7 +385,7 @@ class Indexer:
             row = connection.execute(
                 "SELECT 1 FROM files WHERE source = ? AND path = ? AND content_hash = ?"
                 " AND pipeline = ?",
-                (found.source, found.path, read.content_hash, self._preparer.pipeline),
+                (found.source, found.path, read.content_hash, self._preparer.notes_pipeline),
             ).fetchone()
         return row is not None
 

@@ -58,6 +58,10 @@ def search(
         datetime | None,
         typer.Option(formats=_DAYS, metavar="DAY", help="Notes from before this day."),
     ] = None,
+    tag: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TAG", help="Only notes with this tag; may be repeated."),
+    ] = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Say why each passage was found.")
     ] = False,
@@ -80,29 +84,38 @@ def search(
         after=_day(after),
         before=_day(before),
         explain=explain,
+        tags=tuple(tag or ()),
     )
-    result, files = anyio.run(_search, settings, params)
+    result, files, issues = anyio.run(_search, settings, params)
     if options.json:
         output.write_json(result)
     else:
-        _show_result(result, params, settings, files)
+        _show_result(result, params, settings, files, issues)
     if result.disabled and not is_disabled(settings):
         return EXIT_CODES[ErrorKind.INDEX_UNAVAILABLE]
     return os.EX_OK
 
 
-async def _search(settings: Settings, params: SearchParams) -> tuple[SearchAnswer, int]:
-    """The result, and how many files there are when nothing is found."""
+async def _search(
+    settings: Settings, params: SearchParams
+) -> tuple[SearchAnswer, int, tuple[str, ...]]:
+    """The result; when nothing is found, how many files there are and what is odd about them."""
     from gateway.cli.access import reach_memory
 
     async with reach_memory(settings, patient=True) as memory:
         result = await memory.search(params)
-        nothing = not result.hits and not result.disabled
-        return result, (await memory.status()).files if nothing else 0
+        if result.hits or result.disabled:
+            return result, 0, ()
+        status = await memory.status()
+        return result, status.files, status.issues
 
 
 def _show_result(
-    result: SearchAnswer, params: SearchParams, settings: Settings, files: int
+    result: SearchAnswer,
+    params: SearchParams,
+    settings: Settings,
+    files: int,
+    issues: tuple[str, ...],
 ) -> None:
     from gateway.cli.output import print_lines
     from gateway.cli.rendering.results import no_match, remarks, result_lines
@@ -111,7 +124,7 @@ def _show_result(
     if result.error:
         output.note(result.error)
     elif not result.hits:
-        output.say(no_match(params, files, short_path(str(settings.workspace))))
+        output.say(no_match(params, files, short_path(str(settings.workspace)), issues))
     print_lines(result_lines(result, params.query))
     for remark in remarks(result):
         output.note(remark)

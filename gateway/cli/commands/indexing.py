@@ -30,7 +30,7 @@ def index(
     from gateway.cli.options import load
     from gateway.cli.rendering.details import sync_remarks, sync_summary
 
-    report, disabled = anyio.run(_index, load(options), force)
+    report, disabled, issues = anyio.run(_index, load(options), force)
     if report is None:
         if options.json:
             output.write_json({"disabled": True, "reason": disabled})
@@ -41,12 +41,13 @@ def index(
         output.write_json(report)
     else:
         output.say(sync_summary(report))
-        for remark in sync_remarks(report):
+        for remark in (*sync_remarks(report), *issues):
             output.note(remark)
     return os.EX_OK if report.complete and not report.error else os.EX_TEMPFAIL
 
 
-async def _index(settings: Settings, force: bool) -> tuple[SyncReport | None, str]:
+async def _index(settings: Settings, force: bool) -> tuple[SyncReport | None, str, tuple[str, ...]]:
+    """The report, or why there is none; and why there was nothing to index, if that is known."""
     from backends.interface import SyncRequest
     from gateway.cli.access import reach_memory
     from gateway.cli.progress import sync_progress
@@ -54,8 +55,9 @@ async def _index(settings: Settings, force: bool) -> tuple[SyncReport | None, st
     async with reach_memory(settings) as memory:
         with sync_progress() as progress:
             report = await memory.sync(SyncRequest(reason="cli", force=force), progress=progress)
-        disabled = "" if report else (await memory.status()).disabled or ""
-        return report, disabled
+        if report is None:
+            return None, (await memory.status()).disabled or "", ()
+        return report, "", () if report.scanned else (await memory.status()).issues
 
 
 def list_batches(options: Options) -> int:

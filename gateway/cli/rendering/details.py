@@ -26,6 +26,11 @@ def detail_rows(details: Details) -> Iterator[Row]:
             yield from tell(value)
 
 
+def _left_out(counts: Details) -> Iterator[Row]:
+    rules = (f"{counted(count, 'file')} by {rule}" for rule, count in counts.items())
+    yield "Left out", ", ".join(rules)
+
+
 def plain(value: Any) -> str:
     """Anything, in words and on one line."""
     match value:
@@ -156,6 +161,7 @@ _TELLERS: Final[Mapping[str, Callable[[Any], Iterator[Row]]]] = {
     "vector": _vector,
     "sessions": _sessions,
     "journal": _journal,
+    "leftOut": _left_out,
     "qmd": _qmd,
     "fallback": _fallback,
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
@@ -13,6 +13,7 @@ from rich.text import Text
 from backends.interface import Hit, SearchAnswer, Stale
 from backends.ranking.query import QueryAnalyser
 from backends.text.analyser import UNSPACED, Analyser, normalise, tokens
+from gateway.cli.options import PROGRAM
 from gateway.cli.rendering.words import counted, duration, size
 from gateway.sample.demo import Answered, Event, Finished, Indexed, Progressed, Started, Wrote
 from gateway.tools.search import SearchParams
@@ -70,7 +71,13 @@ def result_lines(result: SearchAnswer, query: str) -> Iterator[Text]:
 def heading(hit: Hit) -> Text:
     """`0.712 memory/2026-02-08.md:14-16`."""
     lines = f":{hit.start_line}-{hit.end_line}"
-    return Text.assemble((f"{hit.score:.3f} ", "cyan"), (hit.path, "bold"), (lines, "dim"))
+    about = " ".join([*([hit.title] if hit.title else []), *(f"#{tag}" for tag in hit.tags)])
+    return Text.assemble(
+        (f"{hit.score:.3f} ", "cyan"),
+        (hit.path, "bold"),
+        (lines, "dim"),
+        (f"  {about}" if about else "", "dim"),
+    )
 
 
 def mark(text: str, query: str) -> Text:
@@ -81,12 +88,14 @@ def mark(text: str, query: str) -> Text:
     return marked
 
 
-def no_match(params: SearchParams, files: int, workspace: str) -> str:
-    """That nothing was found, and in what."""
+def no_match(params: SearchParams, files: int, workspace: str, issues: Sequence[str] = ()) -> str:
+    """That nothing was found, and in what. Where nothing is indexed, the `issues` may say why."""
     if not files:
+        if issues:
+            return f"No matches. Nothing is indexed in {workspace}: {' '.join(issues)}"
         return f"No matches. Nothing is indexed: is {workspace} the right workspace?"
     filtered = params.include or params.exclude or params.after or params.before or params.sources
-    limits = ", within the given limits" if filtered else ""
+    limits = ", within the given limits" if filtered or params.tags else ""
     return f"No matches. Searched {counted(files, 'file')} in {workspace}{limits}."
 
 
@@ -96,6 +105,12 @@ def remarks(result: SearchAnswer) -> Iterator[str]:
         yield f"Note: {result.warning}"
     if result.fallback:
         yield f"Note: answered without {result.fallback.origin}: {result.fallback.reason}"
+    if result.undated:
+        left_out = "undated file was" if result.undated == 1 else "undated files were"
+        yield (
+            f"Note: {result.undated:,} {left_out} left out: a date stands in the file's name, or as date, "
+            "created or updated in its front matter."
+        )
     if result.stale:
         yield _staleness(result.stale)
     if result.timings_ms and any(hit.explain for hit in result.hits):
@@ -182,6 +197,9 @@ def _finished(event: Finished) -> Iterator[Text]:
         f"index {size(status['databaseBytes'])}. {len(times)} searches, "
         f"median {median(times):.1f} ms, slowest {max(times):.1f} ms."
     )
+    yield Text("\nYour own notes, any folder of Markdown (nothing in it is changed):")
+    yield Text(f"  {PROGRAM} index --notes DIR")
+    yield Text(f'  {PROGRAM} search --notes DIR "your question"')
 
 
 def telling_lines(snippet: str, query: str) -> list[str]:

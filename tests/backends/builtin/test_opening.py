@@ -291,3 +291,15 @@ def test_an_index_of_a_later_release_is_left_alone_and_another_one_made(opened, 
     assert "later release" in again.notes[0]
     assert remembered(again) is None
     assert place.read_bytes() == before
+
+
+def test_an_index_without_the_facts_of_notes_gets_their_table_and_keeps_its_rows(opened):
+    database = opened()
+    with database.writing() as connection:
+        connection.execute("INSERT INTO meta VALUES ('kept', 'yes'); DROP TABLE note_facts")
+    database.close()
+    again = opened()
+    assert again.notes == ()
+    with again.reading() as connection:
+        assert connection.execute("SELECT count(*) FROM note_facts").get == 0
+        assert connection.execute("SELECT value FROM meta WHERE key = 'kept'").get == "yes"

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from backends.files.encodings import encoding_of
 from backends.files.reading import (
     HASH_BYTES,
     HOLDS_NUL,
@@ -78,7 +79,8 @@ def test_an_empty_file_is_empty_text(listed):
         (b"one\r\ntwo\rthree\n", "one\ntwo\rthree\n", ()),
         (b"one\r\r\n\rtwo\r", "one\n\rtwo\r", ()),
         (b"a\0b\n", "a\ufffdb\n", (HOLDS_NUL,)),
-        (b"caf\xe9\n", "caf\ufffd\n", (INVALID_UTF8,)),
+        (b"caf\xe9\n", "caf\u00e9\n", ()),
+        (b"caf\xe9 \x07\n", "caf\ufffd \x07\n", (INVALID_UTF8,)),
         (b"\xff\0", "\ufffd\ufffd", (INVALID_UTF8, HOLDS_NUL)),
         ("日本語 и кириллица\n".encode(), "日本語 и кириллица\n", ()),
     ],
@@ -92,7 +94,8 @@ def test_odd_bytes_become_text_that_later_stages_can_bear(listed, data, text, no
 @given(st.binary(max_size=60) | st.text(alphabet="a\r\n\0\ufeff").map(str.encode))
 def test_decoding_never_moves_a_line(data):
     text, _ = decode(data)
-    assert text.count("\n") == data.count(b"\n")
+    if not encoding_of(data).startswith("utf-16"):
+        assert text.count("\n") == data.count(b"\n")
     assert "\0" not in text
     assert "\r\n" not in text
     text.encode()

@@ -48,7 +48,15 @@ def test_no_hit_says_what_was_searched_and_is_no_failure(indexed):
 
 
 def test_a_search_in_an_empty_workspace_doubts_the_workspace(cli):
-    done = cli("search", "tea", "--workspace", str(cli.home / "elsewhere"))
+    (cli.home / "elsewhere").mkdir()
+    done = cli(
+        "search",
+        "tea",
+        "--workspace",
+        str(cli.home / "elsewhere"),
+        "--state-dir",
+        str(cli.home / "s"),
+    )
     assert done.out == "No matches. Nothing is indexed: is ~/elsewhere the right workspace?\n"
 
 

@@ -17,6 +17,7 @@ def isolated(monkeypatch, tmp_path):
 
 def test_every_shared_option_reaches_the_settings(tmp_path, monkeypatch):
     (tmp_path / "my.json").write_text("{}", encoding="utf-8")
+    (tmp_path / "notes").mkdir()
     monkeypatch.chdir(tmp_path)
     settings = load(Options(agent="ines", workspace="notes", state_dir="~/state", config="my.json"))
     assert settings.agent_id == "ines"

@@ -1,0 +1,222 @@
+"""Which files below a folder are not notes: hidden ones, vendors', and what ignore files name.
+
+Owns the rules of extra paths and notes folders, and the memory of their verdicts: every search lists
+the disk, and patterns are dear. The patterns are those of git (pathspec reads them); an ignore file
+that is a link is not heeded, as with git. Blocks; for any thread.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from backends.files.roots import Location
+from backends.files.safe_open import walked
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+
+HIDDEN: Final = "hidden"
+NODE_MODULES: Final = "node_modules"
+EXCLUDE: Final = "exclude"
+GITIGNORE: Final = ".gitignore"
+MEMORYIGNORE: Final = ".memoryignore"
+"""The rules, by the names that `status` gives them."""
+
+MAX_BYTES: Final = 256 * 1024
+"""Of one ignore file; what follows is not read."""
+MAX_PATTERNS: Final = 2_000
+"""Of one ignore file: each costs time with every file below."""
+MAX_STARS: Final = 3
+"""In one pattern, `**` counted as one: to match more of them takes time without measure."""
+_REMEMBERED: Final = 100_000
+_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_STARS: Final = re.compile(r"\*+")
+
+_Stamp = tuple[int, int, int, int]
+
+
+class _Spec(NamedTuple):
+    """The patterns of one ignore file, for the paths below its directory."""
+
+    directory: str
+    patterns: GitIgnoreSpec
+
+    def says(self, absolute: str, *, is_directory: bool) -> bool | None:
+        """True: leave it out; False: keep it, by a `!` pattern; None: it says nothing."""
+        below = absolute[len(self.directory.rstrip("/")) + 1 :]
+        return self.patterns.check_file(f"{below}/" if is_directory else below).include
+
+
+class Rules:
+    """What holds for the entries of one directory."""
+
+    def __init__(
+        self,
+        exclude: _Spec | None = None,
+        memory: tuple[_Spec, ...] = (),
+        git: tuple[_Spec, ...] = (),
+    ) -> None:
+        """The specs of ignore files: those of deeper directories first."""
+        self.exclude, self.memory, self.git = exclude, memory, git
+        self._has_patterns = bool(exclude or memory or git)
+        self._verdicts: dict[tuple[str, bool], str | None] = {}
+
+    def leaves_out(self, name: str, absolute: str, *, is_directory: bool) -> str | None:
+        """The rule by which the entry is no note, if there is one."""
+        if not self._has_patterns:
+            return _usual(name)
+        key = (absolute, is_directory)
+        try:
+            return self._verdicts[key]
+        except KeyError:
+            pass
+        if len(self._verdicts) >= _REMEMBERED:
+            self._verdicts.clear()
+        verdict = self._verdicts[key] = self._judge(name, absolute, is_directory=is_directory)
+        return verdict
+
+    def _judge(self, name: str, absolute: str, *, is_directory: bool) -> str | None:
+        if self.exclude and self.exclude.says(absolute, is_directory=is_directory):
+            return EXCLUDE
+        said = _first_word(self.memory, absolute, is_directory=is_directory)
+        if said is not None:
+            return MEMORYIGNORE if said else None
+        if _first_word(self.git, absolute, is_directory=is_directory):
+            return GITIGNORE
+        return _usual(name)
+
+
+class IgnoreFiles:
+    """The rules of all directories that have ignore files, as they were read last."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[Rules, tuple[_Stamp | None, ...], Rules]] = {}
+        self._roots: dict[tuple[str, tuple[str, ...]], Rules] = {}
+
+    def of_root(self, absolute: str, exclude: tuple[str, ...]) -> Rules:
+        """What holds before any ignore file is read."""
+        key = (absolute, exclude)
+        if key not in self._roots:
+            spec = _Spec(absolute, _compiled(exclude)) if exclude else None
+            self._roots[key] = Rules(spec)
+        return self._roots[key]
+
+    def within(self, outer: Rules, descriptor: int, absolute: str, names: Collection[str]) -> Rules:
+        """What holds in a directory that is open and has entries of these names."""
+        if MEMORYIGNORE not in names and GITIGNORE not in names:
+            return outer
+        stamps = tuple(_stamp(name, descriptor) for name in (MEMORYIGNORE, GITIGNORE))
+        known = self._known.get(absolute)
+        if known is not None and known[0] is outer and known[1] == stamps:
+            return known[2]
+        memory, git = (
+            _read(name, descriptor) if stamp else ()
+            for name, stamp in zip((MEMORYIGNORE, GITIGNORE), stamps, strict=True)
+        )
+        rules = Rules(
+            outer.exclude,
+            (*_specs(absolute, memory), *outer.memory),
+            (*_specs(absolute, git), *outer.git),
+        )
+        if len(self._known) >= _REMEMBERED:
+            self._known.clear()
+        self._known[absolute] = outer, stamps, rules
+        return rules
+
+    def leaves_out(self, location: Location) -> bool:
+        """Whether a file is no note by the rules of its root. Raises OSError."""
+        root = location.root
+        if root is None or not root.selective:
+            return False
+        depth = len(root.names)
+        below = location.names[depth:]
+        rules = self.of_root(root.absolute, root.exclude)
+        absolute = root.absolute.rstrip("/")
+        with walked(location.anchor, location.names[:depth] if below else ()) as descriptor:
+            held = os.dup(descriptor)
+        try:
+            for number, name in enumerate(below, start=1):
+                present = [one for one in (MEMORYIGNORE, GITIGNORE) if _stamp(one, held)]
+                rules = self.within(rules, held, absolute or "/", present)
+                absolute = f"{absolute}/{name}"
+                is_directory = number < len(below)
+                if rules.leaves_out(name, absolute, is_directory=is_directory):
+                    return True
+                if is_directory:
+                    inner = os.open(name, _DIRECTORY, dir_fd=held)
+                    os.close(held)
+                    held = inner
+        finally:
+            os.close(held)
+        return False
+
+
+def is_usually_out(name: str) -> bool:
+    """Whether an entry of this name is no note, unless an ignore file says otherwise."""
+    return _usual(name) is not None
+
+
+def _usual(name: str) -> str | None:
+    if name.startswith("."):
+        return HIDDEN
+    return NODE_MODULES if name == NODE_MODULES else None
+
+
+def _first_word(specs: Iterable[_Spec], absolute: str, *, is_directory: bool) -> bool | None:
+    """What the deepest ignore file says that says anything."""
+    words = (spec.says(absolute, is_directory=is_directory) for spec in specs)
+    return next((word for word in words if word is not None), None)
+
+
+def _specs(directory: str, lines: Sequence[str]) -> tuple[_Spec, ...]:
+    return (_Spec(directory, _compiled(lines)),) if lines else ()
+
+
+def _compiled(lines: Iterable[str]) -> GitIgnoreSpec:
+    """Without the lines that are no patterns: one of them must not cost the others."""
+    from pathspec import GitIgnoreSpec  # noqa: PLC0415 - 50 ms that most starts do without
+
+    bounded = [line for line in lines if _is_bounded(line)][:MAX_PATTERNS]
+    try:
+        return GitIgnoreSpec.from_lines(bounded)
+    except ValueError:
+        pass
+    valid = []
+    for line in bounded:
+        try:
+            GitIgnoreSpec.from_lines([line])
+        except ValueError:
+            continue
+        valid.append(line)
+    return GitIgnoreSpec.from_lines(valid)
+
+
+def _is_bounded(line: str) -> bool:
+    return len(_STARS.findall(line)) <= MAX_STARS
+
+
+def _stamp(name: str, parent: int) -> _Stamp | None:
+    try:
+        status = os.stat(name, dir_fd=parent, follow_symlinks=False)
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def _read(name: str, parent: int) -> list[str]:
+    """The lines; none where it cannot be read, is a link or no file."""
+    try:
+        descriptor = os.open(name, _READ, dir_fd=parent)
+    except OSError:
+        return []
+    try:
+        data = os.read(descriptor, MAX_BYTES)
+    except OSError:
+        return []
+    finally:
+        os.close(descriptor)
+    return data.decode("utf-8-sig", "replace").splitlines()

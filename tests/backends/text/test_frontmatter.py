@@ -1,0 +1,73 @@
+from datetime import date
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backends.text.frontmatter import FrontMatter, has_tag, read_front_matter
+
+
+def read(*lines):
+    return read_front_matter("\n".join(("---", *lines, "---", "# Text", "")))
+
+
+def test_title_aliases_tags_and_date_are_read():
+    assert read(
+        'title: "The boiler: a story"  # a comment',
+        "aliases: [Heater, 'Old, rusty one']",
+        "tags:",
+        "  - house/heating",
+        "- '#winter'",
+        "date: 2026-02-08T10:00:00",
+        "other: {a: [1, 2]}",
+    ) == FrontMatter(
+        title="The boiler: a story",
+        aliases=("Heater", "Old, rusty one"),
+        tags=("house/heating", "winter"),
+        day=date(2026, 2, 8),
+    )
+
+
+@pytest.mark.parametrize(
+    ("lines", "tags"),
+    [
+        (["tags: a"], ("a",)),
+        (["tags: a, b"], ("a", "b")),
+        (["Tags: a b"], ("a", "b")),
+        (["tag: #a"], ("a",)),  # to YAML a comment, to people a tag
+        (['tags: ["#a", b]'], ("a", "b")),
+        (["tags:", "other:", "  - a"], ()),
+        (["tags: []"], ()),
+    ],
+)
+def test_tags_are_read_in_each_of_the_usual_forms(lines, tags):
+    assert read(*lines).tags == tags
+
+
+@pytest.mark.parametrize(
+    ("lines", "day"),
+    [
+        (["created: 2026-01-01", "date: 2026-02-02"], date(2026, 2, 2)),
+        (["updated: 2026-03-03", "created: '2026-01-01'"], date(2026, 1, 1)),
+        (["date: soon", "updated: 2026-03-03"], date(2026, 3, 3)),
+        (["date: 2026-02-30"], None),
+        (["date:"], None),
+    ],
+)
+def test_the_first_real_date_counts(lines, day):
+    assert read(*lines).day == day
+
+
+@pytest.mark.parametrize("text", ["", "title: x\n", "---\ntitle: x\n", "# A\n---\ntitle: x\n---\n"])
+def test_without_closed_front_matter_at_the_beginning_there_is_none(text):
+    assert read_front_matter(text) == FrontMatter()
+
+
+@given(st.text(alphabet=st.sampled_from("ab:-[]'\"#, \n\ttitle{}&*!|>%@`")))
+def test_garbage_fails_nothing(text):
+    read_front_matter(f"---\n{text}\n---\n")
+
+
+def test_a_tag_holds_those_below_it_in_any_case():
+    assert has_tag(("House/Heating",), "#house") and has_tag(("house",), "HOUSE")
+    assert not has_tag(("household",), "house") and not has_tag((), "house")
