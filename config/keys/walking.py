@@ -1,7 +1,7 @@
 """Going through a configuration file along the tree of keys.
 
 Owns collecting the valid values. Whatever the tree does not know is passed over, warned of or refused,
-as the branch says.
+as the branch says; a slip in a name that is read is warned of also where others have their keys.
 """
 
 from __future__ import annotations
@@ -95,10 +95,12 @@ def _warn_shadowed(node: Located, at: KeyPath, reading: Reading) -> None:
 def _report_unknown(
     branch: Branch, name: str, node: Located, at: KeyPath, reading: Reading
 ) -> None:
-    if branch.unknown == "ignore":
-        return
-    from config.keys.nearest import nearest  # noqa: PLC0415 - only for a message
+    from config.keys.nearest import near_miss, nearest  # noqa: PLC0415 - only for a message
 
+    if branch.unknown == "ignore":
+        if meant := near_miss(branch, name):
+            reading.warn(at, node, f'is not a known key and is ignored; did you mean "{meant}"?')
+        return
     proposal = nearest(branch, name)
     hint = f'; did you mean "{proposal}"?' if proposal else ""
     if branch.unknown == "warn":
