@@ -32,7 +32,7 @@ from backends.builtin.syncing.courtesy import Courtesy
 from backends.builtin.syncing.freshness import Freshness
 from backends.builtin.syncing.indexing import Indexer
 from backends.chunking import ChunkLimits
-from backends.errors import IndexUnavailableError
+from backends.errors import FileUnreadableError, IndexUnavailableError
 from backends.files.get import read_lines
 from backends.files.roots import MemoryRoots
 from backends.interface import (
@@ -89,7 +89,9 @@ class BuiltinBackend:
             settings.backend == "qmd" and settings.qmd.sessions.enabled
         )
         """Whether conversations are answered at all, be it by QMD."""
-        self._indexer = Indexer(database, self._roots, preparer, self._sessions)
+        self._indexer = Indexer(
+            database, self._roots, preparer, self._sessions, settings.sessions_dir
+        )
         self._courtesy = Courtesy()
         self._freshness = Freshness(
             self._indexer, courtesy=self._courtesy, on_written=self._embed_soon
@@ -185,7 +187,18 @@ class BuiltinBackend:
     async def read(self, request: ReadRequest) -> ReadAnswer:
         if self._are_told and is_conversation(request.path):
             return await run_sync(read_conversation, self._transcripts, request)
-        return await run_sync(read_lines, self._roots, request)
+        return await run_sync(self._read, request)
+
+    def _read(self, request: ReadRequest) -> ReadAnswer:
+        """A note whose whole place is away may well exist: that is no "not found"."""
+        answer = read_lines(self._roots, request)
+        reason = self._indexer.out_of_reach(answer.path) if answer.status == "not_found" else None
+        if reason is None:
+            return answer
+        raise FileUnreadableError(
+            f"{answer.path!r} cannot be read: {reason}.",
+            remedy="See whether its disk is mounted and where its directory is.",
+        )
 
     async def sync(
         self, request: SyncRequest, *, progress: ProgressCallback | None = None

@@ -5,6 +5,7 @@ Owns the counting: disk and index are compared in one read transaction, so that 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from backends.builtin.searching.keyword import known_languages
@@ -14,6 +15,7 @@ from backends.interface import BackendStatus, SourceCount
 
 if TYPE_CHECKING:
     from backends.builtin.embedding.semantics import Semantics
+    from backends.builtin.notes.planning import Held
     from backends.builtin.storage.database import Database
     from backends.builtin.syncing.freshness import Freshness
     from backends.builtin.syncing.indexing import Indexer
@@ -44,7 +46,7 @@ def report_status(
         journal = connection.pragma("journal_mode")
     differing = {found.path for found in plan.to_read} - plan.doubtful
     unreadable = tuple(one for one in freshness.unreadable if one.path in differing)
-    pending = len(differing) - len(unreadable)
+    pending = len(differing) - len(unreadable) + sum(one.files for one in plan.held)
     lost = _lost(len(unreadable) + len(scan.failed_dirs) + sessions.unreadable)
     mark = semantics.fingerprint
     return BackendStatus(
@@ -70,7 +72,7 @@ def report_status(
         syncing=freshness.running,
         recent_syncs=tuple(freshness.recent),
         issues=(*database.notes, *scan.issues, *many_chunks(chunks + sessions.chunks)),
-        weaknesses=(*lost, *semantics.weaknesses()),
+        weaknesses=(*_away(plan.held), *lost, *semantics.weaknesses()),
         details={
             "keyword": {"engine": "fts5", "available": True, "languages": languages},
             "vector": vector,
@@ -87,7 +89,7 @@ def probe_weaknesses(
     with database.reading() as connection:
         connection.execute("SELECT id FROM chunks LIMIT 1").fetchall()
     lost = _lost(len(freshness.unreadable) + freshness.unlisted)
-    return (*lost, *semantics.weaknesses())
+    return (*_away(freshness.held), *lost, *semantics.weaknesses())
 
 
 def many_chunks(count: int) -> tuple[str, ...]:
@@ -99,6 +101,10 @@ def many_chunks(count: int) -> tuple[str, ...]:
         "with: they may be slow and take gigabytes. Narrow memorySearch.extraPaths."
     )
     return (remark,)
+
+
+def _away(held: Iterable[Held]) -> Iterator[str]:
+    return (f"Files are gone: {one.reason}." for one in held)
 
 
 def _lost(count: int) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ never open to a cut inside. Which of the places are used is decided elsewhere.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from backends.chunking.headings import Heading, parse_heading, shorten_title
@@ -54,11 +55,13 @@ class _Block(NamedTuple):
 class BlockScanner:
     """Reads one document; `places` and `headings` are complete after `finish()`."""
 
-    def __init__(self, text: str, room: Room) -> None:
+    def __init__(self, text: str, room: Room, tick: Callable[[], None] = lambda: None) -> None:
+        """`tick`: see `chunk_markdown`."""
         self.places = Places()
         self.headings: list[Heading] = []
         self._text = text
         self._room = room
+        self._tick = tick
         self._weigh = len if text.isascii() else weigh
         self._line = ""
         self._offset = 0
@@ -227,6 +230,7 @@ class BlockScanner:
         end = min(self._offset + len(self._line) + 1, len(self._text))
         last, weight = self._offset, self._weight
         for offset, rank in cuts_inside(self._text, last, end, used=used, room=self._room):
+            self._tick()
             weight += weigh(self._text[last:offset])
             self.places.add(offset, weight, rank, self._text[offset : min(offset + HASHED, end)])
             last = offset

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Final
 
@@ -19,26 +19,37 @@ from backends.chunking.room import Room
 CHUNKING_VERSION: Final = 1
 """Raised whenever the same text and limits give other chunks, so that indexes are built anew."""
 
+_LINES_A_TICK: Final = 1_000
 _DEFAULT_LIMITS: Final = ChunkLimits()
 _VISIBLE: Final = re.compile(r"\S")
 
 
-def chunk_markdown(text: str, limits: ChunkLimits = _DEFAULT_LIMITS) -> list[Chunk]:
+def chunk_markdown(
+    text: str, limits: ChunkLimits = _DEFAULT_LIMITS, *, tick: Callable[[], None] = lambda: None
+) -> list[Chunk]:
     """Cut a document along its structure into chunks, in order, that together hold all of it.
 
     `estimate_tokens` of a chunk's text never exceeds `limits.tokens`, unless one grapheme alone does (of
     which at most 64 code points are kept together). An empty text has no chunks.
+    `tick` is called again and again meanwhile; what it raises ends the work.
     """
     if not text:
         return []
     room = Room.of(limits)
-    scanner = BlockScanner(text, room)
-    for line in split_lines(text):
+    scanner = BlockScanner(text, room, tick)
+    for number, line in enumerate(split_lines(text)):
+        if number % _LINES_A_TICK == 0:
+            tick()
         scanner.read(line)
     scanner.finish()
+    tick()
     cuts = choose_cuts(scanner.places, room)
     overlap = Overlap(text, scanner.places, scanner.headings, room)
-    return list(_chunks(text, scanner.places, cuts, overlap, HeadingPath(scanner.headings)))
+    chunks = []
+    for chunk in _chunks(text, scanner.places, cuts, overlap, HeadingPath(scanner.headings)):
+        tick()
+        chunks.append(chunk)
+    return chunks
 
 
 def _chunks(

@@ -17,7 +17,7 @@ import msgspec
 from backends.errors import FileUnreadableError
 from backends.files.roots import Location, MemoryRoots
 from backends.files.safe_open import MomentarilyUnreadableError, RefusedFileError, opened
-from backends.files.scan import FoundFile
+from backends.files.scan import FoundFile, stamp
 from backends.interface import SkippedFile
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
@@ -142,9 +142,9 @@ def _content(path: str, data: bytes, status: os.stat_result) -> FileContent:
         text=text,
         content_hash=content_hash(data),
         size=status.st_size,
-        mtime_ns=status.st_mtime_ns,
-        ctime_ns=status.st_ctime_ns,
-        inode=status.st_ino,
+        mtime_ns=stamp(status.st_mtime_ns),
+        ctime_ns=stamp(status.st_ctime_ns),
+        inode=stamp(status.st_ino),
         device=status.st_dev,
         notes=notes,
     )

@@ -14,6 +14,7 @@ import os
 import stat
 from operator import attrgetter
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -37,6 +38,8 @@ MAX_DEPTH = 64
 MAX_SKIPPED_PER_ROOT = 50
 """How many skipped entries are named; the rest is only counted."""
 
+_STAMP_RANGE: Final = 1 << 64
+
 NOT_MARKDOWN = "not Markdown (.md), or not what its pattern names"
 UNDECODABLE = "its name is not valid UTF-8"
 
@@ -55,6 +58,7 @@ class FoundFile(msgspec.Struct, frozen=True, gc=False):
     mtime_ns: int
     ctime_ns: int
     inode: int
+    """This and the times as `stamp` makes them."""
     device: int
     source: Source = "memory"
 
@@ -94,6 +98,15 @@ class ScanResult(msgspec.Struct, frozen=True, kw_only=True):
         return any(
             is_below(absolute, self.roots.absolute(failed.path)) for failed in self.failed_dirs
         )
+
+
+def stamp(value: int) -> int:
+    """A time stamp or inode as a signed number of 64 bits, which is what the index can hold.
+
+    Inodes are unsigned (overlayfs and network file systems use the highest bit) and times end in 2262;
+    what is beyond goes round to the negative numbers, so that different stamps stay different.
+    """
+    return (value + _STAMP_RANGE // 2) % _STAMP_RANGE - _STAMP_RANGE // 2
 
 
 def scan(roots: MemoryRoots, *, max_files: int = MAX_FILES) -> ScanResult:
@@ -215,9 +228,9 @@ class _Scan:
                     path,
                     self._number,
                     status.st_size,
-                    status.st_mtime_ns,
-                    status.st_ctime_ns,
-                    status.st_ino,
+                    stamp(status.st_mtime_ns),
+                    stamp(status.st_ctime_ns),
+                    stamp(status.st_ino),
                     status.st_dev,
                 )
             )

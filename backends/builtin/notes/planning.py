@@ -44,6 +44,14 @@ class ObsoleteFile(NamedTuple):
     source: Source = "memory"
 
 
+class Held(NamedTuple):
+    """Files of one place that are gone from the disk and stay in the index for now."""
+
+    place: str
+    files: int
+    reason: str
+
+
 class SyncPlan(msgspec.Struct, frozen=True):
     to_read: tuple[FoundFile, ...]
     """New, changed and doubtful files, the newest first."""
@@ -52,6 +60,7 @@ class SyncPlan(msgspec.Struct, frozen=True):
     doubtful: frozenset[str]
     """Files that look unchanged and are read again all the same: their stamps may deceive."""
     unchanged: int
+    held: tuple[Held, ...] = ()
 
     @classmethod
     def level(cls, files: int) -> SyncPlan:

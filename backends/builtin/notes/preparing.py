@@ -6,6 +6,8 @@ Owns what is hashed, analysed and remembered of a chunk.
 from __future__ import annotations
 
 import hashlib
+import time
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from backends.chunking import CHUNKING_VERSION, ChunkLimits, chunk_markdown, document_title
@@ -16,6 +18,20 @@ from backends.text.languages import guess_latin_language
 from backends.text.units import split_units
 
 HEADING_SEPARATOR: Final = "\x1f"
+
+
+MAX_LINES: Final = 500_000
+"""Of one note: a line costs memory of its own, however short it is."""
+MAX_SECONDS: Final = 60.0
+"""Of processor time for one note. What is written to be read takes a second for some megabytes."""
+
+
+class TooCostlyError(Exception):
+    """The text would take too much memory or time; the message says which."""
+
+
+class EndedError(Exception):
+    """Nobody wants the result any more."""
 
 
 class PreparedExcerpt(NamedTuple):
@@ -58,7 +74,14 @@ class Preparer:
         )
         """Names everything that decides which rows a text gives; stored with each file."""
 
-    def prepare(self, path: str, text: str) -> PreparedFile:
+    def prepare(
+        self, path: str, text: str, *, is_wanted: Callable[[], bool] = lambda: True
+    ) -> PreparedFile:
+        """Raises TooCostlyError, and EndedError soon after the result `is_wanted` no more."""
+        lines = text.count("\n")
+        if lines > MAX_LINES:
+            raise TooCostlyError(f"too many lines: {lines:,}, the limit is {MAX_LINES:,}")
+        tick = _Ticks(is_wanted).tick
         note_date = date_of(path)
         file_language = guess_latin_language(text)
         languages = set()
@@ -66,7 +89,8 @@ class Preparer:
         end = 0
         title = document_title(text) or ""
         about_file = f"{path} {title} {date_words(note_date)}"
-        for chunk in chunk_markdown(text, self._limits):
+        for chunk in chunk_markdown(text, self._limits, tick=tick):
+            tick()
             chunk_text = text[chunk.start : chunk.end]
             if not chunk_text.strip():
                 continue
@@ -102,6 +126,20 @@ class Preparer:
         if language not in self._analysers:
             self._analysers[language] = Analyser(language)
         return self._analysers[language]
+
+
+class _Ticks:
+    """Ends one piece of work when nobody waits for it, or when it takes too long."""
+
+    def __init__(self, is_wanted: Callable[[], bool]) -> None:
+        self._is_wanted = is_wanted
+        self._deadline = time.thread_time() + MAX_SECONDS
+
+    def tick(self) -> None:
+        if not self._is_wanted():
+            raise EndedError
+        if time.thread_time() > self._deadline:
+            raise TooCostlyError(f"it takes more than {MAX_SECONDS:g} s to index")
 
 
 def _excerpts(text: str, start: int) -> tuple[PreparedExcerpt, ...]:

@@ -8,12 +8,12 @@ it touches.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import apsw
 
-from backends.builtin.notes.preparing import PreparedChunk, PreparedFile
+from backends.builtin.notes.preparing import EndedError, PreparedChunk, PreparedFile
 from backends.files.scan import FoundFile
 
 
@@ -39,9 +39,17 @@ class Replaced(NamedTuple):
 
 
 def publish_file(
-    connection: apsw.Connection, read: ReadFile, pipeline: str, prepared: PreparedFile
+    connection: apsw.Connection,
+    read: ReadFile,
+    pipeline: str,
+    prepared: PreparedFile,
+    *,
+    is_wanted: Callable[[], bool] = lambda: True,
 ) -> int:
-    """Makes the index hold exactly this content for the file; returns the chunks written."""
+    """Makes the index hold exactly this content for the file; returns the chunks written.
+
+    Raises EndedError soon after this `is_wanted` no more.
+    """
     file_id: int = connection.execute(
         "INSERT INTO files (source, path, size, mtime_ns, ctime_ns, inode, read_at_ns,"
         " content_hash, pipeline, note_date, chunk_count) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -62,7 +70,17 @@ def publish_file(
     ).get
     connection.execute("DELETE FROM file_languages WHERE file_id = ?", (file_id,))
     remember_languages(connection, file_id, prepared)
-    return replace_chunks(connection, file_id, prepared.chunks).written
+    chunks = _while_wanted(prepared.chunks, is_wanted)
+    return replace_chunks(connection, file_id, chunks).written
+
+
+def _while_wanted(
+    chunks: Iterable[PreparedChunk], is_wanted: Callable[[], bool]
+) -> Iterator[PreparedChunk]:
+    for chunk in chunks:
+        if not is_wanted():
+            raise EndedError
+        yield chunk
 
 
 def touch_file(connection: apsw.Connection, read: ReadFile) -> None:
@@ -118,13 +136,14 @@ def replace_chunks(
         (file_id, first, before),
     ):
         kept[identity].append(chunk_id)
-    moved, new = [], []
+    moved, written = [], 0
     for chunk in chunks:
         if kept[chunk.identity]:
             place = (chunk.start, chunk.start_line, chunk.end_line)
             moved.append((*place, kept[chunk.identity].pop(), *place))
         else:
-            new.append(chunk)
+            _insert_chunk(connection, file_id, chunk)
+            written += 1
     obsolete = [(chunk_id,) for ids in kept.values() for chunk_id in ids]
     _delete_chunks(connection, obsolete)
     connection.executemany(
@@ -132,9 +151,7 @@ def replace_chunks(
         " WHERE id = ? AND (start, start_line, end_line) IS NOT (?, ?, ?)",
         moved,
     )
-    for chunk in new:
-        _insert_chunk(connection, file_id, chunk)
-    return Replaced(len(new), len(obsolete))
+    return Replaced(written, len(obsolete))
 
 
 def _insert_chunk(connection: apsw.Connection, file_id: int, chunk: PreparedChunk) -> None:

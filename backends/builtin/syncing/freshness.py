@@ -6,21 +6,25 @@ changed there. Asynchronous; all blocking work happens in threads, in slices tha
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator
+from contextlib import asynccontextmanager
 from typing import Final
 
 import anyio
+import anyio.abc
+import structlog
 from anyio.to_thread import run_sync
 
 from backends.bounded import BoundedWork
 from backends.builtin.notes.outcome import FileOutcome
-from backends.builtin.notes.planning import ObsoleteFile
+from backends.builtin.notes.planning import Held, ObsoleteFile
 from backends.builtin.storage.failures import IndexDamagedError
 from backends.builtin.syncing.courtesy import Courtesy
-from backends.builtin.syncing.indexing import Indexer, Survey
+from backends.builtin.syncing.indexing import Indexer, Survey, Task
 from backends.builtin.syncing.recent import RecentSyncs
-from backends.builtin.syncing.tally import Tally, Task
+from backends.builtin.syncing.tally import Tally
 from backends.errors import IndexUnavailableError
 from backends.interface import (
     ProgressCallback,
@@ -30,7 +34,10 @@ from backends.interface import (
     SyncReport,
     SyncRequest,
 )
+from config.groups import ungrouped
 from config.settings import Source
+
+_log = structlog.get_logger(__name__)
 
 _SLICE_S: Final = 0.05
 """How long one visit to a worker thread may take before cancellation and progress get a turn."""
@@ -71,12 +78,15 @@ class Freshness:
         self._last_sweep: tuple[int, Stale | None] = (0, None)
         self._level_generation: int | None = None
         self._unread: Stale | None = None
+        self._logged_faults: set[str] = set()
         self._untold = False
         """Whether chunks were written, in whatever thread, of which nobody was told."""
         self.running: SyncProgress | None = None
         self.recent = RecentSyncs()
         self.unreadable: tuple[SkippedFile, ...] = ()
         """Files that the last whole sync could not index, with reasons."""
+        self.held: tuple[Held, ...] = ()
+        """What the last look found gone from the disk and left in the index."""
         self.unlisted = 0
         """Directories that the last whole sync could not list."""
 
@@ -104,6 +114,7 @@ class Freshness:
                 self.recent.add(report)
             self.unreadable = tuple(tally.unreadable)
             self.unlisted = tally.unlisted
+            self.held = tally.held
             self._level_generation = generation
             self._unread = _unread(tally)
             return report
@@ -163,6 +174,7 @@ class Freshness:
         tally = Tally()
         try:
             tally.begin(await self._look(budget_s))
+            self.held = tally.held
             await self._index_within(tally, budget_s)
         except TimeoutError:
             return Stale(files=len(tally.pending), reason="the disk did not answer in time")
@@ -171,9 +183,20 @@ class Freshness:
         except IndexUnavailableError as error:
             reason = f"recent changes could not be indexed: {error}"
             return Stale(files=len(tally.pending), reason=reason)
+        except Exception as fault:  # noqa: BLE001 - ours; what is indexed answers all the same
+            return Stale(files=len(tally.pending), reason=self._fault(fault))
         finally:
             self._tell()
         return _staleness(tally, syncing=self.running is not None)
+
+    def _fault(self, fault: Exception) -> str:
+        """What an answer says of a fault of ours; logged once a cause."""
+        kind = type(fault).__name__
+        cause = f"{kind}: {str(fault)[:200]}"
+        if cause not in self._logged_faults:
+            self._logged_faults.add(cause)
+            _log.error("disk and index not compared", exc_info=fault)
+        return f"internal fault while comparing disk and index ({kind}); see the log"
 
     async def _look(self, budget_s: float) -> Survey:
         """The survey of a search. Raises TimeoutError; until the disk answers, the next ones too."""
@@ -187,7 +210,9 @@ class Freshness:
     async def _index_within(self, tally: Tally, budget_s: float) -> None:
         """At least one file, however late it is by then, unless there is no budget at all."""
         deadline = time.perf_counter() + budget_s
-        fitting = [task for task in tally.tasks if _fits(task, budget_s)]
+        fitting = [
+            task for task in tally.tasks if _fits(task, budget_s) or self._indexer.is_known(task)
+        ]
         if not fitting or budget_s <= 0:
             return  # most searches: no thread for nothing
         queue = iter(fitting)
@@ -205,7 +230,11 @@ class Freshness:
         more = True
         while more:
             started = time.perf_counter()
-            more = await self._slice(queue, tally, started + _SLICE_S, run_sync, force=force)
+            is_ended = threading.Event()
+            async with _setting_at_end(is_ended):
+                more = await self._slice(
+                    queue, tally, started + _SLICE_S, run_sync, force=force, is_ended=is_ended
+                )
             self.running = tally.progress()
             if progress is not None:
                 progress(self.running)
@@ -221,21 +250,26 @@ class Freshness:
         *,
         force: bool = False,
         in_a_hurry: bool = False,
+        is_ended: threading.Event | None = None,
     ) -> bool:
         """Works until the deadline, at least one task; False when there was nothing left to do.
 
-        In a hurry it does not wait beyond the deadline for somebody else who writes.
+        In a hurry it does not wait beyond the deadline for somebody else who writes. Once `is_ended` it
+        ends in the middle of a file: nothing of that file stays.
         """
+        is_wanted = _always if is_ended is None else lambda: not is_ended.is_set()
         outcomes: list[tuple[Task, FileOutcome]] = []
 
         def work() -> bool:
             for task in queue:
                 patience_s = max(0.0, deadline - time.perf_counter()) if in_a_hurry else None
-                outcome = self._indexer.apply(task, force=force, patience_s=patience_s)
+                outcome = self._indexer.apply(
+                    task, force=force, patience_s=patience_s, is_wanted=is_wanted
+                )
                 if outcome.chunks:
                     self._untold = True
                 outcomes.append((task, outcome))
-                if time.perf_counter() >= deadline:
+                if time.perf_counter() >= deadline or not is_wanted():
                     return True
             return False
 
@@ -251,6 +285,28 @@ class Freshness:
         if self._untold:
             self._untold = False
             self._on_written()
+
+
+@asynccontextmanager
+async def _setting_at_end(event: threading.Event) -> AsyncIterator[None]:
+    """Sets the event as soon as the body is cancelled, though the body may not notice that yet."""
+
+    async def watch(*, task_status: anyio.abc.TaskStatus[None]) -> None:
+        try:
+            task_status.started()
+            await anyio.sleep_forever()
+        finally:
+            event.set()
+
+    with ungrouped():
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(watch)
+            yield
+            tasks.cancel_scope.cancel()
+
+
+def _always() -> bool:
+    return True
 
 
 def _fits(task: Task, budget_s: float) -> bool:

@@ -5,18 +5,14 @@ Owns what each outcome adds to which count, so that the numbers of a report agre
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 from backends.builtin.notes.outcome import Change, FileOutcome
-from backends.builtin.notes.planning import ObsoleteFile
+from backends.builtin.notes.planning import Held
 from backends.builtin.sessions.planning import TranscriptPart
 from backends.builtin.sessions.reporting import skipped_transcripts
 from backends.builtin.syncing.fairness import fair_order
-from backends.builtin.syncing.indexing import Survey
-from backends.files.scan import FoundFile, ScanResult
+from backends.builtin.syncing.indexing import Survey, Task
+from backends.files.scan import ScanResult
 from backends.interface import SkippedFile, SyncProgress, SyncReport, SyncRequest
-
-Task: TypeAlias = FoundFile | ObsoleteFile | TranscriptPart
 
 
 class Tally:
@@ -35,6 +31,8 @@ class Tally:
         """Files that could not be read this time: what the index holds of them may be old, or nothing."""
         self.unread: list[str] = []
         """The causes; with those of directories that could not be listed this time."""
+        self.held: tuple[Held, ...] = ()
+        """What is gone from the disk and stays in the index for now."""
         self.unlisted = 0
         """Directories that could not be listed."""
         self._written: set[str] = set()
@@ -56,7 +54,9 @@ class Tally:
         self._unchanged = plan.unchanged + sessions.unchanged
         self._new = plan.added | sessions.added
         self.unlisted = len(survey.scan.failed_dirs)
-        self.unread += unread_by(survey)
+        self.held = survey.plan.held
+        self.unread = [*(one.reason for one in self.held), *unread_by(survey), *self.unread]
+        self.unread_files += sum(one.files for one in self.held)
 
     def add(self, task: Task, outcome: FileOutcome) -> None:
         self._done += 1
@@ -112,8 +112,8 @@ class Tally:
             chunks_written=self._chunks,
             bytes_read=self._bytes_read,
             duration_ms=round(seconds * 1000, 1),
-            complete=error is None and not self.later,
-            error=error,
+            complete=error is None and not self.later and not self.held,
+            error=error or "; ".join(one.reason for one in self.held) or None,
         )
 
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from endurance.faults.base import Fault, Impossible
-from endurance.faults.files import DamagedIndex, FailingWrite, FullDisk, ReadOnly, StaleSidecars
+from endurance.faults.files import (
+    DamagedIndex,
+    FailingWrite,
+    FullDisk,
+    ReadOnly,
+    StaleSidecars,
+    VanishedWorkspace,
+)
 from endurance.faults.limits import Clock, NoDescriptors, NoInotify
 from endurance.faults.processes import ColdStarts, Kill, MuteClient, ParentDies, Stop, TwoOwners
 from endurance.faults.services import Provider, Qmd
@@ -15,5 +22,5 @@ __all__ = ["FAULTS", "Fault", "Impossible"]
 FAULTS: Final[tuple[Fault, ...]] = (
     Kill(), Stop(), ParentDies(), TwoOwners(), ColdStarts(), FullDisk(), FailingWrite(), ReadOnly(),
     NoDescriptors(), NoInotify(), Clock(), DamagedIndex(), StaleSidecars(), Provider(), Qmd(),
-    MuteClient(),
+    MuteClient(), VanishedWorkspace(),
 )  # fmt: skip

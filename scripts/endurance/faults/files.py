@@ -314,3 +314,29 @@ def _write(file: Path, place: int, data: bytes) -> None:
     with file.open("r+b") as opened:
         opened.seek(place)
         opened.write(data)
+
+
+class VanishedWorkspace(Fault):
+    """The workspace is renamed, later renamed back; answers meanwhile are stale."""
+
+    name = "vanished"
+    about = "the workspace is renamed for a second, then back: no row may leave the index"
+    hold_s = 1.0
+    impossible = dict.fromkeys(
+        ("first-index", "re-sync", "rebuild", "batch", "download"),
+        "it writes into the workspace, which is away meanwhile",
+    )
+
+    async def inject(self, run: Run) -> None:
+        run.agent.workspace.rename(_away(run))
+
+    async def remove(self, run: Run) -> None:
+        if _away(run).exists():
+            _away(run).rename(run.agent.workspace)
+
+    async def after(self, run: Run) -> None:
+        await self.remove(run)
+
+
+def _away(run: Run) -> Path:
+    return run.agent.workspace.with_name("workspace-away")

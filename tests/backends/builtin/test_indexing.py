@@ -176,6 +176,6 @@ def test_a_fault_of_ours_in_one_file_keeps_no_other_from_being_indexed(home, cap
     database.close()
     assert outcomes["memory/good.md"].change is Change.WRITTEN
     bad = outcomes["memory/bad.md"]
-    assert bad.change is Change.SKIPPED
+    assert bad.change is Change.UNREAD
     assert bad.skipped is not None and "internal fault" in bad.skipped.reason
     assert "TypeError" in capfd.readouterr().out

@@ -1,0 +1,206 @@
+"""A place of notes that vanishes takes nothing out of the index."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from backends.builtin.syncing import brake
+from backends.errors import FileUnreadableError
+from backends.interface import ReadRequest, SearchRequest, SyncRequest
+from config.settings import ExtraPath
+from fakes.freshness import stale_of
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def notes(home):
+    home.write("MEMORY.md", "the pump in the garden\n")
+    for number in range(12):
+        home.write(f"memory/2024-{number}.md", f"the boiler of house number{number}\n")
+
+
+@pytest.fixture
+def rows(look):
+    def count(home) -> int:
+        with look(home.index) as db:
+            return db.execute("SELECT count(*) FROM files").get
+
+    return count
+
+
+@pytest.fixture
+def soon(monkeypatch):
+    """The minute is over at once."""
+
+    def pass_minute() -> None:
+        monkeypatch.setattr(brake, "SECOND_LOOK_S", 0.0)
+
+    return pass_minute
+
+
+async def test_a_workspace_that_was_renamed_is_answered_from_the_index_until_it_is_back(
+    home, notes, rows, paths_of, soon
+):
+    moved = home.root / "moved"
+    async with home.open() as backend:
+        assert await paths_of(backend, "number3") == ["memory/2024-3.md"]
+        home.workspace.rename(moved)
+        soon()
+        for _ in range(3):
+            answer = await backend.search(SearchRequest(query="number3"))
+            assert [hit.path for hit in answer.hits] == ["memory/2024-3.md"]
+            assert answer.stale is not None and answer.stale.files == 13
+            assert f"the workspace {home.workspace} is missing" in answer.stale.reason
+            report = await backend.sync(SyncRequest())
+            assert not report.complete and "is missing" in (report.error or "")
+        assert rows(home) == 13
+        assert any("is missing" in one for one in await backend.weaknesses())
+        status = await backend.status()
+        assert any("is missing" in one for one in status.weaknesses)
+        assert status.dirty and status.sources[0].pending == 13
+        with pytest.raises(FileUnreadableError, match="is missing"):
+            await backend.read(ReadRequest(path="memory/2024-3.md"))
+        moved.rename(home.workspace)
+        assert await stale_of(backend) is None
+        assert await backend.weaknesses() == ()
+        assert (await backend.sync(SyncRequest())).added == 0
+
+
+async def test_the_brake_survives_a_restart(home, notes, rows, paths_of):
+    await home.synced()
+    home.workspace.rename(home.root / "moved")
+    async with home.open() as backend:
+        await backend.sync(SyncRequest())
+        assert await paths_of(backend, "number3") == ["memory/2024-3.md"]
+        assert await stale_of(backend) is not None
+    assert rows(home) == 13
+
+
+async def test_an_empty_directory_on_another_device_is_no_deletion(
+    home, notes, rows, paths_of, look, soon
+):
+    await home.synced()
+    with look(home.index) as db:  # as if it had been another file system then
+        db.execute("UPDATE meta SET value = replace(value, ':', ':9') WHERE key = 'devices'")
+    shutil.rmtree(home.workspace)
+    home.workspace.mkdir()
+    soon()
+    async with home.open() as backend:
+        await backend.sync(SyncRequest())
+        assert await paths_of(backend, "number3") == ["memory/2024-3.md"]
+        stale = await stale_of(backend)
+        assert stale is not None and "is not the file system" in stale.reason
+        with pytest.raises(FileUnreadableError, match="is not the file system"):
+            await backend.read(ReadRequest(path="memory/2024-3.md"))
+        assert rows(home) == 13
+        assert (await backend.sync(SyncRequest(force=True))).removed == 13
+        assert await stale_of(backend) is None
+
+
+@pytest.fixture
+def mounted(home) -> Iterator[None]:
+    """The workspace is a file system of its own."""
+    made = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", home.workspace],
+        check=False,
+        capture_output=True,
+    )
+    if made.returncode:
+        pytest.skip(f"mounting is not permitted: {made.stderr.decode().strip()}")
+    yield
+    subprocess.run(["umount", "-l", home.workspace], check=False, capture_output=True)
+
+
+async def test_an_unmounted_workspace_is_answered_from_the_index(
+    mounted, home, notes, rows, paths_of, soon
+):
+    async with home.open() as backend:
+        await backend.sync(SyncRequest())
+        subprocess.run(["umount", "-l", home.workspace], check=True)
+        assert list(home.workspace.iterdir()) == []
+        soon()
+        for _ in range(2):
+            assert await paths_of(backend, "number3") == ["memory/2024-3.md"]
+            stale = await stale_of(backend)
+            assert stale is not None and "is not the file system that was indexed" in stale.reason
+            assert not (await backend.sync(SyncRequest())).complete
+        assert rows(home) == 13
+
+
+async def test_another_device_with_the_same_files_is_taken_for_the_same_place(
+    home, notes, look, paths_of
+):
+    await home.synced()
+    with look(home.index) as db:
+        db.execute("UPDATE meta SET value = replace(value, ':', ':9') WHERE key = 'devices'")
+    async with home.open() as backend:
+        assert (await backend.sync(SyncRequest())).complete
+        (home.workspace / "memory/2024-3.md").unlink()
+        assert await paths_of(backend, "number3") == []
+        assert await stale_of(backend) is None
+
+
+async def test_more_than_half_of_many_files_are_let_go_at_the_second_look(
+    home, notes, rows, paths_of, soon
+):
+    async with home.open() as backend:
+        assert await paths_of(backend, "number3") == ["memory/2024-3.md"]
+        for number in range(7):
+            (home.workspace / f"memory/2024-{number}.md").unlink()
+        answer = await backend.search(SearchRequest(query="number3"))
+        assert "memory/2024-3.md" not in [hit.path for hit in answer.hits]  # it does not exist
+        assert answer.stale is not None and answer.stale.files == 7
+        assert "7 of 12 files" in answer.stale.reason
+        status = await backend.status()
+        assert status.dirty and status.sources[0].pending == 7
+        assert rows(home) == 13
+        soon()
+        assert await stale_of(backend) is None
+        assert rows(home) == 6
+
+
+async def test_fewer_files_go_at_once(home, notes, rows):
+    async with home.open() as backend:
+        await backend.sync(SyncRequest())
+        for number in range(6):
+            (home.workspace / f"memory/2024-{number}.md").unlink()
+        assert await stale_of(backend) is None
+    assert rows(home) == 7
+
+
+async def test_force_takes_out_what_is_gone_at_once(home, notes, rows):
+    async with home.open() as backend:
+        await backend.sync(SyncRequest())
+        shutil.rmtree(home.workspace / "memory")
+        assert (await backend.sync(SyncRequest())).removed == 0
+        assert (await backend.sync(SyncRequest(force=True))).removed == 12
+    assert rows(home) == 1
+
+
+async def test_an_extra_path_that_vanishes_holds_no_other_place(home, rows, paths_of, soon):
+    extra = home.root / "extra"
+    extra.mkdir()
+    (extra / "a.md").write_text("the cistern\n")
+    home.write("MEMORY.md", "the pump\n")
+    home.write("memory/a.md", "the boiler\n")
+    home.configure(extra_paths=(ExtraPath(raw=str(extra), path=extra),))
+    async with home.open() as backend:
+        await backend.sync(SyncRequest())
+        extra.rename(home.root / "elsewhere")
+        (home.workspace / "memory/a.md").unlink()
+        soon()
+        assert await paths_of(backend, "boiler") == []
+        assert await paths_of(backend, "cistern") == ["../extra/a.md"]
+        stale = await stale_of(backend)
+        assert stale is not None and f"the extra path {extra} is missing" in stale.reason
+        assert stale.files == 1
+    assert rows(home) == 2
+    home.configure()  # it is no place of notes any more: that is no accident
+    async with home.open() as backend:
+        assert await stale_of(backend) is None
+    assert rows(home) == 1
