@@ -87,13 +87,16 @@ def search(
 
 
 async def _search(settings: Settings, params: SearchParams) -> tuple[SearchAnswer, int]:
-    """The result, and how many files there are when nothing is found."""
+    """The result, and in how many files nothing was found."""
     from gateway.cli.access import reach_memory
 
     async with reach_memory(settings, patient=True) as memory:
         result = await memory.search(params)
-        nothing = not result.hits and not result.disabled
-        return result, (await memory.status()).files if nothing else 0
+        if result.hits or result.error:
+            return result, 0
+        wanted = params.sources
+        counts = (await memory.status()).sources
+        return result, sum(one.indexed for one in counts if not wanted or one.source in wanted)
 
 
 def _show_result(

@@ -42,9 +42,19 @@ def test_search_explains_itself_to_people_too(indexed):
 
 def test_no_hit_says_what_was_searched_and_is_no_failure(indexed):
     done = indexed("search", "xylophone")
-    assert (done.code, done.err) == (0, "")
+    assert done.code == 0
     assert done.out == "No matches. Searched 4 files in ~/.openclaw/workspace.\n"
+    assert done.err.startswith("Note: Only words were compared, not their meaning")
+    assert "memorySearch.provider" in done.err
     assert indexed.json("search", "xylophone")["outcome"] == "empty"
+
+
+def test_a_source_that_is_not_indexed_is_not_said_to_have_been_searched(indexed):
+    done = indexed("search", "boiler", "--source", "sessions")
+    assert (done.code, done.out) == (0, "")
+    assert done.err.startswith("Past conversations were not searched: they are not indexed")
+    result = indexed.json("search", "boiler", "--source", "sessions")
+    assert (result["results"], result["outcome"]) == ([], "disabled")
 
 
 def test_a_search_in_an_empty_workspace_doubts_the_workspace(cli):
