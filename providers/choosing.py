@@ -38,6 +38,13 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
     @property
+    def keys_in_vain(self) -> tuple[Candidate, ...]:
+        """Those whose key is there and whose library is not, where nothing else is used instead."""
+        if self.primary is not None:
+            return ()
+        return tuple(one for one in self.candidates if not one.usable and one.key_source)
+
+    @property
     def remedy(self) -> str | None:
         """What would make a provider usable; of several, any one will do."""
         if len({one.provider for one in self.candidates}) > 2:

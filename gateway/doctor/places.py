@@ -14,12 +14,13 @@ from typing import Final, NamedTuple
 
 from backends.builtin.storage.moving import present_path
 from backends.files.roots import MemoryRoots
-from backends.files.scan import scan
+from backends.files.scan import ScanResult, scan
 from config.settings import Settings
 from gateway.doctor.finding import Finding
 
 _OTHERS_WRITE: Final = 0o022
 _OTHERS: Final = 0o077
+_SHOWN_SKIPPED: Final = 5
 
 
 class _Directory(NamedTuple):
@@ -125,9 +126,32 @@ def _check_workspace(settings: Settings) -> Iterator[Finding]:
             place=str(path),
             fix="Make it, or remove it from memorySearch.extraPaths.",
         )
+    yield from _left_out(found)
     if not unreadable:
-        cause = f"The workspace can be read; {len(found.files):,} files of memory are in it."
+        cause = f"The workspace can be read; {_counts(found)}."
         yield Finding(check="places", severity="ok", cause=cause, place=place)
+
+
+def _counts(found: ScanResult) -> str:
+    """`5 files of memory are in it, 64 in memorySearch.extraPaths`."""
+    elsewhere = sum(one.path.startswith("../") for one in found.files)
+    inside = len(found.files) - elsewhere
+    text = f"{inside:,} {'file of memory is' if inside == 1 else 'files of memory are'} in it"
+    return f"{text}, {elsewhere:,} elsewhere (memorySearch.extraPaths)" if elsewhere else text
+
+
+def _left_out(found: ScanResult) -> Iterator[Finding]:
+    if not found.skipped_count:
+        return
+    shown = found.skipped[:_SHOWN_SKIPPED]
+    names = "; ".join(f"{one.path}: {one.reason}" for one in shown)
+    more = found.skipped_count - len(shown)
+    yield Finding(
+        check="places",
+        severity="note",
+        cause=f"Not indexed: {names}{f'; and {more:,} more' if more else ''}.",
+        fix="`memory-gateway status` lists what is left out." if more else None,
+    )
 
 
 def _unreadable(workspace: Path, path: str) -> Finding:

@@ -41,7 +41,7 @@ def _without(choice: Choice) -> Iterator[Finding]:
         yield Finding(check="provider", severity="ok", cause=choice.reason, place=_KEY)
         return
     named = choice.requested != "auto"
-    severity: Severity = "warning" if named else "note"
+    severity: Severity = "warning" if named or choice.keys_in_vain else "note"
     yield Finding(
         check="provider",
         severity=severity,
@@ -50,7 +50,7 @@ def _without(choice: Choice) -> Iterator[Finding]:
         fix=choice.remedy,
     )
     if not named:
-        yield from (_refused(one, "note") for one in choice.candidates)
+        yield from (_refused(one, "warning") for one in choice.keys_in_vain)
 
 
 def _with(choice: Choice, primary: Candidate) -> Finding:
