@@ -31,6 +31,10 @@ class Explanation(TypedDict):
     text: LaneShare
     vector: LaneShare | None
     """None where no line of the passage has a vector."""
+    freshness: float
+    """What age left of its weight: 1 for all."""
+    assured: bool
+    """Whether it stands here because of the promise about keywords, not by `fused`."""
 
 
 def explain(ranked: RankedPassage, lanes: Lanes, files: Collection[File]) -> Explanation:
@@ -48,6 +52,8 @@ def explain(ranked: RankedPassage, lanes: Lanes, files: Collection[File]) -> Exp
         chunkId=ranked.passage.chunk_id,
         text=_share(ranked.text_share, ranked.text_score, shares, lanes.text),
         vector=vector,
+        freshness=round(ranked.freshness, 4),
+        assured=ranked.is_assured,
     )
 
 

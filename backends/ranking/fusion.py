@@ -49,6 +49,10 @@ class RankedPassage(NamedTuple):
     """What `text_score` is calibrated from: the share of what words could tell at most, 0..1."""
     vector_deviations: float | None
     """How far `vector_score` is above the query's cosines at large, see `Background.place`."""
+    freshness: float
+    """What age left of the odds of its lines: the least of them, 1 for all."""
+    is_assured: bool
+    """Whether it was due by `Assurance`."""
 
 
 class _Strength(NamedTuple):
@@ -147,7 +151,7 @@ class PassageRanker:
             assurance = Assurance(dict(zip(keys, prospects, strict=True)), by_words)
         self._ranked_so_far += prospects
         remaining = _Remaining(prospects, self._lanes)
-        for window in self._in_order(prospects, assurance):
+        for window, is_assured in self._in_order(prospects, assurance):
             strength = self._strength(window.file, window.first, window.last)
             if strength.highest < self._min_score:
                 continue
@@ -156,27 +160,39 @@ class PassageRanker:
             if self._repeats.is_new(passage.text):
                 self._ceiling = min(self._ceiling, remaining.highest(strength.highest))
                 self._shown += 1
-                yield self._ranked(passage, strength, window.mass)
+                yield self._ranked(passage, strength, window, is_assured=is_assured)
 
-    def _in_order(self, prospects: Sequence[Prospect], assurance: Assurance) -> Iterator[Window]:
+    def _in_order(
+        self, prospects: Sequence[Prospect], assurance: Assurance
+    ) -> Iterator[tuple[Window, bool]]:
+        """Also whether a window comes now by the promise."""
         windows = best_windows(prospects)
-        while window := (
-            assurance.due(self._shown + 1) or next(windows, None) or assurance.due(WITHIN)
-        ):
-            yield window
+        while True:
+            if (due := assurance.due(self._shown + 1)) is not None:
+                yield due, True
+            elif (window := next(windows, None)) is not None:
+                yield window, False
+            elif (due := assurance.due(WITHIN)) is not None:
+                yield due, True
+            else:
+                return
 
-    def _ranked(self, passage: Passage, strength: _Strength, mass: float) -> RankedPassage:
+    def _ranked(
+        self, passage: Passage, strength: _Strength, window: Window, *, is_assured: bool
+    ) -> RankedPassage:
         background, cosine = self._background, strength.cosine
         return RankedPassage(
             passage,
             score=self._ceiling,
             text_score=strength.text,
             vector_score=cosine,
-            fused=mass,
+            fused=window.mass,
             text_share=strength.text_share,
             vector_deviations=(
                 background.place(cosine) if background and cosine is not None else None
             ),
+            freshness=min(unit.freshness for unit in window.run()),
+            is_assured=is_assured,
         )
 
     def _proposals(self, candidates: Iterable[Candidate]) -> list[Proposal]:

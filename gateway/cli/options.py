@@ -31,6 +31,7 @@ class SharedOption(NamedTuple):
     field: str
     metavar: str | None
     help: str
+    short: str | None = None
 
     @property
     def flag(self) -> str:
@@ -38,11 +39,11 @@ class SharedOption(NamedTuple):
 
 
 SHARED_OPTIONS: Final = (
-    SharedOption("agent", "ID", "Whose memory; else the configuration's default agent."),
-    SharedOption("workspace", "DIR", "Where MEMORY.md, USER.md and memory/ are."),
+    SharedOption("agent", "ID", "Whose memory; else the configuration's default agent.", "-a"),
+    SharedOption("workspace", "DIR", "Where MEMORY.md, USER.md and memory/ are.", "-w"),
     SharedOption("state_dir", "DIR", "Where the index is kept; else ~/.openclaw."),
-    SharedOption("config", "FILE", "The openclaw.json to read."),
-    SharedOption("json", None, "Print JSON on standard output, for programs."),
+    SharedOption("config", "FILE", "The openclaw.json to read.", "-c"),
+    SharedOption("json", None, "Print JSON on standard output, for programs.", "-j"),
     SharedOption("log_level", "LEVEL", "What to log: debug, info, warning or error."),
 )
 SERVE_OPTIONS: Final = tuple(option for option in SHARED_OPTIONS if option.field != "json")

@@ -140,8 +140,8 @@ def _hit(
     connection: apsw.Connection, ranked: RankedPassage, explanation: Explanation | None
 ) -> Hit:
     passage = ranked.passage
-    path, source = connection.execute(
-        "SELECT path, source FROM files WHERE id = ?", (passage.file_id,)
+    path, source, day = connection.execute(
+        "SELECT path, source, note_date FROM files WHERE id = ?", (passage.file_id,)
     ).get
     start_line, end_line, events = passage.start_line, passage.end_line, None
     if source == "sessions":
@@ -159,6 +159,6 @@ def _hit(
         source=source,
         text_score=round(ranked.text_score, 4),
         vector_score=None if ranked.vector_score is None else round(ranked.vector_score, 4),
-        explain=explanation,
+        explain=None if explanation is None else {**explanation, "date": day},
         events=events,
     )

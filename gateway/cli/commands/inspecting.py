@@ -12,10 +12,12 @@ from config.errors import MemoryGatewayError
 from gateway.cli import output
 from gateway.cli.exit_codes import HEALTH_CODES
 from gateway.cli.options import Options
+from gateway.rpc.errors import InvalidParamsError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
+    from config.describe import Row
     from config.settings import Settings
     from gateway.tools.health import Health
     from gateway.tools.status import StatusResult
@@ -114,6 +116,14 @@ async def _health(settings: Settings, deep: bool) -> Health:
 
 def config(
     options: Options,
+    key: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="KEY",
+            help="Show only this setting, or those below it, such as memorySearch.query.",
+        ),
+    ] = None,
+    *,
     migrate: Annotated[
         bool,
         typer.Option(
@@ -132,6 +142,9 @@ def config(
     if migrate:
         from gateway.cli.migrating import run_migration
 
+        if key is not None:
+            output.note("--migrate moves the whole file; leave KEY out.")
+            return os.EX_USAGE
         return run_migration(options, write=write)
     if write:
         output.note("--write goes with --migrate.")
@@ -140,14 +153,32 @@ def config(
     from gateway.cli.loading import load
 
     settings = load(options)
+    rows = describe_rows(settings)
+    if key is not None:
+        rows = _chosen(rows, key)
     if options.json:
-        output.write_json(describe_json(settings))
+        output.write_json(describe_json(settings, rows))
         return os.EX_OK
     from gateway.cli.rendering.report import config_lines
     from gateway.cli.terminal import print_lines
 
-    print_lines(config_lines(describe_rows(settings)))
+    print_lines(config_lines(rows))
     for warning in settings.warnings:
         line = f" (line {warning.line})" if warning.line else ""
         output.note(f"Warning: {warning.path}{line}: {warning.message}")
     return os.EX_OK
+
+
+def _chosen(rows: Sequence[Row], key: str) -> tuple[Row, ...]:
+    """Raises InvalidParamsError for what is no setting."""
+    from config.describe import nearest_path, rows_of
+
+    found = rows_of(rows, key)
+    if found:
+        return found
+    near = nearest_path(rows, key)
+    hint = f"Did you mean {near}? " if near else ""
+    raise InvalidParamsError(
+        f"There is no setting {key!r}.",
+        remedy=f"{hint}`memory-gateway config` shows all of them.",
+    )
