@@ -1,4 +1,4 @@
-"""Says in words what a parameter may be, from its type: "an integer (1 to 50), or null".
+"""Says in words what a parameter may be, from its type: "a whole number (1 to 50), or null".
 
 Owns the wording of the remedies of invalid parameters. Pure; needed only once something is wrong.
 """
@@ -17,6 +17,7 @@ _PLAIN = {
     inspect.BoolType: "true or false",
     inspect.DictType: "an object",
     inspect.StructType: "an object",
+    inspect.DateType: "a day, such as 2026-02-08",
 }
 
 
@@ -35,12 +36,12 @@ def _describe_field(field: inspect.Field) -> str:
 def describe_type(kind: inspect.Type) -> str:
     match kind:
         case inspect.IntType() | inspect.FloatType():
-            noun = "an integer" if isinstance(kind, inspect.IntType) else "a number"
+            noun = "a whole number" if isinstance(kind, inspect.IntType) else "a number"
             return noun + _range(kind.ge, kind.le)
         case inspect.StrType():
-            return "a string" + _range(kind.min_length, kind.max_length, " characters")
+            return "a string" + _range(kind.min_length, kind.max_length, " character")
         case inspect.ListType() | inspect.VarTupleType():
-            size = _range(kind.min_length, kind.max_length, " items")
+            size = _range(kind.min_length, kind.max_length, " item")
             return f"a list{size}, each {describe_type(kind.item_type)}"
         case inspect.LiteralType():
             return "one of " + ", ".join(_spell(value) for value in kind.values)
@@ -49,10 +50,12 @@ def describe_type(kind: inspect.Type) -> str:
         case inspect.UnionType():
             return ", or ".join(describe_type(member) for member in kind.types)
         case _:
-            return _PLAIN.get(type(kind), "a value of the documented type")
+            return _PLAIN.get(type(kind), "a value of another kind")
 
 
 def _range(low: float | None, high: float | None, unit: str = "") -> str:
+    if unit and (low if high is None else high) != 1:
+        unit += "s"
     match low, high:
         case None, None:
             return ""

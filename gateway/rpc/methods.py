@@ -83,6 +83,6 @@ class MethodRegistry:
         near = difflib.get_close_matches(shown, self._methods, n=1)
         raise MethodNotFoundError(
             f"There is no method {shown!r}.",
-            remedy=f"Did you mean {near[0]!r}?" if near else "See the method table of the README.",
+            remedy=f"Did you mean {near[0]!r}?" if near else "docs/protocol.md names all methods.",
             details={"methods": sorted(self._methods)},
         )

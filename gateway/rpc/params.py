@@ -25,7 +25,10 @@ _TOP_LEVEL_NAME = re.compile(r"\$\.([^.\[]+)")
 _UNKNOWN = re.compile(r"unknown field `(.*)`$", re.DOTALL)
 _MISSING = re.compile(r"missing required field `(.+)`$")
 
+_STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
+
 _SHOWN_CHARS = 200
+_SHOWN_VALUE = 60
 _SHOWN_NAMES = 8
 _LISTED_BYTES = 65_536
 """Of larger parameters only the first unknown name is told: listing all would cost too much memory."""
@@ -92,10 +95,28 @@ def _explain(
     else:
         top = _TOP_LEVEL_NAME.match(path)
         name = top[1] if top else ""
-        message = f"{method}: {problem[:_SHOWN_CHARS]} at `{path[:_SHOWN_CHARS]}`."
+        message = f"{method}: {_refused(raw, path)}."
     return InvalidParamsError(
         message, remedy=describe_fields(params_type).get(name), details={"parameter": name}
     )
+
+
+def _refused(raw: bytes, path: str) -> str:
+    """`` `sources[0]` cannot be "email" ``, as far as the value is short enough to be told."""
+    where = path.removeprefix("$").removeprefix(".")[:_SHOWN_CHARS]
+    named = f"`{where}`" if where else "the whole of it"
+    if len(raw) <= _LISTED_BYTES:
+        with suppress(msgspec.DecodeError, LookupError, TypeError):
+            value = msgspec.json.decode(raw)
+            for name, index in _STEP.findall(path):
+                value = value[name] if name else value[int(index)]
+            shown = msgspec.json.encode(value).decode()
+            if len(shown) <= _SHOWN_VALUE:
+                return f"{named} cannot be {shown}"
+            if isinstance(value, str | list):
+                unit = "characters" if isinstance(value, str) else "items"
+                return f"{named} cannot be what was given ({len(value):,} {unit})"
+    return f"{named} cannot be what was given"
 
 
 def _unknown_names(
