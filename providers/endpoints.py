@@ -104,5 +104,5 @@ def _port(parts: SplitResult) -> int:
 def _bad_url(cause: str, key: str) -> ProviderUnavailableError:
     return ProviderUnavailableError(
         f"The embedding endpoint cannot be used: {cause}.",
-        remedy=f"Correct it; credentials belong into remote.apiKey or remote.headers ({key}).",
+        remedy=f"Correct it; credentials belong in remote.apiKey or remote.headers ({key}).",
     )

@@ -197,7 +197,7 @@ class BuiltinBackend:
             return answer
         raise FileUnreadableError(
             f"{answer.path!r} cannot be read: {reason}.",
-            remedy="See whether its disk is mounted and where its directory is.",
+            remedy="Check that its disk is mounted and that its directory is where it should be.",
         )
 
     async def sync(
@@ -227,7 +227,7 @@ class BuiltinBackend:
         except TimeoutError:
             raise IndexUnavailableError(
                 f"Disk and index could not be compared within {STATUS_PATIENCE_S:g} s.",
-                remedy="See whether a network mount hangs.",
+                remedy="Check whether a network mount hangs.",
             ) from None
 
     async def weaknesses(self) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ _TIMEOUT_S: Final = 15.0
 _WORD: Final = "quillwort"
 _NOTE: Final = f"# Canary\n\n- The {_WORD} sings in the temporary workspace.\n"
 _NAME: Final = "memory/2026-01-01.md"
-_FIX: Final = "Run it again with --log-level debug; see the disk and TMPDIR."
+_FIX: Final = "Run it again with --log-level debug; check the disk and TMPDIR."
 
 
 class _CanaryError(Exception):

@@ -17,7 +17,7 @@ def check_libraries(settings: Settings) -> Iterator[Finding]:
     """Vectors need numpy; the two others make search fast, and each stands in for the other."""
     vector = settings.search.store.vector
     if not vector.enabled:
-        cause = "No vectors are kept or searched, as configured."
+        cause = "Vector search is switched off in the configuration."
         yield Finding(check="libraries", severity="ok", cause=cause, place=f"{_KEY}.enabled")
         return
     problems = probe_libraries(vector.extension_path)

@@ -95,7 +95,7 @@ def _open_socket(record: OwnerRecord) -> list[Finding]:
         Finding(
             check="owner",
             severity="warning",
-            cause=f"Others may enter the directory of the socket (mode {mode:03o}).",
+            cause=f"Others can enter the directory of the socket (mode {mode:03o}).",
             place=str(directory),
             fix=f"chmod 700 {directory}",
         )

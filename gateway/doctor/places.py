@@ -49,7 +49,7 @@ def _check_own(one: _Directory) -> Iterator[Finding]:
     if there.is_dir() and _may(there, os.R_OK | os.W_OK | os.X_OK):
         yield from _judge_mode(one, there)
         return
-    what = "cannot be written" if there == one.path else f"cannot be made in {there}"
+    what = "cannot be written" if there == one.path else f"cannot be created in {there}"
     if not there.is_dir():
         what = f"cannot be: {there} is no directory"
     yield Finding(
@@ -67,12 +67,12 @@ def _judge_mode(one: _Directory, there: Path) -> Iterator[Finding]:
         yield Finding(
             check="places",
             severity="warning",
-            cause=f"{one.what} may be written by others (mode {mode:03o}).",
+            cause=f"{one.what} can be written to by others (mode {mode:03o}).",
             place=str(one.path),
             fix=f"chmod go-w {one.path}",
         )
         return
-    cause = "can be read and written" if there == one.path else "will be made at the first start"
+    cause = "can be read and written" if there == one.path else "will be created at the first start"
     yield Finding(check="places", severity="ok", cause=f"{one.what} {cause}.", place=str(one.path))
 
 
@@ -83,9 +83,9 @@ def _check_file_of_ours(index: Path) -> Iterator[Finding]:
         yield Finding(
             check="places",
             severity="error",
-            cause="The index cannot be read and written.",
+            cause="The index cannot be read or written.",
             place=str(index),
-            fix="Give this user permission (chown, chmod u+rw), or delete it: it is made anew.",
+            fix="Give this user permission (chown, chmod u+rw), or delete it: it will be rebuilt.",
         )
         return
     mode = stat.S_IMODE(index.stat().st_mode)
@@ -93,7 +93,7 @@ def _check_file_of_ours(index: Path) -> Iterator[Finding]:
         yield Finding(
             check="places",
             severity="warning",
-            cause=f"The index holds the text of the memory, and others may open it (mode {mode:03o}).",
+            cause=f"The index holds the text of the memory, and others can open it (mode {mode:03o}).",
             place=str(index),
             fix=f"chmod 600 {index}",
         )
@@ -109,7 +109,7 @@ def _check_workspace(settings: Settings) -> Iterator[Finding]:
             severity="error" if there else "warning",
             cause=f"The workspace {'cannot be read' if there else 'does not exist'}.",
             place=place,
-            fix=f"{'See its owner and mode' if there else 'Make it'}, or correct "
+            fix=f"{'Check its owner and mode' if there else 'Create it'}, or correct "
             "agents.defaults.workspace or --workspace.",
         )
         return
@@ -124,7 +124,7 @@ def _check_workspace(settings: Settings) -> Iterator[Finding]:
             severity="note",
             cause="It is named as a place of notes and does not exist (yet).",
             place=str(path),
-            fix="Make it, or remove it from memorySearch.extraPaths.",
+            fix="Create it, or remove it from memorySearch.extraPaths.",
         )
     yield from _left_out(found)
     if not unreadable:

@@ -32,7 +32,7 @@ def check_provider(settings: Settings) -> Iterator[Finding]:
             check="provider",
             severity="warning",
             cause=sentence(problem),
-            fix="Let the chat gateway write its auth profiles again, or mend the file.",
+            fix="Let the chat gateway write its auth profiles again, or fix the file.",
         )
 
 

@@ -125,7 +125,7 @@ class Bridge:
                 return SocketChannel(await self._reach())
             error = IndexUnavailableError(
                 "The gateway that owns the index cannot be reached.",
-                remedy="See the logs of the gateways of this agent; it is tried again.",
+                remedy="Check the logs of this agent's gateways; it will be tried again.",
             )
             self._refusal = self._refusal or error
             self._answer_all(error)

@@ -48,7 +48,7 @@ class OwnerLock:
         except OSError as error:
             raise IndexUnavailableError(
                 f"The index cannot be locked: {path}: {error.strerror}.",
-                remedy="See the permissions of its directory, or set memorySearch.store.path.",
+                remedy="Check the permissions of its directory, or set memorySearch.store.path.",
             ) from error
         return None if descriptor is None else cls(descriptor)
 

@@ -10,7 +10,7 @@ from gateway.cli.options import Options
 
 
 def doctor(options: Options) -> int:
-    """Find what is wrong and say how to mend it; exit code 0 ok, 1 degraded, 2 failing."""
+    """Find what is wrong and say how to fix it; exit code 0 ok, 1 degraded, 2 failing."""
     import anyio
 
     from gateway.cli.loading import load
