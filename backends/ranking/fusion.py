@@ -22,6 +22,7 @@ from backends.ranking.evidence import (
 )
 from backends.ranking.lanes import KEYWORDS_ONLY, Background, Lanes
 from backends.ranking.passages import (
+    BARE_SHARE,
     File,
     Passage,
     Window,
@@ -95,6 +96,8 @@ class _Remaining:
         """Of one file: the highest `_Strength.highest` of passages that hold a single line."""
         free = file.free()
         text = max([file.evidence[at].text for at in free], default=0.0)
+        if file.is_bare(0, len(file.units)):
+            text *= BARE_SHARE
         cosine = max([file.units[at].cosine or 0.0 for at in free], default=0.0)
         return self._score(text, cosine)
 
@@ -223,6 +226,8 @@ class PassageRanker:
 
     def _strength(self, file: File, first: int, last: int) -> _Strength:
         text = max(one.text for one in file.evidence[first:last]) if self._lanes.text else 0.0
+        if file.is_bare(first, last):
+            text *= BARE_SHARE
         cosines = [one.cosine for one in file.units[first:last] if one.cosine is not None]
         return _Strength(text, min(1.0, max(0.0, *cosines)) if cosines else None)
 

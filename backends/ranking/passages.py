@@ -6,6 +6,7 @@ text of a result. What a unit is worth is decided in `evidence`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, reduce
 from heapq import heapify, heappop, heappush
@@ -36,6 +37,13 @@ class Passage(NamedTuple):
 _BEFORE_WINDOWS: Final = -1.0
 """In the place of `Window.off_centre`: what may yet become a window comes before windows of that mass."""
 _BEFORE_ANY: Final = -2.0
+
+BARE_SHARE: Final = 0.1
+"""What is left of the text score's share for headings that nothing follows. One that holds all that was
+asked for still passes the default `minScore`."""
+_BARE_ODDS: Final = 0.01
+"""What is left of their odds: lines that say as much, or somewhat less, come first."""
+_HEADING: Final = re.compile(r"#{1,6}(\s|\Z)")
 
 
 Span = tuple[float, int, int]
@@ -141,7 +149,20 @@ class File:
         centre = (self._moment[last] - self._moment[first]) / odds
         off_centre = min(0.5, round(abs(centre - (first + last) / 2) / (last - first), 6))
         held = reduce(or_, [unit.concepts for unit in self.units[first:last]])
-        return Window(self, first, last, odds * self._completeness(held), off_centre)
+        mass = odds * self._completeness(held)
+        if self.is_bare(first, last):
+            mass *= _BARE_ODDS
+        return Window(self, first, last, mass, off_centre)
+
+    def is_bare(self, first: int, last: int) -> bool:
+        """Whether nothing but headings is there: it names a subject and says nothing of it."""
+        return self._statements[first] == self._statements[last]
+
+    @cached_property
+    def _statements(self) -> list[int]:
+        """How many of the units before each say something."""
+        says = (bool(text := unit.text.strip()) and not _HEADING.match(text) for unit in self.units)
+        return [0, *accumulate(map(int, says))]
 
     def _odds_of(self, first: int, last: int) -> float:
         # What age left of some lines vanishes in the rounding of a sum that began with whole ones.
