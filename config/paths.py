@@ -113,6 +113,12 @@ def default_workspace(
     return home / STATE_DIR_NAME / f"workspace{suffix}"
 
 
+def claude_dir(environment: Mapping[str, str], *, home: Path, cwd: Path) -> Path:
+    """Where Claude Code keeps what belongs to this user."""
+    named = variable(environment, "CLAUDE_CONFIG_DIR")
+    return resolve_path(named[1], home=home, base=cwd) if named else home / ".claude"
+
+
 def agent_dir(state: Path, agent_id: str) -> Path:
     return state / "agents" / agent_id / "agent"
 

@@ -120,6 +120,8 @@ class ExtraPath(msgspec.Struct, frozen=True, kw_only=True):
     pattern: str | None = None
     raw: str
     """As written in the configuration, for messages."""
+    is_optional: bool = False
+    """Nobody named it, so that it is missing needs no word."""
 
 
 class MemorySearchSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -127,6 +129,7 @@ class MemorySearchSettings(msgspec.Struct, frozen=True, kw_only=True):
     enabled: bool = True
     sources: tuple[Source, ...] = ("memory",)
     extra_paths: tuple[ExtraPath, ...] = ()
+    claude_code: bool = False
     session_memory: bool = False
     remember_across_conversations: bool = False
     sessions_in_private_only: bool = False
@@ -283,6 +286,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     state_dir: Path
     agent_dir: Path
     sessions_dir: Path
+    claude_projects: Path | None = None
+    """Where Claude Code keeps memory and conversations, by project; None: it is no source."""
     config_path: Path | None
     """None: no file was found and everything is a default."""
     search: MemorySearchSettings

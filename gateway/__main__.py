@@ -2,18 +2,61 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
+import time
+from contextlib import suppress
+
+_JOIN_S = 0.2
 
 
 def main() -> int:
     """Runs the command line of this process and returns its exit code."""
+    _speak_utf8()
     try:  # an interrupt may come while something is imported
+        from memory_gateway import prefer_installed  # noqa: PLC0415
+
+        prefer_installed()
         import gateway.process.orphans  # noqa: F401, PLC0415 - first: it asks who the parent is
         from gateway.cli.entry import run  # noqa: PLC0415
 
-        return run(sys.argv[1:])
+        return _leave(run(sys.argv[1:]))
     except KeyboardInterrupt:
         return 130
+
+
+def _speak_utf8() -> None:
+    """Names of files and all texts are UTF-8, whatever the locale: in another one, begin again.
+
+    Nothing is open yet and process and parent stay the same. Python settles this before any of our code
+    runs, so that there is no other way.
+    """
+    if sys.getfilesystemencoding() != "utf-8" and not sys.flags.utf8_mode:
+        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])  # noqa: S606
+
+
+def _leave(code: int) -> int:
+    """The exit code; does not return when a thread hangs, which would make the end of Python hang too."""
+    ends = time.monotonic() + _JOIN_S
+    for thread in _running():
+        thread.join(max(0.0, ends - time.monotonic()))
+    if _running():
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(
+                OSError, ValueError, AttributeError
+            ):  # it is closed, full or was never there
+                stream.flush()
+        os._exit(code)
+    return code
+
+
+def _running() -> list[threading.Thread]:
+    """Those that run on, unless they only wait for work: the last things in memory are not taken down
+    beside one that hangs, since closing a file on the disk that hangs would hang as well.
+    """
+    others = set(threading.enumerate()) - {threading.current_thread()}
+    return [one for one in others if getattr(one, "busy", not one.daemon)]
 
 
 if __name__ == "__main__":

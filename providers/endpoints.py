@@ -10,13 +10,17 @@ another public host, whatever `remote.baseUrl` says.
 from __future__ import annotations
 
 import ipaddress
+import re
+import socket
 from typing import Self
 from urllib.parse import SplitResult, urlsplit
 
 import msgspec
 
+from config.keys.texts import address_fault
 from providers.errors import ProviderUnavailableError
 
+_NUMBERS = re.compile(r"[0-9a-fx.]+", re.IGNORECASE)
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
@@ -35,26 +39,42 @@ class Origin(msgspec.Struct, frozen=True):
     @property
     def private(self) -> bool:
         """Whether the host is this machine or an address that the public network cannot reach."""
-        address = self._address()
-        return self.local if address is None else address.is_private
+        address = _address(self.host)
+        return self.local if address is None else self.local or address.is_private
 
     @property
     def local(self) -> bool:
-        """Whether the host is this machine."""
-        address = self._address()
-        if address is None:
-            return self.host == "localhost" or self.host.endswith(".localhost")
-        return address.is_loopback
-
-    def _address(self) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-        try:
-            return ipaddress.ip_address(self.host)
-        except ValueError:
-            return None
+        """Whether the host is this machine, as far as the name alone tells."""
+        name = self.host.rstrip(".")
+        return name == "localhost" or name.endswith(".localhost") or is_this_machine(self.host)
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == _DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
+
+
+def is_this_machine(host: str) -> bool:
+    """Whether this is an address, however it is spelled, that leads back to this machine.
+
+    A connection to the unspecified address (`0.0.0.0`, `::`) does.
+    """
+    address = _address(host)
+    return address is not None and (address.is_loopback or address.is_unspecified)
+
+
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """The address that a connection would take the host for: `127.1` and `0x7f.1` are addresses, too."""
+    name = host.rstrip(".").partition("%")[0]
+    try:
+        address = ipaddress.ip_address(name)
+    except ValueError:
+        if not _NUMBERS.fullmatch(name):
+            return None
+        try:
+            return ipaddress.IPv4Address(socket.inet_aton(name))
+        except OSError:
+            return None
+    return getattr(address, "ipv4_mapped", None) or address
 
 
 class Endpoint(msgspec.Struct, frozen=True):
@@ -73,14 +93,13 @@ class Endpoint(msgspec.Struct, frozen=True):
         message never repeats the address, which may hold credentials anywhere.
         """
         text = raw.strip()
+        fault = address_fault(text)
+        if fault is not None:
+            raise ProviderUnavailableError(
+                f"The embedding endpoint cannot be used: {fault}.",
+                remedy="Correct remote.baseUrl; credentials belong in remote.apiKey or remote.headers.",
+            )
         parts = urlsplit(text)
-        if "@" in parts.netloc:
-            raise _bad_url("a base URL holds a user name or password", "remote.headers")
-        if parts.scheme.lower() not in _DEFAULT_PORTS or not parts.hostname:
-            raise _bad_url("a base URL is not an http or https address", "remote.baseUrl")
-        if parts.query or parts.fragment:
-            raise _bad_url("a base URL carries a query or fragment", "remote.baseUrl")
-        _port(parts)
         path = parts.path.split(cut_from, 1)[0] if cut_from is not None else parts.path
         path = path.rstrip("/")
         if not path.endswith(ends_in):
@@ -97,12 +116,5 @@ def may_receive(origin: Origin, homes: frozenset[Origin]) -> bool:
 def _port(parts: SplitResult) -> int:
     try:
         return parts.port or _DEFAULT_PORTS.get(parts.scheme.lower(), 0)
-    except ValueError:
-        raise _bad_url(f"{parts.netloc!r} has no valid port", "remote.baseUrl") from None
-
-
-def _bad_url(cause: str, key: str) -> ProviderUnavailableError:
-    return ProviderUnavailableError(
-        f"The embedding endpoint cannot be used: {cause}.",
-        remedy=f"Correct it; credentials belong in remote.apiKey or remote.headers ({key}).",
-    )
+    except ValueError:  # of an address that somebody else sent, say as a redirect: nobody's origin
+        return 0

@@ -5,6 +5,7 @@ Owns the life of the database and puts the parts together: freshness, search, re
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager, suppress
@@ -12,10 +13,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import structlog
-from anyio import CancelScope, CapacityLimiter, create_task_group
-from anyio.to_thread import run_sync
+from anyio import CancelScope, create_task_group
 
-from backends.bounded import BoundedWork
 from backends.builtin.embedding.meaning import Meaning
 from backends.builtin.embedding.semantics import Semantics
 from backends.builtin.limits import chunk_limits
@@ -33,7 +32,7 @@ from backends.builtin.syncing.freshness import Freshness
 from backends.builtin.syncing.indexing import Indexer
 from backends.chunking import ChunkLimits
 from backends.errors import FileUnreadableError, IndexUnavailableError
-from backends.files.get import read_lines
+from backends.files.get import NoteReads, read_lines
 from backends.files.roots import MemoryRoots
 from backends.interface import (
     BackendStatus,
@@ -50,6 +49,7 @@ from backends.interface import (
 from backends.transcripts.agents import AgentTranscripts
 from backends.transcripts.conversations import is_conversation, read_conversation
 from config.groups import ungrouped
+from config.runtime.bounded import BoundedWork
 from config.settings import Settings
 
 if TYPE_CHECKING:
@@ -64,6 +64,8 @@ STATUS_CHOICE_PATIENCE_S: Final = 3.0
 """`status` is for people, who want to know; the libraries are slow to load on a busy machine."""
 STATUS_PATIENCE_S: Final = 10.0
 """`status` lists the disk, and a mount may hang."""
+INDEX_PATIENCE_S: Final = 30.0
+"""How long the index may take, whose disk may be busy, and as long to wait for those that it keeps."""
 
 
 class BuiltinBackend:
@@ -106,7 +108,12 @@ class BuiltinBackend:
         self._reporting = BoundedWork("status")
         self._scrubbing = BoundedWork("scrub of the index")
         self._searcher = Searcher(search)
-        self._readers = CapacityLimiter(READERS)
+        self._finding = BoundedWork("search of the index", READERS)
+        self._scanning_ahead = BoundedWork("scan ahead", READERS)
+        self._reads = NoteReads()
+        self._probing = BoundedWork("probe of the index", READERS)
+        self._growing = BoundedWork("growth of transcripts")
+        self._tidying = BoundedWork("unused space of the index")
 
     async def run(self) -> None:
         """The background work: choosing a provider, embedding what has no vector; until cancelled."""
@@ -182,12 +189,14 @@ class BuiltinBackend:
         """What a search by vector can do before the index is level with the disk, where it is long."""
         engines = self._semantics.engines
         if meaning.vector is not None and engines is not None and engines.is_long:
-            await run_sync(engines.scan_ahead, meaning.vector.vector, abandon_on_cancel=True)
+            scan = partial(engines.scan_ahead, meaning.vector.vector)
+            await _of_index(self._scanning_ahead, scan)
 
     async def read(self, request: ReadRequest) -> ReadAnswer:
         if self._are_told and is_conversation(request.path):
-            return await run_sync(read_conversation, self._transcripts, request)
-        return await run_sync(self._read, request)
+            read = partial(read_conversation, self._transcripts)
+            return await self._reads.run(read, request)
+        return await self._reads.run(self._read, request)
 
     def _read(self, request: ReadRequest) -> ReadAnswer:
         """A note whose whole place is away may well exist: that is no "not found"."""
@@ -205,7 +214,8 @@ class BuiltinBackend:
     ) -> SyncReport:
         report = await self._mended(lambda: self._sync(request, progress))
         if report.changed or report.removed:
-            await run_sync(self._give_back_space)
+            with suppress(IndexUnavailableError):  # the sync itself was a success
+                await _of_index(self._tidying, self._give_back_space)
         return report
 
     async def _sync(self, request: SyncRequest, progress: ProgressCallback | None) -> SyncReport:
@@ -215,7 +225,8 @@ class BuiltinBackend:
         return await self._freshness.sync(request, progress)
 
     async def transcript_grew(self, reference: str) -> bool:
-        return await self._mended(lambda: run_sync(self._sessions.is_due, reference))
+        is_due = partial(self._sessions.is_due, reference)
+        return await self._mended(lambda: _of_index(self._growing, is_due))
 
     async def status(self) -> BackendStatus:
         await self._semantics.choice_made(STATUS_CHOICE_PATIENCE_S)
@@ -234,7 +245,7 @@ class BuiltinBackend:
         await self._semantics.choice_made(CHOICE_PATIENCE_S)
         parts = (self._database, self._freshness, self._semantics)
         probe = partial(probe_weaknesses, *parts)
-        return await self._mended(lambda: run_sync(probe, abandon_on_cancel=True))
+        return await self._mended(lambda: _of_index(self._probing, probe))
 
     async def try_out(self, timeout_s: float) -> tuple[Trial, ...]:
         from backends.builtin.trying import try_out  # noqa: PLC0415 - not part of the start
@@ -252,13 +263,13 @@ class BuiltinBackend:
         self, request: SearchRequest, vector: QueryVector | None, *, is_level: bool
     ) -> Found:
         """An index that was not levelled may hold files that are gone: it is asked without them."""
-        found = await run_sync(self._find, request, vector, limiter=self._readers)
+        found = await _of_index(self._finding, partial(self._find, request, vector))
         if is_level or not found.hits:
             return found
         gone = await self._freshness.gone({(hit.source, hit.path) for hit in found.hits})
         if not gone:
             return found
-        return await run_sync(self._find, request, vector, gone, limiter=self._readers)
+        return await _of_index(self._finding, partial(self._find, request, vector, gone))
 
     async def _freshen(self) -> Stale | None:
         sync = self._settings.search.sync
@@ -287,17 +298,30 @@ class BuiltinBackend:
             return self._searcher.search(connection, request, vector, engines, without=without)
 
 
+async def _of_index(pool: BoundedWork, work: Callable[[], T]) -> T:
+    """What the work returns. Raises IndexUnavailableError when the index does not answer."""
+    try:
+        return await pool.run(work, INDEX_PATIENCE_S, queue_s=INDEX_PATIENCE_S)
+    except TimeoutError:
+        raise IndexUnavailableError(
+            f"The index did not answer within {INDEX_PATIENCE_S:g} s.",
+            remedy="See whether the disk that it is on hangs.",
+        ) from None
+
+
 @asynccontextmanager
 async def open_database(settings: Settings, *, is_owner: bool = False) -> AsyncIterator[Database]:
     """The index file, for backends that follow one another on it. Raises IndexUnavailableError."""
     store = settings.search.store
     open_file = partial(Database, store.path, former=store.former_path, is_owner=is_owner)
-    database = await run_sync(open_file)
+    opening = BoundedWork("opening of the index")
+    database = await opening.run(open_file, math.inf)
     try:
         yield database
     finally:
-        with CancelScope(shield=True):  # an open log would cost the next start time
-            await run_sync(database.close)
+        # An open log would cost the next start time.
+        with CancelScope(shield=True), suppress(TimeoutError):
+            await opening.run(database.close, INDEX_PATIENCE_S)
 
 
 @asynccontextmanager
@@ -316,7 +340,8 @@ async def open_builtin(
         ):
             yield backend
         return
-    limits = await run_sync(chunk_limits, settings)
+    sizing = BoundedWork("limits of chunks")
+    limits = await sizing.run(partial(chunk_limits, settings), math.inf)
     backend = BuiltinBackend(settings, database, limits, background=background)
     with ungrouped():
         async with create_task_group() as tasks:

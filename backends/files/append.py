@@ -6,14 +6,16 @@ other writers, only ever appended to, in one write, and on disk before anybody i
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from backends.errors import FileUnwritableError, PathNotAllowedError
+from backends.files.reading import MAX_FILE_BYTES
 from backends.files.roots import Location
 from backends.files.safe_open import fault_of, walked
 from config.disk.locking import lock_within, unlock
@@ -43,15 +45,22 @@ class Appended(NamedTuple):
     created: bool
 
 
-def append_entry(location: Location, entry: str, *, heading: str = "") -> Appended:
+def append_entry(
+    location: Location,
+    entry: str,
+    *,
+    heading: str = "",
+    is_wanted: Callable[[], bool] = lambda: True,
+) -> Appended:
     """Appends `entry` as lines of its own; a new file begins with `heading` and an empty line.
 
-    A missing directory is made. Blocking. Raises `PathNotAllowedError` where the way leads over a link
+    A missing directory is made; `is_wanted` is asked just before the entry is written. Blocking. Raises `PathNotAllowedError` where the way leads over a link
     or to something that is no regular file, and `FileUnwritableError` when the file cannot be written.
     """
     try:
         with _opened(location) as descriptor:
-            return _append(location.path, descriptor, entry, heading)
+            _refuse_unfit(location.path, descriptor)
+            return _append(location.path, descriptor, entry, heading, is_wanted)
     except OSError as error:
         if fault_of(error) == "refused":
             raise PathNotAllowedError(location.path) from None
@@ -81,16 +90,30 @@ def _opened(location: Location) -> Iterator[int]:
         _sync_directory(location.anchor, directories)
 
 
-def _append(path: str, descriptor: int, entry: str, heading: str) -> Appended:
+def _append(
+    path: str, descriptor: int, entry: str, heading: str, is_wanted: Callable[[], bool]
+) -> Appended:
     lines, ends_in_newline = _count_lines(descriptor)
     created = lines == 0
     before = f"{heading}\n\n" if created and heading else "" if ends_in_newline else "\n"
     body = entry.rstrip("\n")
+    if not is_wanted():
+        raise TimeoutError(errno.ETIMEDOUT, "nobody waits for it any more")
     _write(descriptor, f"{before}{body}\n".encode())
     unlock(descriptor)  # nobody else has to wait for a slow disk
     os.fsync(descriptor)
     first = lines + 1 + (before.count("\n") if created else 0)
     return Appended(path, first, first + body.count("\n"), created)
+
+
+def _refuse_unfit(path: str, descriptor: int) -> None:
+    """What is larger than a note is not indexed, so an entry in it would be lost to every search."""
+    size = os.fstat(descriptor).st_size
+    if size > MAX_FILE_BYTES:
+        raise FileUnwritableError(
+            f"{path!r} has {size:,} bytes; notes of more than {MAX_FILE_BYTES:,} are not remembered.",
+            remedy="Move it away or split it, then try again.",
+        )
 
 
 def _write(descriptor: int, data: bytes) -> None:

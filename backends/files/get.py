@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import codecs
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Final
 
 from backends.errors import FileUnreadableError, PathNotAllowedError
 from backends.files.lines import LineWindow, select_lines
 from backends.files.reading import BOM
 from backends.files.roots import Location, MemoryRoots, is_below
-from backends.files.safe_open import opened
+from backends.files.safe_open import MomentarilyUnreadableError, opened
 from backends.interface import ReadAnswer, ReadRequest
+from config.runtime.bounded import BoundedWork
 
 MAX_TEXT_BYTES = 1024 * 1024
 """Of the file, in one answer; what is left out is named by `next_line`."""
@@ -23,6 +26,30 @@ MAX_SCANNED_BYTES = 256 * 1024 * 1024
 """How far into a file a line may be looked for."""
 _BLOCK_BYTES = 256 * 1024
 _SHOWN_CHARS = 200
+READ_PATIENCE_S: Final = 10.0
+"""How long a note is waited for, and as long for others that wait for a disk already."""
+_AT_ONCE: Final = 8
+
+
+class NoteReads:
+    """Reads in threads, each of which is given up in time: a mount may hang."""
+
+    def __init__(self) -> None:
+        self._pool = BoundedWork("reading of notes", _AT_ONCE)
+
+    async def run(
+        self, read: Callable[[ReadRequest], ReadAnswer], request: ReadRequest
+    ) -> ReadAnswer:
+        """Raises MomentarilyUnreadableError when the disk does not answer, and what `read` raises."""
+        try:
+            return await self._pool.run(
+                partial(read, request), READ_PATIENCE_S, queue_s=READ_PATIENCE_S
+            )
+        except TimeoutError:
+            raise MomentarilyUnreadableError(
+                f"{_shown(request.path)!r} was not read within {READ_PATIENCE_S:g} s.",
+                remedy="See whether a network mount hangs, then try it again.",
+            ) from None
 
 
 def read_lines(roots: MemoryRoots, request: ReadRequest) -> ReadAnswer:

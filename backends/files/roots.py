@@ -7,7 +7,7 @@ path is permitted, and the mapping between index paths and places on disk. Lexic
 from __future__ import annotations
 
 import os.path
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
@@ -48,6 +48,8 @@ class Root:
     kind: RootKind
     glob: Glob | None = None
     """Restricts the paths below the root; for a root that is a file, its name."""
+    is_optional: bool = False
+    """Nobody named it: that it does not exist is nothing to tell."""
 
     @classmethod
     def at(cls, path: Path, *, kind: RootKind = "any", pattern: str | None = None) -> Root:
@@ -131,13 +133,11 @@ class MemoryRoots:
 
     def _extra_root(self, extra: ExtraPath) -> Root:
         """Inside the workspace nothing but the workspace is trusted: the agent may write there."""
-        root = Root.at(extra.path, pattern=extra.pattern)
+        root = replace(Root.at(extra.path, pattern=extra.pattern), is_optional=extra.is_optional)
         if not is_below(root.absolute, self.base):
             return root
         names = tuple((_below(root.absolute, self.base) or ".").split("/"))
-        return Root(
-            absolute=root.absolute, anchor=self.base, names=names, kind="any", glob=root.glob
-        )
+        return replace(root, anchor=self.base, names=names)
 
 
 def is_below(path: str, directory: str) -> bool:

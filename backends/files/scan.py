@@ -155,7 +155,8 @@ class _Scan:
                 status = os.stat(name, dir_fd=parent, follow_symlinks=False)
                 self._enter(parent, name, path, status)
         except OSError as error:
-            if fault_of(error) == "absent" and root.kind == "any":  # an extra path, not an own name
+            is_named = root.kind == "any" and not root.is_optional  # an extra path, not an own name
+            if fault_of(error) == "absent" and is_named:
                 self._missing[Path(root.absolute)] = None
             self._fault(path, error)
 

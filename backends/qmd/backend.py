@@ -19,6 +19,7 @@ import msgspec
 import structlog
 from anyio.to_thread import run_sync
 
+from backends.files.get import READ_PATIENCE_S, NoteReads
 from backends.interface import (
     BackendStatus,
     ProgressCallback,
@@ -41,11 +42,13 @@ from backends.qmd.places import Places
 from backends.qmd.reporting import report_status
 from backends.qmd.sidecar import home_of, open_sidecar
 from backends.transcripts.agents import AgentTranscripts
+from config.runtime.bounded import BoundedWork
 from config.runtime.tasks import Backoff, Wakeup
 from config.settings import Settings, Source
 
 _log = structlog.get_logger(__name__)
 
+_ANSWERS_AT_ONCE: Final = 8
 _REMEMBERED_SYNCS: Final = 10
 _HARMLESS: Final = "memory"
 """A question whose answer does not matter."""
@@ -63,6 +66,8 @@ class QmdBackend:
         )
         self.places = Places(settings, planned, exports)
         self._answerer = Answerer(self.places, settings.qmd.limits)
+        self._answering = BoundedWork("passages of qmd", _ANSWERS_AT_ONCE)
+        self._reads = NoteReads()
         self._changed = Wakeup()
         self.engine: Engine | None = None
         """None until QMD has shown that it works."""
@@ -126,9 +131,15 @@ class QmdBackend:
         seen, by_model = engine.upkeep.seen, question.mode != "keyword"
         if question.mode == "vector":
             rows = [row._replace(score=of_rank(row.score)) for row in rows]
-        answer = await run_sync(
-            lambda: self._answerer.answer(request, rows, seen, by_model=by_model)
-        )
+        try:
+            answer = await self._answering.run(
+                lambda: self._answerer.answer(request, rows, seen, by_model=by_model),
+                READ_PATIENCE_S,
+                queue_s=READ_PATIENCE_S,
+            )
+        except TimeoutError:
+            message = f"The files that QMD found were not read within {READ_PATIENCE_S:g} s."
+            raise QmdUnavailableError("timeout", message) from None
         if answer.changed:
             engine.schedule.request()
         return SearchAnswer(
@@ -147,7 +158,7 @@ class QmdBackend:
         )
 
     async def read(self, request: ReadRequest) -> ReadAnswer:
-        return await run_sync(self.places.read, request)
+        return await self._reads.run(self.places.read, request)
 
     async def sync(
         self, request: SyncRequest, *, progress: ProgressCallback | None = None

@@ -1,7 +1,7 @@
 """All transcripts of one agent, wherever the chat gateway keeps them.
 
-Owns that both kinds are there at once, and that a conversation which is in the database and in a file is
-taken once, from the database.
+Owns that all kinds are there at once, and that a conversation which is in the host's database and in a file is
+taken once, from the database. Those of Claude Code come with them where they are asked for.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from backends.transcripts.claude import ClaudeTranscripts
 from backends.transcripts.host import HostTranscripts
 from backends.transcripts.jsonl import JsonlTranscripts
 from backends.transcripts.listing import (
@@ -19,6 +20,7 @@ from backends.transcripts.listing import (
     SUFFIX,
     FoundTranscript,
     TranscriptListing,
+    is_claude,
     is_file,
 )
 from backends.transcripts.source import OpenTranscript, Place, Taken, TranscriptSource
@@ -28,15 +30,26 @@ from config.settings import Settings
 class AgentTranscripts:
     """See `TranscriptSource`."""
 
-    def __init__(self, files: JsonlTranscripts, database: HostTranscripts) -> None:
+    def __init__(
+        self,
+        files: JsonlTranscripts,
+        database: HostTranscripts,
+        claude: ClaudeTranscripts | None = None,
+    ) -> None:
         self._files = files
         self._database = database
+        self._claude = claude
         self._ids: frozenset[str] = frozenset()
         """What was last seen in the database: it may be locked for a moment."""
 
     @classmethod
     def of(cls, settings: Settings) -> AgentTranscripts:
-        return cls.at(settings.state_dir, settings.agent_id, settings.sessions_dir)
+        projects = settings.claude_projects
+        return cls(
+            JsonlTranscripts(settings.sessions_dir),
+            HostTranscripts(settings.state_dir, settings.agent_id),
+            ClaudeTranscripts(projects) if projects is not None else None,
+        )
 
     @classmethod
     def at(cls, state_dir: Path, agent_id: str, sessions_dir: Path) -> AgentTranscripts:
@@ -44,6 +57,7 @@ class AgentTranscripts:
 
     def listing(self) -> TranscriptListing:
         files, sessions = self._files.listing(), self._database.listing()
+        claude = self._claude.listing() if self._claude is not None else None
         database = sessions.database
         if database is None or database.failure is None:
             self._ids = database.ids if database is not None else frozenset()
@@ -52,9 +66,11 @@ class AgentTranscripts:
             files=(
                 *(found for found in files.files if _id_of(found.path) not in self._ids),
                 *sessions.files,
+                *(claude.files if claude else ()),
             ),
-            skipped=(*files.skipped, *sessions.skipped),
+            skipped=(*files.skipped, *sessions.skipped, *(claude.skipped if claude else ())),
             database=database,
+            claude=claude,
         )
 
     def measured(
@@ -76,6 +92,8 @@ class AgentTranscripts:
         return self._of(path).is_gone(path)
 
     def path_of(self, reference: str) -> str | None:
+        if self._claude is not None and (path := self._claude.path_of(reference)):
+            return path
         path = self._files.path_of(reference)
         return path and (self._database.path_of(_id_of(path)) or path)
 
@@ -86,6 +104,8 @@ class AgentTranscripts:
         return self._of(path).render(path, line)
 
     def _of(self, path: str) -> TranscriptSource:
+        if self._claude is not None and is_claude(path):
+            return self._claude
         return self._files if is_file(path) else self._database
 
 

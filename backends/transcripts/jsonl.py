@@ -7,12 +7,13 @@ files are `listing`'s, their bytes `stretches`'s. Blocks; may be used by several
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from backends.errors import FileUnreadableError, PathNotAllowedError
+from backends.files.roots import Location
 from backends.files.safe_open import opened
 from backends.transcripts.listing import (
     PREFIX,
@@ -47,8 +48,7 @@ class JsonlTranscripts:
 
     def listing(self) -> TranscriptListing:
         listing = list_transcripts(self._directory)
-        for path in self._counted.keys() - {found.path for found in listing.files}:
-            self._counted.pop(path, None)
+        self._keep_counts(found.path for found in listing.files)
         return listing
 
     def measured(
@@ -68,7 +68,7 @@ class JsonlTranscripts:
             return counted.lines
         until = min(found.size, counted.until + _COUNTED_BYTES)
         try:
-            with opened(location_of(self._directory, found.path)) as descriptor:
+            with opened(self._location(found.path)) as descriptor:
                 lines = count_lines(descriptor, counted.until, until)
         except (FileNotFoundError, FileUnreadableError, PathNotAllowedError):
             return 0  # the step that takes it in will tell
@@ -78,7 +78,7 @@ class JsonlTranscripts:
 
     @contextmanager
     def open(self, path: str, _taken: Taken | None) -> Iterator[OpenFile]:
-        with opened(location_of(self._directory, path)) as descriptor:
+        with opened(self._location(path)) as descriptor:
             yield OpenFile(self._file(path), path, descriptor)
 
     def is_gone(self, path: str) -> bool:
@@ -98,6 +98,13 @@ class JsonlTranscripts:
 
     def render(self, _path: str, line: bytes) -> str | None:
         return render_turn(line)
+
+    def _keep_counts(self, paths: Iterable[str]) -> None:
+        for path in self._counted.keys() - set(paths):
+            self._counted.pop(path, None)
+
+    def _location(self, path: str) -> Location:
+        return location_of(self._directory, path)
 
     def _file(self, path: str) -> Path:
         return self._directory / path.removeprefix(PREFIX)

@@ -20,6 +20,7 @@ from backends.interface import SkippedFile
 
 SUFFIX: Final = ".jsonl"
 PREFIX: Final = "sessions/"
+CLAUDE_PREFIX: Final = f"{PREFIX}claude-code@"
 
 
 class FoundTranscript(msgspec.Struct, frozen=True, gc=False):
@@ -67,6 +68,8 @@ class TranscriptListing(msgspec.Struct, frozen=True):
     """Whether that may be otherwise the next time, without anybody's doing."""
     database: HostDatabase | None = None
     """None: the host has none."""
+    claude: TranscriptListing | None = None
+    """What of all this is of Claude Code; None where that is no source."""
 
     @property
     def failures(self) -> tuple[tuple[str, str, bool], ...]:
@@ -76,13 +79,22 @@ class TranscriptListing(msgspec.Struct, frozen=True):
             failed.append(("sessions", self.failure, self.may_pass))
         if self.database is not None and self.database.failure is not None:
             failed.append((self.database.path, self.database.failure, self.database.may_pass))
+        if self.claude is not None and self.claude.failure is not None:
+            failed.append(("sessions of Claude Code", self.claude.failure, self.claude.may_pass))
         return tuple(failed)
 
     def tells_of(self, path: str) -> bool:
         """Whether a transcript of this path that is not listed does not exist."""
+        if is_claude(path):
+            return self.claude is None or self.claude.failure is None
         if is_file(path):
             return self.failure is None
         return self.database is None or self.database.failure is None
+
+
+def is_claude(path: str) -> bool:
+    """Whether this is the index path of a conversation of Claude Code."""
+    return path.startswith(CLAUDE_PREFIX)
 
 
 def is_file(path: str) -> bool:
@@ -104,7 +116,7 @@ def list_transcripts(directory: Path) -> TranscriptListing:
         return TranscriptListing(failure=error.strerror or str(error), may_pass=may_pass(error))
     files, skipped = [], []
     for entry in listed:
-        found = _look_at(entry)
+        found = look_at(entry, PREFIX + entry.name)
         if isinstance(found, FoundTranscript):
             files.append(found)
         elif found is not None:
@@ -132,8 +144,8 @@ def transcript_path(directory: Path, reference: str) -> str | None:
     return f"{PREFIX}{name if name.endswith(SUFFIX) else name + SUFFIX}"
 
 
-def _look_at(entry: os.DirEntry[str]) -> FoundTranscript | SkippedFile | None:
-    path = PREFIX + entry.name
+def look_at(entry: os.DirEntry[str], path: str) -> FoundTranscript | SkippedFile | None:
+    """What stands there, under this index path; None when it vanished."""
     if not is_addressable(path):
         shown = os.fsencode(path).decode(errors="backslashreplace")
         return SkippedFile(path=shown, reason="its name is not valid UTF-8")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
@@ -64,7 +65,7 @@ def render_turn(line: bytes) -> str | None:
         role, content = _read(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         role, content = _read_leniently(line)
-    speaker = _speaker(role)
+    speaker = speaker_of(role)
     text = _text(content) if speaker else ""
     return f"{speaker}: {text}" if text else None
 
@@ -78,12 +79,12 @@ def render_event(line: bytes) -> str | None:
         message = _decoded(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         message = _decoded_leniently(line)
-    if message is None or (speaker := _speaker(message.get("role"))) is None:
+    if message is None or (speaker := speaker_of(message.get("role"))) is None:
         return None
     source = message.get("provenance")
     if isinstance(source, dict) and source.get("kind") in _NOT_SAID:
         return None
-    text = " ".join(filter(None, (_normal(_own(part)) for part in _parts(message.get("content")))))
+    text = joined(map(_own, texts_of(message.get("content"))))
     return f"{speaker}: {text}" if text and text not in _SILENT else None
 
 
@@ -118,12 +119,13 @@ def _read(line: bytes) -> tuple[Any, Any]:
     if entry.type != "message":
         return None, None
     message = _messages.decode(entry.message)
-    if _speaker(message.role) is None:
+    if speaker_of(message.role) is None:
         return None, None
     return message.role, msgspec.json.decode(message.content)
 
 
-def _speaker(role: Any) -> str | None:
+def speaker_of(role: Any) -> str | None:
+    """As what a role is shown; None for one that says nothing to remember."""
     return _SPEAKERS.get(role) if isinstance(role, str) else None
 
 
@@ -133,10 +135,16 @@ def _read_leniently(line: bytes) -> tuple[Any, Any]:
 
 
 def _text(content: Any) -> str:
-    return " ".join(filter(None, map(_normal, _parts(content))))
+    return joined(texts_of(content))
 
 
-def _parts(content: Any) -> list[str]:
+def joined(texts: Iterable[str]) -> str:
+    """The texts of a turn as one line, without secrets."""
+    return " ".join(filter(None, map(_normal, texts)))
+
+
+def texts_of(content: Any) -> list[str]:
+    """What is text in the content of a message, as it stands there."""
     if isinstance(content, str):
         return [content]
     if not isinstance(content, list):

@@ -14,13 +14,19 @@ import time
 from pathlib import Path
 from typing import Final
 
+from config.disk.making import give_to_owner
+
 _FLAGS: Final = os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
 _POLL_S: Final = 0.02
 
 
 def open_lock(path: Path) -> int:
     """A descriptor of the file to be locked, made where it is missing. Raises OSError."""
-    return os.open(path, _FLAGS, 0o600)
+    is_new = not path.exists()
+    descriptor = os.open(path, _FLAGS, 0o600)
+    if is_new:
+        give_to_owner(descriptor, path.parent)
+    return descriptor
 
 
 def try_lock(descriptor: int, *, lenient: bool = False) -> bool:

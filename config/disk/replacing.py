@@ -8,6 +8,8 @@ import threading
 from pathlib import Path
 from typing import Final
 
+from config.disk.making import give_to_owner
+
 _DRAFT: Final = ".{name}.making-{writer}"
 
 
@@ -21,6 +23,7 @@ def replace_file(path: Path, data: bytes, *, mode: int = 0o600) -> None:
     try:
         with making.open("wb") as file:
             os.fchmod(file.fileno(), mode)
+            give_to_owner(file.fileno(), path.parent)
             file.write(data)
             file.flush()
             os.fsync(file.fileno())

@@ -39,6 +39,12 @@ _GENERAL = (
         merge="concatenate",
     ),
     Key(
+        "claudeCode",
+        Flag(),
+        "Adds what Claude Code of this user remembers: its projects' memory, CLAUDE.md, and its "
+        "conversations where sessions are a source.",
+    ),
+    Key(
         "experimental.sessionMemory",
         Flag(),
         "Allows the source sessions.",

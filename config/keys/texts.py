@@ -59,9 +59,15 @@ class Address(Text, frozen=True):
 
     def read(self, node: Located, at: KeyPath, reading: Reading) -> Any:
         text = Text.read(self, node, at, reading)
-        if text is UNSET or not self.checked or text.lower().startswith(("http://", "https://")):
+        if text is UNSET or not self.checked:
             return text
-        return self.mismatch(node, at, reading, "another string")
+        if not text.lower().startswith(("http://", "https://")):
+            return self.mismatch(node, at, reading, "another string")
+        fault = address_fault(text)
+        if fault is not None:
+            # The value stays: without it the default address would count, and get this one's key.
+            reading.warn(at, node, f"{fault}, so nothing can be asked there")
+        return text
 
     def render(self, value: Any) -> Any:
         if value is None:
@@ -69,6 +75,29 @@ class Address(Text, frozen=True):
         from config.secrets import redact  # noqa: PLC0415 - only for output
 
         return redact(value)
+
+
+def address_fault(text: str) -> str | None:
+    """Why this is no plain http(s) address; None when it is one. Never repeats the address."""
+    if not text.isprintable() or " " in text:
+        return "the address holds a space or a control character"
+    from urllib.parse import urlsplit  # noqa: PLC0415 - only when an address is given
+
+    try:
+        parts = urlsplit(text)
+        host = parts.hostname
+    except ValueError:
+        return "the address has an open bracket, or no address inside of its brackets"
+    if "@" in parts.netloc:
+        return "the address holds a user name or password"
+    if parts.scheme.lower() not in ("http", "https") or not host:
+        return "it is not an http or https address"
+    if parts.query or parts.fragment:
+        return "the address carries a query or fragment"
+    try:
+        return None if parts.port != 0 else "the address has no valid port"
+    except ValueError:
+        return "the address has no valid port"
 
 
 class ProviderId(Text, frozen=True):

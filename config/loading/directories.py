@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import msgspec
 
 from config.loading.content import FileContent
 from config.loading.resolve import Chosen
-from config.paths import Directories, default_workspace
-from config.settings import Origin
+from config.paths import Directories, claude_dir, default_workspace
+from config.settings import ExtraPath, Origin, Settings
 from config.source.discover import Found, LoadRequest
 
 
@@ -57,3 +58,24 @@ class Surroundings(msgspec.Struct, frozen=True):
         if named is None and is_default:
             named = chosen.get("agents.defaults.workspace")
         return (named.value, named.origin) if named else None
+
+    def with_claude_code(self, settings: Settings, dirs: Directories) -> Settings:
+        """The settings with what Claude Code remembers among the places of notes, if that is asked for."""
+        if not (settings.search.claude_code or self.request.claude_code):
+            return settings
+        own = claude_dir(self.request.environment, home=dirs.home, cwd=dirs.cwd)
+        places: tuple[tuple[Path, str | None], ...] = (
+            (own / "projects", "*/memory/**/*.md"),
+            (own / "CLAUDE.md", None),
+            (dirs.workspace / "CLAUDE.md", None),
+        )
+        extra = tuple(
+            ExtraPath(path=path, pattern=pattern, raw=str(path), is_optional=True)
+            for path, pattern in places
+        )
+        search = msgspec.structs.replace(
+            settings.search,
+            claude_code=True,
+            extra_paths=(*settings.search.extra_paths, *extra),
+        )
+        return msgspec.structs.replace(settings, search=search, claude_projects=own / "projects")

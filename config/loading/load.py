@@ -63,7 +63,7 @@ def _settle(
     dirs, workspace_origin = surroundings.directories(agent_id, chosen)
     found, keys = surroundings.found, variables.keys()
     return msgspec.structs.replace(
-        build_settings(chosen, dirs),
+        surroundings.with_claude_code(build_settings(chosen, dirs), dirs),
         workspace=dirs.workspace,
         enabled_key=_key_of(chosen.get("memorySearch.enabled")),
         config_path=found.root.source.path if found.root else None,

@@ -7,6 +7,11 @@ import time
 import anyio
 
 
+def lacks_threads(error: BaseException) -> bool:
+    """Whether the machine allows no further thread. Python has only words for that."""
+    return isinstance(error, RuntimeError) and str(error) == "can't start new thread"
+
+
 class Wakeup:
     """A repeatable event: wakes those who wait now, and none who come later.
 

@@ -27,6 +27,8 @@ class LoadRequest(msgspec.Struct, frozen=True, kw_only=True):
     config_path: str | Path | None = None
     state_dir: str | Path | None = None
     workspace: str | Path | None = None
+    claude_code: bool = False
+    """Adds Claude Code's memory, whatever the file says."""
 
 
 class Found(msgspec.Struct, frozen=True):

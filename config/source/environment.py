@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from config.disk.reading import SilentFileError, read_file
 from config.errors import ConfigInvalidError, ConfigProblem
 from config.settings import Origin, Secret
 from config.source.located import Located, descend
@@ -53,7 +54,7 @@ class Variables(msgspec.Struct, frozen=True):
 def gather_variables(process: Mapping[str, str], state: Path, root: Located | None) -> Variables:
     """The process's variables, completed. A variable that is set but blank counts as missing.
 
-    Raises ConfigInvalidError for a `.env` that is too large.
+    Raises ConfigInvalidError for a file that is too large, or a pipe that does not deliver.
     """
     values, added = dict(process), dict[str, Origin]()
     places = (_from_credentials(process), _from_file(state / ".env"), _from_block(root))
@@ -90,27 +91,36 @@ def _from_credentials(process: Mapping[str, str]) -> Iterator[tuple[str, str, Or
     directory = process.get("CREDENTIALS_DIRECTORY", "")
     for name in KEY_VARIABLES if directory.startswith("/") else ():
         try:
-            with (Path(directory) / name).open("rb") as opened:
-                value = opened.read(MAX_DOTENV_BYTES).decode("utf-8", errors="replace")
+            data = _read(Path(directory) / name)
         except OSError:
             continue
+        value = data.decode("utf-8", errors="replace")
         yield name, value, Origin(kind="environment", detail=f"the credential {name}")
 
 
 def _from_file(file: Path) -> Iterator[tuple[str, str, Origin]]:
     try:
-        with file.open("rb") as opened:
-            data = opened.read(MAX_DOTENV_BYTES + 1)
+        data = _read(file)
     except OSError:
         return
-    if len(data) > MAX_DOTENV_BYTES:
-        problem = ConfigProblem(
-            message=f"it is larger than {MAX_DOTENV_BYTES:,} bytes", file=str(file)
-        )
-        raise ConfigInvalidError([problem], remedy="Keep only NAME=value lines in it.")
     text = data.decode("utf-8-sig", errors="replace")
     for name, value in parse_dotenv(text).items():
         yield name, value, Origin(kind="environment", detail=f"{name} in {file}")
+
+
+def _read(file: Path) -> bytes:
+    """Raises OSError for what counts as missing, ConfigInvalidError for what was meant to be read."""
+    try:
+        data = read_file(file, MAX_DOTENV_BYTES)
+    except SilentFileError as error:
+        problem = ConfigProblem(message=f"cannot be read: {error.strerror}", file=str(file))
+        remedy = "Start what writes to it, or put a file in its place."
+        raise ConfigInvalidError([problem], remedy=remedy) from None
+    if len(data) > MAX_DOTENV_BYTES:
+        message = f"it is larger than {MAX_DOTENV_BYTES:,} bytes"
+        problem = ConfigProblem(message=message, file=str(file))
+        raise ConfigInvalidError([problem], remedy="Keep only NAME=value lines in it.")
+    return data
 
 
 def _from_block(root: Located | None) -> Iterator[tuple[str, str, Origin]]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from config.disk.reading import read_file
 from config.errors import ConfigInvalidError, ConfigProblem
 from config.source.located import Located, SourceText, type_words
 from config.source.positions import Spot, scan
@@ -26,8 +27,7 @@ def read_json5(path: Path) -> Located:
     Raises `FileNotFoundError` when there is no such file, `ConfigInvalidError` for everything else.
     """
     try:
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
+        data = read_file(path, MAX_BYTES)
     except FileNotFoundError:
         raise
     except OSError as error:

@@ -6,16 +6,20 @@ stand in `gateway.sessions.loading` and `gateway.flush`; searching and reading a
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from functools import partial
+from typing import Final, TypeVar
 
 import structlog
-from anyio.to_thread import run_sync
 
+from backends.errors import FileUnreadableError, FileUnwritableError
 from backends.files.append import Appended, append_entry
 from backends.files.roots import MemoryRoots
 from backends.interface import SyncRequest
 from config.errors import MemoryGatewayError
 from config.paths import flush_records_path
+from config.runtime.bounded import BoundedWork
 from config.settings import Settings
 from gateway.agent.memory import Memory
 from gateway.flush.deciding import Decision, Situation, decide
@@ -28,11 +32,19 @@ from gateway.sessions.keys import is_heartbeat, is_main_session
 from gateway.sessions.known import KnownSessions
 from gateway.sessions.loading import load, parts_of
 from gateway.sessions.scope import judge_session
+from gateway.sessions.terms import Guest
 from gateway.tools.append import AppendParams, AppendResult, Target, read_entry
 from gateway.tools.flush import FlushDoneParams, FlushDoneResult, FlushParams, FlushResult
 from gateway.tools.session_start import SessionStartParams, SessionStartResult
 
 _log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+
+DISK_PATIENCE_S: Final = 10.0
+"""How long a request waits for its files, and as long for those that wait for a disk already."""
+_AT_ONCE: Final = 4
+_REMEDY: Final = "See whether a network mount hangs, then try it again."
 
 
 class Conversations:
@@ -41,13 +53,19 @@ class Conversations:
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
         self._compactions = KnownSessions()
+        self._records = BoundedWork("records of flushes", _AT_ONCE)
+        self._appending = BoundedWork("append to a note", _AT_ONCE)
 
-    async def start(self, params: SessionStartParams) -> SessionStartResult:
+    async def start(
+        self, params: SessionStartParams, guest: Guest | None = None
+    ) -> SessionStartResult:
         """What the session loads. The first start of each session also begins a sync."""
         memory, key = self._memory, params.session_key
         if memory.why_off is not None:
             return SessionStartResult(files=(), disabled=True, error=memory.why_off)
         verdict = judge_session(memory.settings, memory.settings.scope, key)
+        if guest is not None and verdict.allowed:
+            verdict = guest.judge(memory.settings, key)
         if not verdict.allowed:
             _log.info("session start denied", reason=verdict.reason)
             return SessionStartResult(files=(), denied=True, error=verdict.reason)
@@ -74,7 +92,15 @@ class Conversations:
             workspace_access=params.workspace_access,
             is_heartbeat=params.heartbeat or is_heartbeat(params.session_key),
         )
-        state = await run_sync(_store(settings).state, params.session_key)
+        store = _store(settings)
+        try:
+            state = await self._records.run(
+                partial(store.state, params.session_key), DISK_PATIENCE_S, queue_s=DISK_PATIENCE_S
+            )
+        except TimeoutError:
+            raise FileUnreadableError(
+                f"{store.shared} was not read within {DISK_PATIENCE_S:g} s.", remedy=_REMEDY
+            ) from None
         decision = decide(settings.compaction, situation, state)
         await self._heed_compaction(params.session_key, decision.compaction_count)
         return _flush_result(settings, decision)
@@ -100,24 +126,41 @@ class Conversations:
         _refuse_foreign(self._memory.settings, params.session_key)
         if not params.ok:
             return FlushDoneResult(recorded=False)
-        record = _store(self._memory.settings).record_flush
-        count = await run_sync(record, params.session_key, params.compaction_count)
+        store = _store(self._memory.settings)
+
+        def record(is_wanted: Callable[[], bool]) -> int:
+            return store.record_flush(params.session_key, params.compaction_count, is_wanted)
+
+        count = await _written(self._records, record, str(store.shared))
         return FlushDoneResult(recorded=True, compaction_count=count)
 
-    async def append(self, params: AppendParams, session_key: str | None) -> AppendResult:
-        """Raises PathNotAllowedError, FileUnwritableError, InvalidParamsError."""
+    async def append(
+        self,
+        params: AppendParams,
+        session_key: str | None,
+        guest: Guest | None = None,
+        *,
+        operator: bool = False,
+    ) -> AppendResult:
+        """The `operator`, who could as well open an editor, needs neither the switch nor the scope.
+
+        Raises PathNotAllowedError, FileUnwritableError, InvalidParamsError.
+        """
         settings, key = self._memory.settings, params.session_key or session_key
-        if not settings.append_enabled:
+        is_allowed = settings.append_enabled and (guest is None or guest.may_append(settings))
+        if not is_allowed and not operator:
             return AppendResult(
                 disabled=True, error="Set memory.append.enabled to true to let agents append."
             )
         if self._memory.why_off is not None:
             return AppendResult(disabled=True, error=self._memory.why_off)
         entry = read_entry(params)
-        denial = _why_not_append(settings, params.target, key)
+        denial = None if operator else _why_not_append(settings, params.target, key, guest)
         if denial is not None:
             return AppendResult(denied=True, error=denial)
-        added = await run_sync(_append, settings, params.target, entry)
+        added = await _written(
+            self._appending, partial(_append, settings, params.target, entry), "The note"
+        )
         self._memory.sync_later("append")
         return AppendResult(
             path=added.path,
@@ -152,12 +195,16 @@ def _flush_result(settings: Settings, decision: Decision) -> FlushResult:
     return result(prompt=prompts.prompt, system_prompt=prompts.system_prompt, model=model)
 
 
-def _why_not_append(settings: Settings, target: Target, key: str | None) -> str | None:
+def _why_not_append(
+    settings: Settings, target: Target, key: str | None, guest: Guest | None
+) -> str | None:
     """What others say in a group must not end up in the long-term memory of the person.
 
     A request that names no session is in no way better: it may come from any of them.
     """
     verdict = judge_session(settings, settings.scope, key)
+    if guest is not None and verdict.allowed:
+        verdict = guest.judge(settings, key)
     if not verdict.allowed:
         return verdict.reason
     if target == "longterm" and (key is None or not is_main_session(key)):
@@ -165,14 +212,32 @@ def _why_not_append(settings: Settings, target: Target, key: str | None) -> str 
     return None
 
 
-def _append(settings: Settings, target: Target, entry: str) -> Appended:
+async def _written(pool: BoundedWork, write: Callable[[Callable[[], bool]], T], name: str) -> T:
+    """What `write` returns. It asks before it changes anything whether somebody still waits for it."""
+    given_up = threading.Event()
+    try:
+        return await pool.run(
+            lambda: write(lambda: not given_up.is_set()), DISK_PATIENCE_S, queue_s=DISK_PATIENCE_S
+        )
+    except TimeoutError:
+        raise FileUnwritableError(
+            f"{name} was not written within {DISK_PATIENCE_S:g} s.", remedy=_REMEDY
+        ) from None
+    finally:
+        given_up.set()
+
+
+def _append(
+    settings: Settings, target: Target, entry: str, is_wanted: Callable[[], bool]
+) -> Appended:
     roots = MemoryRoots(settings.workspace)
     if target == "daily":
         today = agent_now(settings.user_timezone).date()
         (location,) = roots.locate(daily_log(today))
-        return append_entry(location, entry, heading=f"# {today.isoformat()}")
+        heading = f"# {today.isoformat()}"
+        return append_entry(location, entry, heading=heading, is_wanted=is_wanted)
     lower = settings.workspace / "memory.md"
     upper = settings.workspace / "MEMORY.md"
     name = lower.name if lower.exists() and not upper.exists() else upper.name
     (location,) = roots.locate(name)
-    return append_entry(location, entry)
+    return append_entry(location, entry, is_wanted=is_wanted)

@@ -37,6 +37,7 @@ from gateway.metrics.measures import Metrics
 from gateway.sessions.keys import is_main_session
 from gateway.sessions.known import KnownSessions
 from gateway.sessions.scope import judge_session
+from gateway.sessions.terms import Guest
 from gateway.tools import get, search
 from gateway.tools.health import Health, judge_health, judge_trials
 from gateway.tools.metrics import MetricsResult, write_metrics
@@ -79,12 +80,18 @@ class Memory:
             return await backend.read(request)
 
     async def search(
-        self, params: search.SearchParams, session_key: str | None, *, operator: bool = False
+        self,
+        params: search.SearchParams,
+        session_key: str | None,
+        *,
+        operator: bool = False,
+        guest: Guest | None = None,
     ) -> SearchAnswer:
         """Answers also when memory is off or its index unusable: the result then says so.
 
         The `operator`, who sits at the machine, may always search, and needs no citations; others
-        as the scope says.
+        as the scope says, and a guest's client as that of its own configuration says, too. Raises
+        IndexUnavailableError where that configuration permits less than the index holds.
         """
         request = search.read_request(params)
         if self._engine is None:
@@ -94,6 +101,9 @@ class Memory:
         policy = settings.qmd.scope if settings.backend == "qmd" else settings.scope
         if not operator:
             verdict = judge_session(settings, policy, key)
+            if guest is not None and verdict.allowed:
+                verdict = guest.judge_search(settings, key)
+                guest.check_reach(settings)
             if not verdict.allowed:
                 _log.info("search denied", reason=verdict.reason)
                 return search.denied_result(verdict.reason)
@@ -118,15 +128,26 @@ class Memory:
         return search.with_citations(answer, citations, key, search.limits_met(params))
 
     async def get(
-        self, params: get.GetParams, session_key: str | None = None, *, operator: bool = False
+        self,
+        params: get.GetParams,
+        session_key: str | None = None,
+        *,
+        operator: bool = False,
+        guest: Guest | None = None,
     ) -> ReadAnswer:
-        """`memory.scope` guards reading too; that of QMD, as documented, only what QMD answers."""
+        """`memory.scope` guards reading too; that of QMD, as documented, only what QMD answers.
+
+        Raises IndexUnavailableError as `search`.
+        """
         request = get.read_request(params)
         if self._engine is None:
             return get.failed_result(params.path, why_disabled(self.settings), disabled=True)
         key = params.session_key or session_key
         if not operator:
             verdict = judge_session(self.settings, self.settings.scope, key)
+            if guest is not None and verdict.allowed:
+                verdict = guest.judge(self.settings, key)
+                guest.check_reach(self.settings)
             if not verdict.allowed:
                 return get.denied_result(params.path, verdict.reason)
             only_private = self.settings.search.sessions_in_private_only

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Final
 import anyio
 import msgspec
 import structlog
-from anyio.to_thread import run_sync
 from msgspec.structs import replace
 
-from config.errors import MemoryGatewayError
+from config.errors import ConfigInvalidError, ConfigProblem, MemoryGatewayError
 from config.loading.changes import changed_keys
 from config.paths import auth_profile_paths
+from config.runtime.bounded import BoundedWork
 from config.settings import Settings
 from config.switched_off import is_disabled
 
@@ -32,6 +32,10 @@ _FIXED: Final = frozenset({"workspace", "memorySearch.store.path"})
 _SWITCHES: Final = frozenset({"memorySearch.enabled", "plugins.slots.memory"})
 _FOR_THE_BACKEND: Final = ("memorySearch.", "memory.backend", "memory.qmd.", "models.", "auth.")
 _NOT_FOR_THE_BACKEND: Final = _SWITCHES | {"memory.qmd.scope"}
+
+
+PATIENCE_S: Final = 20.0
+"""How long the files of the configuration, pipes among them, may take."""
 
 
 class ReloadResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -54,6 +58,7 @@ class Reloader:
         self._was_off = is_disabled(memory.settings)
         self._credentials = _stamps(memory.settings)
         self._turn = anyio.Lock()
+        self._reading = BoundedWork("reading of the configuration")
 
     async def reload(self) -> ReloadResult:
         """Raises ConfigInvalidError, ConfigNotFoundError, IndexUnavailableError: nothing changed."""
@@ -70,11 +75,10 @@ class Reloader:
 
     async def _reload(self) -> ReloadResult:
         memory = self._memory
-        read = await run_sync(self._read)
+        read, credentials = await self._read_all()
         changed = changed_keys(memory.settings, read)
         fixed = _FIXED | _SWITCHES if self._was_off else _FIXED
         settings = self._with_fixed(read)
-        credentials = _stamps(settings)
         reopen = (
             any(map(_concerns_backend, changed))
             or credentials != self._credentials
@@ -88,6 +92,19 @@ class Reloader:
             reopened=reopen and not is_disabled(settings),
             warnings=tuple(f"{one.path}: {one.message}" for one in settings.warnings),
         )
+
+    async def _read_all(self) -> tuple[Settings, tuple[object, ...]]:
+        def read() -> tuple[Settings, tuple[object, ...]]:
+            settings = self._read()
+            return settings, _stamps(settings)
+
+        try:
+            return await self._reading.run(read, PATIENCE_S, queue_s=PATIENCE_S)
+        except TimeoutError:
+            message = f"the configuration was not read within {PATIENCE_S:g} s"
+            raise ConfigInvalidError(
+                [ConfigProblem(message=message)], remedy="See whether a network mount hangs."
+            ) from None
 
     def _with_fixed(self, read: Settings) -> Settings:
         """What was read, with the values in force where only a restart can change them."""

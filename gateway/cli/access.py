@@ -13,6 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, Protocol, TypeVar
 
+import anyio
 import msgspec
 from msgspec.structs import replace
 
@@ -26,15 +27,19 @@ from backends.interface import (
     SyncReport,
     SyncRequest,
 )
+from config.groups import ungrouped
 from config.settings import Settings
 from config.switched_off import is_disabled
+from gateway.agent.conversations import Conversations
 from gateway.agent.memory import TRIAL_S, Memory, open_memory
 from gateway.agent.reloading import ReloadResult
 from gateway.client import Client, connect
-from gateway.ownership.lock import check_workspace
+from gateway.ownership.bridge import PATIENCE_S
+from gateway.ownership.lock import check_workspace, name_owner
 from gateway.ownership.places import place_of
 from gateway.ownership.sockets import connect_owner
 from gateway.rpc.errors import DeadlineExceededError
+from gateway.tools.append import AppendParams, AppendResult
 from gateway.tools.get import GetParams
 from gateway.tools.health import Health, judge_health
 from gateway.tools.metrics import MetricsResult
@@ -43,6 +48,9 @@ from gateway.tools.status import StatusResult
 
 _HEALTH_TIMEOUT_S: Final = 0.6
 """A probe has a second, and the interpreter takes its part of it."""
+
+_LOOK_S: Final = 1.0
+"""How long a call goes on before the first sign of life is asked for."""
 
 _DEEP_TIMEOUT_S: Final = 3 * TRIAL_S + 5
 """Provider, vector engine and QMD may each use up their time."""
@@ -67,7 +75,7 @@ class Access(Protocol):
 
     async def deep_health(self) -> Health: ...
 
-    async def metrics(self) -> MetricsResult: ...
+    async def append(self, params: AppendParams) -> AppendResult: ...
 
 
 @asynccontextmanager
@@ -89,7 +97,7 @@ async def reach_memory(settings: Settings, *, patient: bool = False) -> AsyncIte
         check_workspace(lock, settings.workspace)
         listener = _Listener()
         async with connect(stream, stream, notified=listener) as client:
-            yield _Asked(client, listener)
+            yield _Asked(client, listener, name_owner(lock))
 
 
 @contextmanager
@@ -118,7 +126,23 @@ async def reload_owner(settings: Settings) -> ReloadResult:
             remedy="The next one to start reads the configuration.",
         )
     async with stream, connect(stream, stream) as client:
-        return msgspec.convert(await client.call("reload"), ReloadResult)
+        owner = _Attended(client, name_owner(place_of(settings).lock))
+        return msgspec.convert(await owner.call("reload"), ReloadResult)
+
+
+async def owner_metrics(settings: Settings) -> MetricsResult:
+    """What the owner counts: a command that opens the index itself has counted nothing.
+
+    Raises IndexUnavailableError when nobody owns the index.
+    """
+    stream = await connect_owner(place_of(settings).lock)
+    if stream is None:
+        raise IndexUnavailableError(
+            f"No gateway runs for agent {settings.agent_id}, so nothing is counted.",
+            remedy="Start one with `memory-gateway serve`, or as a service.",
+        )
+    async with stream, connect(stream, stream) as client:
+        return msgspec.convert(await client.call("metrics"), MetricsResult)
 
 
 class _Opened:
@@ -126,7 +150,7 @@ class _Opened:
         self._memory = memory
         self._is_kept = is_kept
         self.sync, self.health = memory.sync, memory.health
-        self.metrics, self.deep_health = memory.metrics, memory.deep_health
+        self.deep_health = memory.deep_health
 
     async def search(self, params: SearchParams) -> SearchAnswer:
         """Nothing else brings this index up to date, so what is behind is waited for."""
@@ -138,6 +162,9 @@ class _Opened:
 
     async def get(self, params: GetParams) -> ReadAnswer:
         return await self._memory.get(params, operator=True)
+
+    async def append(self, params: AppendParams) -> AppendResult:
+        return await Conversations(self._memory).append(params, None, operator=True)
 
     async def status(self) -> StatusResult:
         found = await self._memory.status()
@@ -157,9 +184,39 @@ class _Listener:
             self.progress(msgspec.convert(params, SyncProgress))
 
 
-class _Asked:
-    def __init__(self, client: Client, listener: _Listener) -> None:
+class _Attended:
+    """Calls to an owner that may be stopped, or swapped out, at any time."""
+
+    def __init__(self, client: Client, owner: str) -> None:
         self._client = client
+        self.name = owner
+
+    async def call(self, method: str, params: Any = None, **options: float) -> Any:
+        """As `Client.call`. Raises IndexUnavailableError as soon as the owner is silent for too long."""
+        result: list[Any] = []
+        with ungrouped():
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._watch)
+                result.append(await self._client.call(method, params, **options))
+                tasks.cancel_scope.cancel()
+        return result[0]
+
+    async def _watch(self) -> None:
+        while True:
+            await anyio.sleep(_LOOK_S)
+            try:
+                await self._client.ping(timeout_s=PATIENCE_S - _LOOK_S)
+            except DeadlineExceededError:
+                raise IndexUnavailableError(
+                    f"{self.name} has been silent for {PATIENCE_S:g} s.",
+                    remedy="See whether it is stopped, and its log. End it, and commands open the "
+                    "index themselves.",
+                ) from None
+
+
+class _Asked:
+    def __init__(self, client: Client, listener: _Listener, owner: str) -> None:
+        self._client = _Attended(client, owner)
         self._listener = listener
 
     async def search(self, params: SearchParams) -> SearchAnswer:
@@ -184,8 +241,9 @@ class _Asked:
     async def status(self) -> StatusResult:
         return await self._call("status", None, StatusResult)
 
-    async def metrics(self) -> MetricsResult:
-        return await self._call("metrics", None, MetricsResult)
+    async def append(self, params: AppendParams) -> AppendResult:
+        await self._introduce()
+        return await self._call("memory_append", params, AppendResult)
 
     async def health(self) -> Health:
         return await self._health({}, _HEALTH_TIMEOUT_S)
@@ -197,7 +255,7 @@ class _Asked:
         try:
             result = await self._client.call("health", params, timeout_s=timeout_s)
         except DeadlineExceededError:
-            reason = f"The gateway that owns the index is silent for {timeout_s:g} s."
+            reason = f"{self._client.name} is silent for {timeout_s:g} s."
             return judge_health(failure=reason)
         return msgspec.convert(result, Health)
 

@@ -20,11 +20,12 @@ from gateway.cli.commands.inspecting import config, health, status
 from gateway.cli.commands.measuring import metrics
 from gateway.cli.commands.models import list_models, pull, remove
 from gateway.cli.commands.reloading import reload
+from gateway.cli.commands.remembering import remember
 from gateway.cli.commands.servicing import service
 from gateway.cli.commands.serving import serve
 from gateway.cli.commands.sidecar import qmd
 from gateway.cli.options import PROGRAM, SERVE_OPTIONS, SHARED_OPTIONS, SharedOption
-from gateway.cli.shared import with_options
+from gateway.cli.shared import Command, with_options
 from gateway.rpc.errors import InvalidParamsError
 
 app = typer.Typer(
@@ -45,7 +46,7 @@ def _add(
 ) -> None:
     """With the first paragraph of its help in the list of commands, which typer would cut to one line."""
     summary = " ".join((command.__doc__ or "").split("\n\n")[0].split())
-    group.command(name, short_help=summary)(with_options(command, options))
+    group.command(name, short_help=summary, cls=Command)(with_options(command, options))
 
 
 _add(app, serve, options=SERVE_OPTIONS)
@@ -53,6 +54,7 @@ for _command in (
     index,
     search,
     get,
+    remember,
     status,
     health,
     doctor,

@@ -20,7 +20,7 @@ from gateway.cli.options import LOG_LEVELS, SERVE_OPTIONS, Options
 from gateway.process.dumps import forbid_core_dumps
 from gateway.process.orphans import PARENT, is_orphan
 
-_FIELDS: Final = {option.flag: option.field for option in SERVE_OPTIONS}
+_FIELDS: Final = {option.flag: option.field for option in SERVE_OPTIONS if option.metavar}
 _SOCKET_ONLY: Final = "--socket-only"
 
 

@@ -33,4 +33,5 @@ def load_request(options: Options) -> LoadRequest:
         config_path=options.config,
         state_dir=options.state_dir,
         workspace=options.workspace,
+        claude_code=options.claude_code,
     )

@@ -6,9 +6,11 @@ import os
 from pathlib import Path
 from typing import Final
 
+from config.disk.reading import read_file
 from config.disk.replacing import replace_file
 from config.errors import ConfigInvalidError, ConfigNotFoundError, ConfigProblem
 from config.migration import Migration, Move, migrate_in_force
+from config.source.json5 import MAX_BYTES
 from config.source.located import render_path
 from gateway.cli import output
 from gateway.cli.loading import load_request
@@ -81,7 +83,7 @@ def _replace(migration: Migration) -> Path:
     """Raises ConfigInvalidError where the file has changed meanwhile, or cannot be written."""
     path = Path(os.path.realpath(migration.path))
     try:
-        data, mode = path.read_bytes(), path.stat().st_mode & 0o777
+        data, mode = read_file(path, MAX_BYTES), path.stat().st_mode & 0o777
         if data.decode("utf-8-sig") != migration.before:
             raise _failed(path, "was changed by somebody else in this moment")
         backup = _keep(path, data, mode)

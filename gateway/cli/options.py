@@ -23,6 +23,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     workspace: str | None = None
     state_dir: str | None = None
     config: str | None = None
+    claude_code: bool = False
     json: bool = False
     log_level: LogLevel | None = None
 
@@ -41,8 +42,13 @@ class SharedOption(NamedTuple):
 SHARED_OPTIONS: Final = (
     SharedOption("agent", "ID", "Whose memory; else the configuration's default agent.", "-a"),
     SharedOption("workspace", "DIR", "Where MEMORY.md, USER.md and memory/ are.", "-w"),
-    SharedOption("state_dir", "DIR", "Where the index is kept; else ~/.openclaw."),
+    SharedOption(
+        "state_dir",
+        "DIR",
+        "Where the index and, without --config, openclaw.json are; else ~/.openclaw.",
+    ),
     SharedOption("config", "FILE", "The openclaw.json to read.", "-c"),
+    SharedOption("claude_code", None, "Search Claude Code's memory, too."),
     SharedOption("json", None, "Print JSON on standard output, for programs.", "-j"),
     SharedOption("log_level", "LEVEL", "What to log: debug, info, warning or error."),
 )

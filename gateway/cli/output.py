@@ -29,8 +29,12 @@ def write_text(text: str) -> None:
 
 def write_content(text: str) -> None:
     """What stands in a file: exactly as it is for a program, without control characters for a person."""
-    is_read_by_a_person = sys.stdout is not None and sys.stdout.isatty()
-    write_text(escape_controls(text) if is_read_by_a_person else text)
+    write_text(escape_controls(text) if is_terminal() else text)
+
+
+def is_terminal() -> bool:
+    """Whether a person reads standard output."""
+    return sys.stdout is not None and sys.stdout.isatty()
 
 
 def say(message: str) -> None:

@@ -11,11 +11,21 @@ from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from gateway.cli.guard import guarded
 from gateway.cli.options import SHARED_OPTIONS, LogLevel, Options, SharedOption
 
-_TYPES: dict[str, Any] = {"json": bool, "log_level": LogLevel | None}
+_TYPES: dict[str, Any] = {"json": bool, "claude_code": bool, "log_level": LogLevel | None}
+
+
+class Command(TyperCommand):
+    """A command to which an argument such as `- The kettle is descaled.` is text, never an option."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        items = [] if "--" in args else [one for one in args if one.startswith("- ")]
+        others = [one for one in args if one not in items]
+        return super().parse_args(ctx, [*others, "--", *items] if items else args)
 
 
 def with_options(

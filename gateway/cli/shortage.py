@@ -10,6 +10,7 @@ import os
 from typing import Final, TypeGuard
 
 from config.errors import ErrorKind, MemoryGatewayError
+from config.runtime.tasks import lacks_threads
 
 _NO_SPACE: Final = (
     "no space is left where it had to write",
@@ -35,9 +36,6 @@ _SHORTAGES: Final = {
     errno.ENOSPC: _NO_SPACE,
     errno.EDQUOT: _NO_SPACE,
 }
-
-
-_NO_THREAD: Final = "can't start new thread"
 
 
 class ShortageError(MemoryGatewayError):
@@ -73,7 +71,7 @@ def _number(error: BaseException) -> int | None:
         is_one = error.errno in _SHORTAGES and error.errno != errno.EAGAIN  # of pipes it says less
         return error.errno if is_one else None
     if isinstance(error, RuntimeError):
-        return errno.EAGAIN if str(error) == _NO_THREAD else None
+        return errno.EAGAIN if lacks_threads(error) else None
     if isinstance(error, ImportError):
         return next((one for one in _SHORTAGES if os.strerror(one) in str(error)), None)
     return None

@@ -90,6 +90,13 @@ class Client:
             raise self._gone()
         return pending.reply.outcome()
 
+    async def ping(self, *, timeout_s: float) -> None:
+        """Returns when the gateway gives a sign of life, which waits for no work of its own.
+
+        Raises DeadlineExceededError, GatewayGoneError.
+        """
+        await self.call("$/cancelRequest", {"id": 0}, timeout_s=timeout_s)
+
     async def notify(self, method: str, params: object = None) -> None:
         """Tells the gateway something that has no answer. Raises GatewayGoneError."""
         await self._put(encode_call(method, params))

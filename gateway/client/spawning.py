@@ -7,7 +7,6 @@ is asked to end, then told, then killed, each with a bound.
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -19,9 +18,10 @@ from anyio.abc import Process
 from anyio.streams.text import TextReceiveStream
 
 from config.groups import ungrouped
+from config.runtime.start import command_of
 from gateway.client.calls import Client, NotificationCallback
 
-GATEWAY_COMMAND: Final = (sys.executable, "-P", "-m", "gateway", "serve")
+GATEWAY_COMMAND: Final = (*command_of("gateway"), "serve")
 
 PATIENCE_S: Final = 3.0
 """The gateway promises to end within 2 s of the end of its input, and of SIGTERM."""

@@ -8,9 +8,9 @@ from typing import Final
 from backends.builtin.vectors.probing import probe_libraries
 from config.settings import Settings
 from gateway.doctor.finding import Finding, sentence
+from providers.installing import install_command
 
 _KEY: Final = "memorySearch.store.vector"
-_INSTALL: Final = "Install the gateway with its extra: pip install 'memory-gateway[vector]'."
 
 
 def check_libraries(settings: Settings) -> Iterator[Finding]:
@@ -30,13 +30,20 @@ def check_libraries(settings: Settings) -> Iterator[Finding]:
             place=f"{_KEY}.extensionPath" if named else None,
             fix="Correct the path, or remove the key: the package brings its own."
             if named
-            else _INSTALL,
+            else _installing(),
         )
     for problem in (problems.numpy, problems.simsimd):
         if problem:
             yield Finding(
-                check="libraries", severity="warning", cause=sentence(problem), fix=_INSTALL
+                check="libraries",
+                severity="warning",
+                cause=sentence(problem),
+                fix=_installing(),
             )
     if not any(problems):
         cause = "sqlite-vec, numpy and SimSIMD can be loaded."
         yield Finding(check="libraries", severity="ok", cause=cause)
+
+
+def _installing() -> str:
+    return f"`{install_command('vector')}` installs it."

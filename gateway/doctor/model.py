@@ -12,7 +12,7 @@ from gateway.doctor.finding import Finding
 from providers.errors import ProviderError
 from providers.local.models import locate
 from providers.local.models.configured import configured_models
-from providers.local.models.fetching import check_magic
+from providers.local.models.places import check_magic
 
 _KEY: Final = "memorySearch.local.modelPath"
 _HEAD_BYTES: Final = 16

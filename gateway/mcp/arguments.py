@@ -1,4 +1,4 @@
-"""What a model may say to the two tools, and how each part is explained to it.
+"""What a model may say to the tools, and how each part is explained to it.
 
 Owns the arguments as types, with descriptions that become the tools' JSON schemas. Left out is what
 belongs to the host and not to a model: the session key, which decides what may be searched, and the
@@ -14,6 +14,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from config.settings import Source
+from gateway.tools.append import AppendParams
 from gateway.tools.get import GetParams
 from gateway.tools.search import MAX_RESULTS, SearchParams
 
@@ -130,6 +131,18 @@ class GetArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def to_params(self) -> GetParams:
         return GetParams(**_given(self))
+
+
+class AppendArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Arguments of the tool `memory_append`."""
+
+    text: Annotated[
+        str,
+        Meta(min_length=1, description="The entry, as Markdown: one fact, or a few short lines."),
+    ]
+
+    def to_params(self) -> AppendParams:
+        return AppendParams(text=self.text)
 
 
 ToolArguments = SearchArguments | GetArguments

@@ -51,7 +51,9 @@ def mcp_methods(memory: Memory) -> list[Method[Any]]:
         revision = revision_of(params.meta, context.session.protocol)
         if params.cursor is not None:
             raise InvalidParamsError("There is no such page.", remedy="Leave out cursor.")
-        return replies.cacheable({"tools": tool_list()}, revision)
+        settings, guest = memory.settings, context.session.guest
+        appends = settings.append_enabled and (guest is None or guest.may_append(settings))
+        return replies.cacheable({"tools": tool_list(appends=appends)}, revision)
 
     async def call(params: CallParams, context: RequestContext) -> Result:
         revision = revision_of(params.meta, context.session.protocol)

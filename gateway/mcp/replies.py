@@ -18,7 +18,7 @@ SERVER: Final = {"name": "memory-gateway", "title": "Memory Gateway", "version":
 SERVER_KEY: Final = "io.modelcontextprotocol/serverInfo"
 CAPABILITIES: Final[dict[str, Any]] = {"tools": {}}
 _LIFETIME_MS: Final = 3_600_000
-"""The tools change only with the program."""
+"""The tools change only with the program, and with `memory.append.enabled`."""
 
 Result = dict[str, Any]
 

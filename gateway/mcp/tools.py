@@ -1,4 +1,4 @@
-"""The two tools as a model sees them, and what each does with the memory.
+"""The tools as a model sees them, and what each does with the memory.
 
 Owns names, titles, descriptions and hints; the arguments are explained in `arguments`. The order is
 fixed, so that a client's cached prompt stays valid.
@@ -6,28 +6,31 @@ fixed, so that a client's cached prompt stays valid.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
 from backends.interface import ReadAnswer, SearchAnswer
+from gateway.agent.conversations import Conversations
 from gateway.agent.memory import Memory
-from gateway.mcp.arguments import GetArguments, SearchArguments
+from gateway.mcp.arguments import AppendArguments, GetArguments, SearchArguments
 from gateway.mcp.replies import Result, tool_result
 from gateway.mcp.schemas import object_schema
 from gateway.rpc.context import RequestContext
+from gateway.tools.append import AppendResult
 
 A = TypeVar("A", bound=msgspec.Struct)
 
-_HINTS: Final = {
+_READS: Final = {
     "readOnlyHint": True,
     "destructiveHint": False,
     "idempotentHint": True,
     "openWorldHint": False,
 }
+_APPENDS: Final = _READS | {"readOnlyHint": False, "idempotentHint": False}
 _SEARCH: Final = (
     "Search the agent's long-term memory (MEMORY.md, USER.md, daily logs in memory/YYYY-MM-DD.md, topic notes and, "
     "where indexed, past conversations). Use it before answering anything about "
@@ -44,6 +47,11 @@ _GET: Final = (
     "that does not exist; a long file is cut, and `nextFrom` says where to go on."
 )
 
+_APPEND: Final = (
+    "Write an entry into today's log of the agent's memory, for what is worth knowing in later conversations: "
+    "decisions, preferences, facts, dates. It is only appended; nothing can be changed or removed."
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Tool(Generic[A]):
@@ -57,6 +65,7 @@ class Tool(Generic[A]):
     doing: str
     """Said while it takes long."""
     run: Callable[[Memory, A, RequestContext], Awaitable[Result]]
+    hints: Mapping[str, bool] = field(default_factory=lambda: _READS)
 
     def describe(self) -> dict[str, Any]:
         """As `tools/list` has it."""
@@ -66,18 +75,27 @@ class Tool(Generic[A]):
             "description": self.description,
             "inputSchema": object_schema(self.arguments),
             "outputSchema": object_schema(self.result),
-            "annotations": {"title": self.title, **_HINTS},
+            "annotations": {"title": self.title, **self.hints},
         }
 
 
 async def _search(memory: Memory, arguments: SearchArguments, context: RequestContext) -> Result:
-    answer = await memory.search(arguments.to_params(), context.session.session_key)
+    session = context.session
+    answer = await memory.search(arguments.to_params(), session.session_key, guest=session.guest)
     context.stages.update(answer.timings_ms)
     return tool_result(answer, failed=answer.error is not None)
 
 
 async def _get(memory: Memory, arguments: GetArguments, context: RequestContext) -> Result:
-    answer = await memory.get(arguments.to_params(), context.session.session_key)
+    session = context.session
+    answer = await memory.get(arguments.to_params(), session.session_key, guest=session.guest)
+    return tool_result(answer, failed=answer.error is not None)
+
+
+async def _append(memory: Memory, arguments: AppendArguments, context: RequestContext) -> Result:
+    session = context.session
+    conversations = Conversations(memory)
+    answer = await conversations.append(arguments.to_params(), session.session_key, session.guest)
     return tool_result(answer, failed=answer.error is not None)
 
 
@@ -102,11 +120,23 @@ TOOLS: Final[dict[str, Tool[Any]]] = {
             doing="Reading memory",
             run=_get,
         ),
+        Tool(
+            name="memory_append",
+            title="Write to memory",
+            description=_APPEND,
+            arguments=AppendArguments,
+            result=AppendResult,
+            doing="Writing to memory",
+            run=_append,
+            hints=_APPENDS,
+        ),
     )
 }
 
 
 @cache
-def tool_list() -> tuple[dict[str, Any], ...]:
-    """All tools, always in the same order."""
-    return tuple(tool.describe() for tool in TOOLS.values())
+def tool_list(*, appends: bool) -> tuple[dict[str, Any], ...]:
+    """The tools that are offered, always in the same order; one that writes only if that is allowed."""
+    return tuple(
+        tool.describe() for tool in TOOLS.values() if appends or tool.name != "memory_append"
+    )

@@ -17,8 +17,8 @@ from gateway.tools.session_updated import SessionUpdatedParams, read_reference
 def session_methods(memory: Memory) -> list[Method[Any]]:
     conversations = Conversations(memory)
 
-    async def start(params: SessionStartParams, _context: RequestContext) -> SessionStartResult:
-        return await conversations.start(params)
+    async def start(params: SessionStartParams, context: RequestContext) -> SessionStartResult:
+        return await conversations.start(params, context.session.guest)
 
     async def flush(params: FlushParams, _context: RequestContext) -> FlushResult:
         return await conversations.flush(params)
@@ -27,7 +27,10 @@ def session_methods(memory: Memory) -> list[Method[Any]]:
         return await conversations.flush_done(params)
 
     async def append(params: AppendParams, context: RequestContext) -> AppendResult:
-        return await conversations.append(params, context.session.session_key)
+        session = context.session
+        return await conversations.append(
+            params, session.session_key, session.guest, operator=session.operator
+        )
 
     async def updated(params: SessionUpdatedParams, _context: RequestContext) -> dict[str, bool]:
         return {"scheduled": await memory.transcript_grew(read_reference(params))}

@@ -20,6 +20,7 @@ from gateway.methods.sessions import session_methods
 from gateway.rpc.context import RequestContext, Session
 from gateway.rpc.methods import Handler, Method, MethodRegistry, NoParams
 from gateway.sessions.instructions import recall_instructions
+from gateway.sessions.terms import GREETING, Guest, Terms
 from gateway.tools.bounds import MAX_NAME_CHARS, Key, Name
 from gateway.tools.get import GetParams
 from gateway.tools.health import Health, HealthParams
@@ -80,13 +81,17 @@ def build_registry(
 
     async def memory_search(params: SearchParams, context: RequestContext) -> SearchAnswer:
         session = context.session
-        result = await memory.search(params, session.session_key, operator=session.operator)
+        result = await memory.search(
+            params, session.session_key, operator=session.operator, guest=session.guest
+        )
         context.stages.update(result.timings_ms)
         return result
 
     async def memory_get(params: GetParams, context: RequestContext) -> ReadAnswer:
         session = context.session
-        return await memory.get(params, session.session_key, operator=session.operator)
+        return await memory.get(
+            params, session.session_key, operator=session.operator, guest=session.guest
+        )
 
     async def status(params: StatusParams, _context: RequestContext) -> StatusResult:
         found = await memory.status()
@@ -121,7 +126,18 @@ def build_registry(
         Method("shutdown", NoParams, stop, accepts_notification=True),
         *mcp_methods(memory),
     ]
-    return MethodRegistry(methods, observe=memory.counted.answered)
+    return MethodRegistry(
+        [*methods, Method(GREETING, Terms, _greet_handler(memory), open_params=True)],
+        observe=memory.counted.answered,
+    )
+
+
+def _greet_handler(memory: Memory) -> Handler[Terms]:
+    async def greet(params: Terms, context: RequestContext) -> dict[str, str]:
+        context.session.guest = Guest(params, memory.settings)
+        return {"version": VERSION}
+
+    return greet
 
 
 def _sync_handler(memory: Memory) -> Handler[SyncParams]:

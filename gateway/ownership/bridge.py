@@ -1,8 +1,8 @@
 """Carries the lines of one client to the owner of the index, and its answers back.
 
 Owns what the client never notices: that an owner died, or ended, and another one took over. Open
-requests are then put to the next owner; when there is none, they are answered with an error. The
-phases of the connection belong to `rpc.connection`, taking over to `standby`.
+requests are then put to the next owner; when there is none, or one that is silent, they are answered
+with an error. The phases of the connection belong to `rpc.connection`, taking over to `standby`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from anyio.abc import SocketStream, TaskGroup
 from backends.errors import IndexUnavailableError
 from config.errors import MemoryGatewayError
 from config.runtime.tasks import Wakeup
-from gateway.ownership.forwarding import Forwarded, OpenLines, read_reply
+from gateway.ownership.forwarding import PING, Forwarded, OpenLines, Reply, greeting, read_reply
+from gateway.ownership.lock import OWNER
 from gateway.rpc.encoding import encode_batch, encode_error
 from gateway.rpc.errors import RpcError, ShuttingDownError, to_wire
 from gateway.rpc.framing import LineSplitter
@@ -26,11 +27,15 @@ from gateway.rpc.limits import ConnectionLimits
 from gateway.rpc.messages import ClientReply, Malformed, decode_line
 from gateway.rpc.outbox import Outbox
 from gateway.rpc.sockets import SocketChannel
+from gateway.sessions.terms import Terms
 
 _log = structlog.get_logger(__name__)
 
 PATIENCE_S: Final = 10.0
-"""How long open requests wait for an owner; opening an index takes far less."""
+"""How long open requests wait for an owner, and for one that is silent; opening an index takes far less."""
+_LOOKS: Final = 10
+"""How often a bridge looks for a sign of life in that time. Looks are counted and not seconds: where the
+bridge itself was stopped, the owner may have answered all the while."""
 _LONGEST_FRAME_BYTES: Final = 256 * 1024 * 1024
 _PAUSE_S: Final = 0.01
 
@@ -46,19 +51,32 @@ class Bridge:
         *,
         limits: ConnectionLimits,
         end: Callable[[], None],
+        terms: Terms,
+        name_owner: Callable[[], str] = lambda: OWNER,
         patience_s: float = PATIENCE_S,
     ) -> None:
-        """`reach` waits for an owner; `end` is called when the client asks for the end."""
+        """`reach` waits for an owner, which hears the `terms` first; `end` is called when the client asks
+        for the end. `name_owner` begins a sentence about the owner.
+        """
         self._reach = reach
         self._outbox = outbox
         self._limits = limits
         self._end = end
+        self._terms = terms
+        self._name_owner = name_owner
         self._patience_s = patience_s
         self._lines = OpenLines()
         self._channel: SocketChannel | None = None
         self._refusal: MemoryGatewayError | None = None
         """Why lines are answered here instead of being forwarded; None: they are forwarded."""
         self._moved = Wakeup()
+        self._sending = anyio.Lock()
+        self._listening = False
+        """Whether anything that the owner sends is read at once."""
+        self._signs = 0
+        """How often something came from the owner."""
+        self._is_greeted = False
+        """Whether the owner has answered the greeting."""
         tasks.start_soon(self._follow)
 
     async def accept(self, line: bytes | RpcError) -> None:
@@ -74,7 +92,9 @@ class Bridge:
             case _:
                 while self._channel is None and self._refusal is None:
                     await self._moved.wait()
-                await self._forward(self._lines.add(line, message))
+                forwarded = self._lines.add(line, message)
+                self._moved.fire()
+                await self._forward(forwarded)
 
     def close(self) -> None:
         self._refusal = ShuttingDownError()
@@ -93,7 +113,8 @@ class Bridge:
             self._answer_all(self._refusal, only=forwarded)
             return
         try:
-            await channel.send(forwarded.line + b"\n")
+            async with self._sending:
+                await channel.send(forwarded.line + b"\n")
         except anyio.BrokenResourceError:
             _log.debug("the owner is gone; the line waits for the next one")
         if forwarded.ends_process and not forwarded.ids:
@@ -105,7 +126,12 @@ class Bridge:
             channel = await self._next_owner()
             try:
                 async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(self._pump, channel, tasks)
+                    served = anyio.Event()
+                    self._is_greeted = False
+                    tasks.start_soon(self._pump, channel, tasks, served)
+                    tasks.start_soon(self._attend, channel)
+                    await channel.send(greeting(self._terms) + b"\n")
+                    await served.wait()
                     for line in self._lines.replay():
                         await channel.send(line + b"\n")
                     self._channel, self._refusal = channel, self._lasting_refusal()
@@ -116,35 +142,100 @@ class Bridge:
                 self._channel = None
                 with anyio.CancelScope(shield=True):
                     await channel.aclose()
-            self._give_up_unrepeatable()
+            self._give_up_unrepeatable("The gateway ended before it answered.")
             await anyio.sleep(_PAUSE_S)
 
     async def _next_owner(self) -> SocketChannel:
         while True:
             with anyio.move_on_after(self._patience_s):
                 return SocketChannel(await self._reach())
-            error = IndexUnavailableError(
-                "The gateway that owns the index cannot be reached.",
-                remedy="Check the logs of this agent's gateways; it will be tried again.",
+            self._refuse(
+                IndexUnavailableError(
+                    "The gateway that owns the index cannot be reached.",
+                    remedy="Check the logs of this agent's gateways; it will be tried again.",
+                )
             )
-            self._refusal = self._refusal or error
-            self._answer_all(error)
-            self._moved.fire()
 
-    async def _pump(self, channel: SocketChannel, tasks: TaskGroup) -> None:
+    def _refuse(self, error: MemoryGatewayError) -> None:
+        """Answers what is open, and what comes until an owner is there."""
+        self._give_up_unrepeatable(error.message)
+        self._refusal = self._lasting_refusal() or error
+        self._answer_all(error)
+        self._moved.fire()
+
+    async def _attend(self, channel: SocketChannel) -> None:
+        """Leaves an owner that keeps something open and gives no sign of life.
+
+        Whatever it still does comes too late: the connection is given up, so that nothing is answered
+        twice. A new one is greeted, and carries nothing before the answer to that.
+        """
+        silent = 0
+        while True:
+            while self._is_greeted and not len(self._lines):
+                await self._moved.wait()
+            signs = self._signs
+            await anyio.sleep(self._patience_s / _LOOKS)
+            silent = silent + 1 if self._listening and self._signs == signs else 0
+            if silent >= _LOOKS:
+                _log.warning("the owner of the index is silent", seconds=self._patience_s)
+                self._refuse(self._silence())
+                silent = 0
+                if self._is_greeted:
+                    channel.hang_up()
+                    return
+            elif silent and self._channel is channel and not self._sending.locked():
+                async with self._sending:
+                    await channel.send(PING + b"\n")
+
+    def _silence(self) -> IndexUnavailableError:
+        return IndexUnavailableError(
+            f"{self._name_owner()} has been silent for {self._patience_s:g} s.",
+            remedy="See whether it is stopped, and its log; what is asked once it goes on is answered. "
+            "End it, and another one takes over.",
+        )
+
+    async def _pump(self, channel: SocketChannel, tasks: TaskGroup, served: anyio.Event) -> None:
         """Answers of one owner, until it is gone."""
         splitter = LineSplitter(_LONGEST_FRAME_BYTES)
-        while data := await channel.receive():
+        while data := await self._receive(channel):
             for frame in splitter.feed(data):
                 if isinstance(frame, RpcError):
                     raise anyio.BrokenResourceError from frame
-                await self._take(frame)
+                reply = read_reply(frame)
+                if reply.is_greeting:
+                    self._is_greeted = True
+                    if self._is_served(reply):
+                        served.set()
+                await self._take(frame, reply)
         tasks.cancel_scope.cancel()
 
-    async def _take(self, frame: bytes) -> None:
-        reply = read_reply(frame)
+    async def _receive(self, channel: SocketChannel) -> bytes:
+        self._listening = True
+        try:
+            return await channel.receive()
+        finally:
+            self._listening = False
+            self._signs += 1
+
+    def _is_served(self, reply: Reply) -> bool:
+        """Whether the owner heeds our terms, or there are none that it would have to heed."""
+        if not reply.is_unknown:
+            return True
+        _log.warning("the owner is of an older release and answers by its own configuration alone")
+        if not self._terms.may_deny:
+            return True
+        self._refuse(
+            IndexUnavailableError(
+                f"{self._name_owner()} is of an older release and would not heed the "
+                "memory.scope of this gateway.",
+                remedy="Start it again in this release.",
+            )
+        )
+        return False
+
+    async def _take(self, frame: bytes, reply: Reply) -> None:
         answered = self._lines.find(reply)
-        if reply.is_handshake or (reply.is_refusal and self._waits(answered)):
+        if reply.is_ours or (reply.is_refusal and self._waits(answered)):
             return
         if answered is not None:
             self._lines.drop(answered)
@@ -158,11 +249,11 @@ class Bridge:
         repeatable = refused is None or refused.is_repeatable
         return repeatable and self._lasting_refusal() is None
 
-    def _give_up_unrepeatable(self) -> None:
+    def _give_up_unrepeatable(self, cause: str) -> None:
         for forwarded in self._lines:
             if not forwarded.is_repeatable:
                 error = IndexUnavailableError(
-                    "The gateway ended before it answered: the entry may be written, or not.",
+                    f"{cause} The entry may be written, or not.",
                     remedy="Read the file, and append again if the entry is missing.",
                 )
                 self._answer_all(error, only=forwarded)

@@ -16,8 +16,17 @@ from config.errors import ErrorKind
 from gateway.rpc.cancellation import cancelled_id
 from gateway.rpc.errors import InvalidParamsError, InvalidRequestError
 from gateway.rpc.messages import Batch, Call, Message, RequestId
+from gateway.sessions.terms import GREETING, Terms
 
 _HANDSHAKE_ID: Final = b'"memory-gateway/bridge/handshake"'
+_GREETING_ID: Final = b'"memory-gateway/bridge/greeting"'
+_PING_ID: Final = b'"memory-gateway/bridge/ping"'
+_OWN_IDS: Final = frozenset({_HANDSHAKE_ID, _GREETING_ID, _PING_ID})
+PING: Final = b'{"jsonrpc":"2.0","id":%b,"method":"$/cancelRequest","params":{"id":%b}}' % (
+    _PING_ID,
+    _PING_ID,
+)
+"""Cancels nothing. Every release answers that at once, however many requests are at work."""
 _ENDING: Final = "shutdown"
 _HANDSHAKE: Final = "initialize"
 _HANDSHAKE_DONE: Final = "notifications/initialized"
@@ -50,7 +59,11 @@ class Reply(msgspec.Struct, frozen=True):
     """What matters of one line of an owner. Without ids it is a notification."""
 
     keys: tuple[str | bytes, ...]
-    is_handshake: bool
+    is_ours: bool
+    """It answers what the bridge itself said, of which its client knows nothing."""
+    is_greeting: bool
+    is_unknown: bool
+    """The owner has no such method: its release is older."""
     is_refusal: bool
     """The owner is about to end and did not do it."""
 
@@ -71,7 +84,7 @@ class OpenLines:
     def add(self, line: bytes, message: Message | Batch) -> Forwarded:
         calls = [one for one in _members(message) if isinstance(one, Call)]
         ids = tuple(call.id for call in calls if call.id is not None)
-        methods = frozenset(call.method for call in calls)
+        methods = frozenset(name for call in calls for name in _methods_of(call))
         forwarded = Forwarded(line, ids, isinstance(message, Batch), methods)
         if ids:
             self._open[forwarded] = None
@@ -141,8 +154,10 @@ def read_reply(frame: bytes) -> Reply:
     envelopes = [one for one in (read if isinstance(read, list) else [read]) if one.id is not UNSET]
     return Reply(
         keys=tuple(key for one in envelopes if (key := _key(one)) is not None),
-        is_handshake=any(one.id == Raw(_HANDSHAKE_ID) for one in envelopes),
-        is_refusal=any(_is_refusal(one) for one in envelopes),
+        is_ours=any(bytes(one.id) in _OWN_IDS for one in envelopes if isinstance(one.id, Raw)),
+        is_greeting=any(one.id == Raw(_GREETING_ID) for one in envelopes),
+        is_unknown=any(_kind(one) == ErrorKind.METHOD_NOT_FOUND for one in envelopes),
+        is_refusal=any(_kind(one) == ErrorKind.SHUTTING_DOWN for one in envelopes),
     )
 
 
@@ -154,14 +169,39 @@ def _key(envelope: _Envelope) -> str | bytes | None:
         return None
 
 
-def _is_refusal(envelope: _Envelope) -> bool:
+def _kind(envelope: _Envelope) -> str | None:
     if not isinstance(envelope.error, Raw):
-        return False
+        return None
     try:
-        error = msgspec.json.decode(envelope.error, type=_Error)
+        return msgspec.json.decode(envelope.error, type=_Error).data.kind
     except msgspec.ValidationError:
-        return False
-    return error.data.kind == ErrorKind.SHUTTING_DOWN
+        return None
+
+
+def greeting(terms: Terms) -> bytes:
+    """What a bridge says first: under which terms its client is to be answered."""
+    params = msgspec.json.encode(terms)
+    return b'{"jsonrpc":"2.0","id":%b,"method":"%b","params":%b}' % (
+        _GREETING_ID,
+        GREETING.encode(),
+        params,
+    )
+
+
+class _Tool(msgspec.Struct):
+    name: str = ""
+
+
+def _methods_of(call: Call) -> Iterator[str]:
+    """The method, and what must not be done twice where it is called as a tool."""
+    yield call.method
+    if call.method == "tools/call" and call.params:
+        try:
+            name = msgspec.json.decode(call.params, type=_Tool).name
+        except msgspec.DecodeError:
+            return
+        if name in _UNREPEATABLE:
+            yield name
 
 
 def _members(message: Message | Batch) -> tuple[Message, ...]:

@@ -35,13 +35,14 @@ from gateway.ownership.conversation import (
     serve_socket,
 )
 from gateway.ownership.listening import ServeClient, serving
-from gateway.ownership.lock import OwnerLock, OwnerRecord, check_workspace
+from gateway.ownership.lock import OwnerLock, OwnerRecord, check_workspace, name_owner
 from gateway.ownership.places import Place, place_of
 from gateway.ownership.sockets import listen_somewhere, reach_owner
 from gateway.ownership.standby import stand_by
-from gateway.rpc.connection import serve_connection, serve_lines
+from gateway.rpc.connection import Lane, serve_connection, serve_lines
 from gateway.rpc.limits import ConnectionLimits
 from gateway.rpc.outbox import Outbox
+from gateway.sessions.terms import terms_of
 from gateway.version import VERSION
 
 if TYPE_CHECKING:
@@ -71,9 +72,10 @@ class Host:
         self._handed_in = tuple(sockets)
         self._shutdown = shutdown
         self._notifier = notifier or Notifier()
-        self._closing = anyio.Event()
+        self.closing = anyio.Event()
         """Set as soon as the end begins: clients of sockets may then go to the next owner."""
         self._limits = ConnectionLimits()
+        self._lane = Lane(self._limits)
         self._reloader: Reloader | None = None
 
     async def run(self) -> None:
@@ -132,14 +134,14 @@ class Host:
         self._notifier.ready(STANDING_BY)
         carry = partial(self._carry, place.lock)
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(stand_by, place.lock, partial(self._take_over, place), self._closing)
-            async with serving(self._handed_in, self._on_socket(carry), self._closing):
+            tasks.start_soon(stand_by, place.lock, partial(self._take_over, place), self.closing)
+            async with serving(self._handed_in, self._on_socket(carry), self.closing):
                 await self._serve_pipe(carry)
 
     async def _take_over(self, place: Place, lock: OwnerLock) -> None:
         async with self._owning(place, lock, ()):
             await self.reload()  # the former owner may have had a newer configuration
-            await self._closing.wait()
+            await self.closing.wait()
 
     @asynccontextmanager
     async def _owning(
@@ -177,7 +179,7 @@ class Host:
             registry = build_registry(memory, self._shutdown.set, self._reloader.reload)
             answer = partial(self._answer, registry)
             async with (
-                serving(sockets, self._on_socket(answer), self._closing),
+                serving(sockets, self._on_socket(answer), self.closing),
                 supervised(self._notifier, memory),
             ):
                 _log.info(
@@ -196,12 +198,21 @@ class Host:
             shutdown=client.shutdown,
             limits=self._limits,
             session=client.session,
+            lane=self._lane_of(client),
         )
 
     async def _carry(self, lock: Path, client: Conversation) -> None:
         def make_bridge(outbox: Outbox, tasks: TaskGroup) -> Bridge:
             end = client.session.leave or self._shutdown.set
-            return Bridge(partial(reach_owner, lock), outbox, tasks, limits=self._limits, end=end)
+            return Bridge(
+                partial(reach_owner, lock),
+                outbox,
+                tasks,
+                limits=self._limits,
+                end=end,
+                terms=terms_of(self._settings),
+                name_owner=partial(name_owner, lock),
+            )
 
         await serve_lines(
             client.reader,
@@ -209,21 +220,26 @@ class Host:
             make_bridge,
             shutdown=client.shutdown,
             limits=self._limits,
+            lane=self._lane_of(client),
         )
+
+    def _lane_of(self, client: Conversation) -> Lane | None:
+        """The client on the pipe is alone on its lane."""
+        return self._lane if client.session.leave else None
 
     async def _serve_pipe(self, serve: Serve) -> None:
         if self._pipe is None:
             await self._shutdown.wait()
         else:
-            await serve_pipe(serve, self._pipe, self._shutdown, on_end=self._closing.set)
+            await serve_pipe(serve, self._pipe, self._shutdown, on_end=self.closing.set)
 
     def _on_socket(self, serve: Serve) -> ServeClient:
-        return partial(serve_socket, serve, self._closing)
+        return partial(serve_socket, serve, self.closing)
 
     async def _close_at_shutdown(self) -> None:
         await self._shutdown.wait()
         self._notifier.stopping()
-        self._closing.set()
+        self.closing.set()
 
 
 async def _cancel_after(event: anyio.Event, scope: anyio.CancelScope) -> None:

@@ -15,8 +15,9 @@ import msgspec
 
 from backends.errors import IndexUnavailableError
 from config.disk.locking import try_lock_file
-from config.disk.making import make_directories
+from config.disk.making import foreign_owner, make_directories
 
+OWNER: Final = "The gateway that owns the index"
 _MAX_RECORD_BYTES: Final = 65_536
 
 
@@ -46,9 +47,13 @@ class OwnerLock:
             make_directories(path.parent)
             descriptor = try_lock_file(path, lenient=True)
         except OSError as error:
+            owner = foreign_owner(path)
+            whose = f" It belongs to {owner}." if owner else ""
+            remedy = "Check the permissions of its directory, or set memorySearch.store.path."
+            if owner:
+                remedy = f"Give it back with: sudo chown -R {os.geteuid()} {path.parent}"
             raise IndexUnavailableError(
-                f"The index cannot be locked: {path}: {error.strerror}.",
-                remedy="Check the permissions of its directory, or set memorySearch.store.path.",
+                f"The index cannot be locked: {path}: {error.strerror}.{whose}", remedy=remedy
             ) from error
         return None if descriptor is None else cls(descriptor)
 
@@ -71,6 +76,12 @@ def read_owner(path: Path) -> OwnerRecord | None:
             return msgspec.json.decode(file.read(_MAX_RECORD_BYTES), type=OwnerRecord)
     except (OSError, msgspec.DecodeError):
         return None
+
+
+def name_owner(path: Path) -> str:
+    """The owner as the subject of a sentence, which begins with it."""
+    owner = read_owner(path)
+    return OWNER if owner is None else f"Process {owner.pid}, which owns the index,"
 
 
 def check_workspace(path: Path, workspace: Path) -> None:

@@ -20,6 +20,7 @@ from gateway.notify.notifier import Notifier
 from gateway.ownership.conversation import Pipe
 from gateway.ownership.host import Host
 from gateway.process.allocator import limit_arenas
+from gateway.process.ending import Ending
 from gateway.process.garbage import settle_collector
 from gateway.process.logs import configure_logs
 from gateway.process.orphans import PARENT
@@ -54,8 +55,11 @@ def serve(
     for warning in settings.warnings:
         _log.warning("configuration", path=warning.path, line=warning.line, message=warning.message)
 
+    ending = Ending()
+
     async def run() -> None:
-        pipe = Pipe(DescriptorReader(claimed.input), DescriptorWriter(claimed.output))
+        writer = DescriptorWriter(claimed.output)
+        pipe = Pipe(DescriptorReader(claimed.input), writer)
         shutdown = anyio.Event()
         host = Host(
             settings,
@@ -67,14 +71,18 @@ def serve(
         )
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_heed_signals, shutdown, host, tasks)
+            tasks.start_soon(ending.limit, host.closing, shutdown, writer)
             tasks.start_soon(notifier.keep_alive)
             if not socket_only:
                 tasks.start_soon(end_with_parent, PARENT, shutdown)
             await host.run()
             tasks.cancel_scope.cancel()
 
-    with ungrouped():
-        anyio.run(run)
+    try:
+        with ungrouped():
+            anyio.run(run)
+    finally:
+        ending.call_off()
     _log.info("ended", agent=settings.agent_id)
     return 0
 

@@ -19,7 +19,7 @@ from config.runtime.tasks import Wakeup
 from gateway.rpc.context import Session
 from gateway.rpc.dispatcher import Dispatcher
 from gateway.rpc.errors import RequestCancelledError, RpcError, ShuttingDownError
-from gateway.rpc.framing import LineSplitter
+from gateway.rpc.framing import SMALL_LINE_BYTES, LineRoom, LineSplitter
 from gateway.rpc.limits import ConnectionLimits
 from gateway.rpc.methods import MethodRegistry
 from gateway.rpc.outbox import Outbox
@@ -44,6 +44,24 @@ class LineHandler(Protocol):
         ...
 
 
+class Lane:
+    """What the clients of sockets share, so that many of them are no burden for the one on the pipe.
+
+    Their unfinished lines hold a bounded number of bytes, and of their long lines the event loop takes
+    one in a round.
+    """
+
+    def __init__(self, limits: ConnectionLimits) -> None:
+        self.room = LineRoom(limits.all_lines_bytes)
+        self._turn = anyio.Lock()
+
+    async def turn(self, line: bytes | RpcError) -> None:
+        """Waits for the client's turn with this line."""
+        if isinstance(line, bytes) and len(line) > SMALL_LINE_BYTES:
+            async with self._turn:
+                await anyio.lowlevel.checkpoint()
+
+
 MakeHandler: TypeAlias = Callable[[Outbox, TaskGroup], LineHandler]
 """Gets where the answers go, and a task group that lives as long as the connection."""
 
@@ -56,6 +74,7 @@ async def serve_connection(
     shutdown: anyio.Event,
     limits: ConnectionLimits | None = None,
     session: Session | None = None,
+    lane: Lane | None = None,
 ) -> None:
     """Serve one client until it leaves or `shutdown` is set; close `writer` at the end.
 
@@ -72,7 +91,7 @@ async def serve_connection(
     def dispatch(outbox: Outbox, tasks: TaskGroup) -> Dispatcher:
         return Dispatcher(registry, outbox, session or Session(), bounds, tasks)
 
-    await serve_lines(reader, writer, dispatch, shutdown=shutdown, limits=bounds)
+    await serve_lines(reader, writer, dispatch, shutdown=shutdown, limits=bounds, lane=lane)
 
 
 async def serve_lines(
@@ -82,10 +101,14 @@ async def serve_lines(
     *,
     shutdown: anyio.Event,
     limits: ConnectionLimits | None = None,
+    lane: Lane | None = None,
 ) -> None:
     """As `serve_connection`, with any handler of lines."""
     bounds = limits or ConnectionLimits()
-    await _Connection(reader, writer, make_handler, shutdown=shutdown, limits=bounds).serve()
+    own = lane or Lane(bounds)
+    await _Connection(
+        reader, writer, make_handler, shutdown=shutdown, limits=bounds, lane=own
+    ).serve()
 
 
 class _Connection:
@@ -97,7 +120,9 @@ class _Connection:
         *,
         shutdown: anyio.Event,
         limits: ConnectionLimits,
+        lane: Lane,
     ) -> None:
+        self._lane = lane
         self._reader = reader
         self._writer = writer
         self._shutdown = shutdown
@@ -127,16 +152,21 @@ class _Connection:
                 await self._writer.aclose()
 
     async def _read(self) -> None:
-        splitter = LineSplitter(self._limits.line_bytes)
-        while data := await self._reader.receive():
-            self._reading = True
-            for line in splitter.feed(data):
+        splitter = LineSplitter(self._limits.line_bytes, self._lane.room)
+        try:
+            while data := await self._reader.receive():
+                self._reading = True
+                for line in splitter.feed(data):
+                    await self._lane.turn(line)
+                    await self._handler.accept(line)
+                    await anyio.lowlevel.checkpoint()  # a burst of lines must not starve the others
+                self._reading = False
+                self._between_reads.fire()
+            for line in splitter.finish():
+                await self._lane.turn(line)
                 await self._handler.accept(line)
-                await anyio.lowlevel.checkpoint()  # a burst of lines must not starve the others
-            self._reading = False
-            self._between_reads.fire()
-        for line in splitter.finish():
-            await self._handler.accept(line)
+        finally:
+            splitter.close()
         self._input_ended.set()
 
     async def _write(self) -> None:

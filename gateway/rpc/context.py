@@ -8,6 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gateway.sessions.terms import Guest
 
 
 @dataclass(slots=True)
@@ -26,6 +30,8 @@ class Session:
     protocol: str | None = None
     operator: bool = False
     """Somebody who sits at the machine: scope, which guards conversations, does not hold."""
+    guest: Guest | None = None
+    """Set for a client whom another process carries to us."""
     leave: Callable[[], None] | None = None
     """Ends this connection alone; None where it is the only one, and the process ends with it."""
 

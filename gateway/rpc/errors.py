@@ -15,6 +15,7 @@ import msgspec
 import structlog
 
 from config.errors import ErrorKind, MemoryGatewayError
+from config.runtime.tasks import lacks_threads
 
 _log = structlog.get_logger(__name__)
 
@@ -120,7 +121,7 @@ class ShuttingDownError(RpcError):
 
 
 class OverloadedError(RpcError):
-    """Too much is open on this connection, and none of it finishes."""
+    """Too much is open and none of it finishes, or the machine has nothing left to do it with."""
 
     kind = ErrorKind.OVERLOADED
 
@@ -137,6 +138,11 @@ def to_wire(error: BaseException) -> WireError:
     """Describe any exception to the client: one raised on purpose in full, any other by reference."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
+    if lacks_threads(error):
+        error = OverloadedError(
+            "No further thread may be started, so this could not be done.",
+            remedy="Ask again; allow more threads: `ulimit -u` in the shell, TasksMax= in a service.",
+        )
     if not isinstance(error, MemoryGatewayError):
         return _internal(error)
     data: dict[str, object] = {"kind": error.kind.value}

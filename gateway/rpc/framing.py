@@ -7,16 +7,32 @@ rule comes out as the error to answer it with, and the stream goes on after it.
 
 from __future__ import annotations
 
-from gateway.rpc.errors import LineTooLongError, ParseError, RpcError
+from gateway.rpc.errors import LineTooLongError, OverloadedError, ParseError, RpcError
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
-class LineSplitter:
-    """Incremental: feed it what arrives, in pieces of any size; it holds at most one line."""
+SMALL_LINE_BYTES = 65_536
+"""Every client may hold so much of a line, whatever the others do."""
 
-    def __init__(self, limit: int) -> None:
+
+class LineRoom:
+    """What the unfinished lines of several clients may hold together."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.limit_bytes = limit_bytes
+        self.held_bytes = 0
+
+
+class LineSplitter:
+    """Incremental: feed it what arrives, in pieces of any size; it holds at most one line.
+
+    `close` it where the `room` is shared and goes on.
+    """
+
+    def __init__(self, limit: int, room: LineRoom | None = None) -> None:
         self._limit = limit
+        self._room = room or LineRoom(limit + 1)
         self._line = bytearray()
         self._discarding = False
         self._is_first = True
@@ -34,21 +50,36 @@ class LineSplitter:
         """End the stream: the last line counts also without a newline."""
         return self._end_line()
 
+    def close(self) -> None:
+        """Forget the line that has begun."""
+        self._forget()
+
     def _grow(self, piece: bytes) -> list[bytes | RpcError]:
         if self._discarding:
             return []
         room_for_carriage_return = 1
-        if len(self._line) + len(piece) > self._limit + room_for_carriage_return:
-            self._line.clear()
-            self._discarding = True
-            return [LineTooLongError(self._limit)]
+        size = len(self._line) + len(piece)
+        if size > self._limit + room_for_carriage_return:
+            return [self._discard(LineTooLongError(self._limit))]
+        if size > SMALL_LINE_BYTES and self._room.held_bytes + len(piece) > self._room.limit_bytes:
+            return [self._discard(_no_room(self._room))]
         self._line += piece
+        self._room.held_bytes += len(piece)
         return []
+
+    def _discard(self, error: RpcError) -> RpcError:
+        self._forget()
+        self._discarding = True
+        return error
+
+    def _forget(self) -> None:
+        self._room.held_bytes -= len(self._line)
+        self._line.clear()
 
     def _end_line(self) -> list[bytes | RpcError]:
         discarded, self._discarding = self._discarding, False
         line = bytes(self._line).removesuffix(b"\r")
-        self._line.clear()
+        self._forget()
         if self._is_first:
             line = line.removeprefix(_BYTE_ORDER_MARK)
             self._is_first = False
@@ -64,3 +95,10 @@ class LineSplitter:
         except UnicodeDecodeError as error:
             return ParseError(f"The line is not valid UTF-8 (byte {error.start}).")
         return line
+
+
+def _no_room(room: LineRoom) -> RpcError:
+    return OverloadedError(
+        f"The line was discarded: unfinished lines of all clients hold {room.limit_bytes} bytes.",
+        remedy="Send it again, whole and at once.",
+    )

@@ -79,6 +79,7 @@ class _Envelope(msgspec.Struct):
     error: Raw | UnsetType = UNSET
 
 
+_LAST_BYTES = 32
 _envelope_decoder = msgspec.json.Decoder(_Envelope)
 _raw_decoder = msgspec.json.Decoder(Raw)
 
@@ -101,6 +102,8 @@ def _well_formed(line: bytes) -> bytes:
     try:
         return bytes(_raw_decoder.decode(line))
     except msgspec.DecodeError as error:
+        if not _may_be_repaired(line, str(error)):
+            raise ParseError(f"{error}.") from error
         repaired = replace_lone_escapes(line)
         if repaired == line:
             raise ParseError(f"{error}.") from error
@@ -108,6 +111,13 @@ def _well_formed(line: bytes) -> bytes:
         return bytes(_raw_decoder.decode(repaired))
     except msgspec.DecodeError as error:
         raise ParseError(f"{error}.") from error
+
+
+def _may_be_repaired(line: bytes, cause: str) -> bool:
+    """Whether a lone surrogate may be to blame. The decoder takes the line for cut off where that is the
+    last thing in it; to look for one in every line that is cut off would cost more than all valid ones.
+    """
+    return "surrogate" in cause or ("truncated" in cause and rb"\u" in line[-_LAST_BYTES:])
 
 
 def _decode_batch(text: bytes, limit: int) -> Batch:

@@ -84,5 +84,5 @@ class MethodRegistry:
         raise MethodNotFoundError(
             f"There is no method {shown!r}.",
             remedy=f"Did you mean {near[0]!r}?" if near else "docs/protocol.md names all methods.",
-            details={"methods": sorted(self._methods)},
+            details={"methods": sorted(name for name in self._methods if name[0] != "$")},
         )

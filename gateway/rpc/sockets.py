@@ -6,6 +6,9 @@ Listening, permissions and socket activation belong to whoever accepts.
 
 from __future__ import annotations
 
+import socket
+from contextlib import suppress
+
 from anyio.abc import SocketAttribute, SocketStream
 
 from gateway.rpc.streams import DescriptorReader, DescriptorWriter
@@ -32,6 +35,11 @@ class SocketChannel:
 
     async def send(self, data: bytes) -> None:
         await self._writer.send(data)
+
+    def hang_up(self) -> None:
+        """Ends both directions: whoever waits to read or write here finds the peer gone."""
+        with suppress(OSError):
+            self._stream.extra(attribute=SocketAttribute.raw_socket).shutdown(socket.SHUT_RDWR)
 
     async def aclose(self) -> None:
         await self._stream.aclose()

@@ -84,6 +84,8 @@ class DescriptorWriter:
     """Writes to a pipe, socket, terminal or file by its descriptor; `aclose` closes it."""
 
     def __init__(self, descriptor: int) -> None:
+        self.sent = 0
+        """Bytes that were taken so far."""
         self._descriptor = descriptor
         self._pollable = _is_pollable(descriptor)
         self._poll = select.poll()
@@ -94,7 +96,9 @@ class DescriptorWriter:
         rest = memoryview(data)
         try:
             while rest:
-                rest = rest[await self._write(rest[:_SLICE_BYTES]) :]
+                written = await self._write(rest[:_SLICE_BYTES])
+                self.sent += written
+                rest = rest[written:]
         except OSError as error:
             raise anyio.BrokenResourceError from error
 

@@ -7,24 +7,45 @@ Neither should cost the request, so both directions get U+FFFD, the replacement 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
-_SURROGATE = rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
-_RUN = re.compile(rb"(?<!\\)((?:\\\\)*+)((?:" + _SURROGATE + rb")++)")
-"""Consecutive surrogate escapes after an even number of backslashes (which escape one another)."""
-
-_PAIR_OR_LONE = re.compile(
-    rb"(\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})|" + _SURROGATE
-)
+_ESCAPE = re.compile(rb"\\(?:u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_HIGH = frozenset({b"d8", b"d9", b"da", b"db"})
+_LOW = frozenset({b"dc", b"dd", b"de", b"df"})
+MOST_ESCAPES = 20_000
+"""In one line that is repaired; the event loop waits for that."""
 
 
 def replace_lone_escapes(line: bytes) -> bytes:
-    """Rewrite the lone surrogate escapes of a JSON text; pairs stay. Linear in its length."""
-    return _RUN.sub(lambda run: run[1] + _PAIR_OR_LONE.sub(_keep_pair, run[2]), line)
+    """Rewrite the lone surrogate escapes of a JSON text; pairs stay.
+
+    Linear in its length. A text with more than `MOST_ESCAPES` escapes of any kind stays as it is.
+    """
+    if line.count(b"\\") > MOST_ESCAPES:
+        return line
+    pieces: list[bytes] = []
+    copied = 0
+    for lone in _lone(line):
+        pieces += (line[copied : lone.start()], rb"\ufffd")
+        copied = lone.end()
+    return b"".join((*pieces, line[copied:]))
 
 
-def _keep_pair(match: re.Match[bytes]) -> bytes:
-    return match[1] or rb"\ufffd"
+def _lone(line: bytes) -> Iterator[re.Match[bytes]]:
+    high: re.Match[bytes] | None = None
+    for escape in _ESCAPE.finditer(line):
+        kind = escape[0][2:4].lower()
+        if high is not None and kind in _LOW and escape.start() == high.end():
+            high = None
+            continue
+        if high is not None:
+            yield high
+        high = escape if kind in _HIGH else None
+        if kind in _LOW:
+            yield escape
+    if high is not None:
+        yield high
 
 
 def replace_lone_surrogates(value: Any) -> Any:

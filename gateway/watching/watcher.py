@@ -18,8 +18,8 @@ from anyio import from_thread
 from anyio.lowlevel import EventLoopToken, current_token
 from anyio.to_thread import run_sync
 
-from backends.bounded import BoundedWork
-from config.runtime.tasks import Wakeup
+from config.runtime.bounded import BoundedWork
+from config.runtime.tasks import Wakeup, lacks_threads
 from gateway.scheduling.scheduler import SyncScheduler
 from gateway.watching.bursts import Bursts
 from gateway.watching.directories import WatchingFailedError, WatchPlan, plan_watches
@@ -72,6 +72,11 @@ class Watcher:
                 await self._watch()
             except WatchingFailedError as error:
                 self._tell(WatchState(mode="polling", reason=str(error)))
+            except RuntimeError as error:
+                if not lacks_threads(error):
+                    raise
+                reason = "no further thread may be started (`ulimit -u`, TasksMax=)"
+                self._tell(WatchState(mode="polling", reason=reason))
             until = time.monotonic() + RETRY_S
             while time.monotonic() < until:
                 await self._poll()

@@ -9,7 +9,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Final
 import anyio
 from anyio.abc import Process
 
+from config.runtime.start import command_of
 from providers.errors import ProviderTransientError, ProviderUnavailableError
 from providers.local.environment import worker_variables
 from providers.local.protocol import (
@@ -31,7 +31,7 @@ from providers.local.protocol import (
     frame,
 )
 
-_COMMAND: Final = (sys.executable, "-P", "-m", "providers.local.worker")
+_COMMAND: Final = command_of("providers.local.worker")
 _LAST_WORDS: Final = 4096
 _ASSERTION: Final = re.compile(r"GGML_ASSERT\(.{1,160}\) failed")
 _REAP_S: Final = 5.0

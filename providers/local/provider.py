@@ -10,7 +10,7 @@ import os
 from typing import Final
 
 from providers.errors import ProviderError, ProviderUnavailableError
-from providers.installing import INSTALL_LOCAL
+from providers.installing import install_remedy
 from providers.interface import Candidate, Embedder, ProviderRequest, unusable
 from providers.local.embedder import LocalEmbedder, LocalSpec
 from providers.local.model import Wishes
@@ -64,5 +64,5 @@ def create(request: ProviderRequest) -> Embedder:
 def _not_installed(module: str) -> ProviderUnavailableError:
     return ProviderUnavailableError(
         f"Local embeddings are not installed ({module} is missing).",
-        remedy=INSTALL_LOCAL,
+        remedy=install_remedy("local"),
     )

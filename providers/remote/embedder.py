@@ -21,6 +21,7 @@ from providers.errors import (
     ProviderUnavailableError,
 )
 from providers.fingerprint import Fingerprint, digest_headers
+from providers.installing import install_remedy
 from providers.interface import EmbeddedBatch, InputLimits, ItemError, Purpose, Vector
 from providers.remote import headers as header_rules
 from providers.remote.spec import RemoteSpec
@@ -161,7 +162,7 @@ def open_wire(spec: RemoteSpec) -> Wire:
 def library_missing(vendor: Vendor, module: str) -> ProviderUnavailableError:
     return ProviderUnavailableError(
         f"{vendor.label} embeddings are not installed ({module} is missing).",
-        remedy=f'Run: pip install "memory-gateway[{vendor.wire}]"',
+        remedy=install_remedy(vendor.wire),
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from config.disk.reading import SilentFileError, read_file
 from config.settings import AuthSettings, Secret
 
 _MAX_BYTES = 1 << 20
@@ -109,8 +110,7 @@ def candidates(
 
 def _read(path: Path) -> _File:
     try:
-        with path.open("rb") as stream:
-            data = stream.read(_MAX_BYTES + 1)
+        data = read_file(path, _MAX_BYTES)
     except FileNotFoundError:
         return _File()
     if len(data) > _MAX_BYTES:
@@ -154,4 +154,6 @@ def _strings(values: Any) -> list[str]:
 
 def _reason(error: Exception) -> str:
     # A decoding error may quote the file, which is full of secrets.
+    if isinstance(error, SilentFileError):
+        return str(error.strerror)
     return "it is not valid JSON" if isinstance(error, msgspec.MsgspecError) else str(error)

@@ -13,12 +13,12 @@ import time
 import traceback
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
-from functools import cache
 
 import httpx2
 import structlog
 
 from config.errors import MemoryGatewayError
+from providers import proxies
 from providers.causes import causes
 from providers.endpoints import Origin
 from providers.errors import (
@@ -57,21 +57,12 @@ def open_client(spec: RemoteSpec, *, max_body_bytes: int = _MAX_BODY_BYTES) -> h
     An answer beyond `max_body_bytes` ends in an error.
     """
     guard = _Guard(spec, max_body_bytes)
-    return httpx2.AsyncClient(
+    return proxies.open_client(
         follow_redirects=True,
         max_redirects=_MAX_REDIRECTS,
         timeout=time_limits(spec),
-        verify=_certificates(),
-        # The user's proxies are for the network. What is meant for this machine, text and key, is
-        # none of their business, whether or not NO_PROXY says so.
-        trust_env=not spec.endpoint.origin.local,
         event_hooks={"request": [guard.on_request], "response": [guard.on_response]},
     )
-
-
-@cache
-def _certificates() -> ssl.SSLContext:
-    return httpx2.create_ssl_context()
 
 
 def time_limits(spec: RemoteSpec) -> httpx2.Timeout:

@@ -106,8 +106,9 @@ def test_json_holds_values_origins_and_warnings(settings):
         "origin": {"kind": "file", "detail": "memory.qmd.update.interval, line 2"},
     }
     assert described["values"]["memory.backend"]["value"] == "builtin"
-    (warning,) = described["warnings"]
-    assert warning["path"] == "agents.defaults.memorySearch.unknown"
+    assert [warning["path"] for warning in described["warnings"]] == [
+        "agents.defaults.memorySearch.remote.baseUrl", "agents.defaults.memorySearch.unknown",
+    ]  # fmt: skip
     assert json.loads(json.dumps(described)) == described
 
 

@@ -23,6 +23,7 @@ NOT_FROM_ONE_KEY = {
     "agent_id",
     "state_dir",
     "sessions_dir",
+    "claude_projects",
     "enabled_key",
     "started_as",
     "config_path",

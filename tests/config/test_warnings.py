@@ -192,3 +192,25 @@ def test_warnings_come_in_the_order_of_the_file(machine):
         search("a1: 1,\nquery: {b2: 1,\nmaxResults: 5},\nmultimodal: {},\nc3: 1")
     )
     assert [warning.line for warning in settings.warnings] == [2, 3, 5, 6]
+
+
+class TestAddressesThatCannotBeUsed:
+    @pytest.mark.parametrize(
+        ("address", "cause"),
+        [
+            ("http://ada:geheim99@h/v1", "user name or password"),
+            ("http://h/v1?key=geheim99", "query or fragment"),
+            ("http://h:99999/v1", "no valid port"),
+            ("http://[::1/v1", "open bracket"),
+            ("http://h/v1\\r\\nX: geheim99", "control character"),
+        ],
+    )
+    def test_they_are_named_with_their_line_and_stay_so_that_no_default_gets_their_key(
+        self, machine, address, cause
+    ):
+        settings = machine.load(search(f"remote: {{baseUrl: '{address}', apiKey: 'sk-1'}}"))
+        (warning,) = settings.warnings
+        assert (warning.path, warning.line) == ("agents.defaults.memorySearch.remote.baseUrl", 2)
+        assert cause in warning.message
+        assert "geheim99" not in warning.message
+        assert settings.search.remote.base_url is not None

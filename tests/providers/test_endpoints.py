@@ -23,8 +23,11 @@ def test_a_base_url_is_trimmed_and_cut(raw, cut, expected):
 
 @pytest.mark.parametrize(
     "raw",
-    ["", "api.openai.com/v1", "ftp://x/v1", "https://", "https://x/v1?key=1", "http://x:99999/"],
-)
+    [
+        "", "api.openai.com/v1", "ftp://x/v1", "https://", "https://x/v1?key=1", "http://x:99999/",
+        "http://[::1/v1", "http://[x]/v1", "http://x/v1\r\nHost: y", "http://x y/v1", "http://x:0/",
+    ],
+)  # fmt: skip
 def test_what_is_no_plain_address_is_refused_with_a_remedy(raw):
     with pytest.raises(ProviderUnavailableError) as caught:
         Endpoint.parse(raw)
@@ -58,6 +61,16 @@ def test_an_origin_is_scheme_host_and_port(one, other, same):
         ("http://gpu.localhost", True),
         ("http://127.0.0.1:8080", True),
         ("http://[::1]:8080", True),
+        ("http://0.0.0.0:8080", True),
+        ("http://localhost.:8080", True),
+        ("http://127.1:8080", True),
+        ("http://0x7f.1", True),
+        ("http://2130706433", True),
+        ("http://[::ffff:127.0.0.1]", True),
+        ("http://[::]", True),
+        ("http://127.0.0.1.", True),
+        ("https://8.8", False),
+        ("https://cafe", False),
         ("http://192.168.1.7", True),
         ("http://10.0.0.1", True),
         ("http://[fd00::1]", True),

@@ -6,9 +6,13 @@ Real sockets and the vendors' own libraries; only waiting between attempts takes
 from __future__ import annotations
 
 import logging
+import socket
 import ssl
 import subprocess
+import threading
+from urllib.parse import urlsplit
 
+import anyio
 import httpx2
 import pytest
 
@@ -23,8 +27,9 @@ from fakes.faults import (
     voyage_quota,
 )
 from fakes.hopeless import TEXTS, fails
+from fakes.settings import remote
 from fakes.vendors import FakeVendor
-from providers import errors
+from providers import errors, proxies
 from providers.remote.transport import typed_errors
 from providers.resilience.retry import SINGLE
 
@@ -246,6 +251,86 @@ async def test_what_is_meant_for_this_machine_passes_no_proxy(
         await service_for(host).embed_documents(TEXTS, on_batch=collected)
         assert proxy.requests == []
     assert sorted(collected.vectors) == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    [
+        "0.0.0.0",
+        "localhost.",
+        "127.1",
+        "0x7f.1",
+        "2130706433",
+        "127.0.0.1.",
+        "[::ffff:127.0.0.1]",
+        "a.name",
+    ],
+)
+async def test_this_machine_is_known_by_what_its_name_resolves_to(
+    spelling, host, service_for, collected, monkeypatch
+):
+    asked = []
+
+    def resolve(name, *_args, **_options):
+        asked.append(name)
+        return [
+            (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", urlsplit(host.origin).port))
+        ]
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    base_url = host.base_url.replace(urlsplit(host.origin).hostname, spelling)
+    with FakeVendor("openai") as proxy:
+        for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+            monkeypatch.setenv(name, proxy.origin)
+        for name in ("NO_PROXY", "no_proxy"):
+            monkeypatch.delenv(name, raising=False)
+        await service_for(host, remote=remote(base_url, host.key)).embed_documents(
+            TEXTS, on_batch=collected
+        )
+        assert proxy.requests == []
+    assert sorted(collected.vectors) == [0, 1, 2]
+
+
+async def test_what_is_not_this_machine_goes_through_the_proxy_unless_no_proxy_names_it(
+    monkeypatch,
+):
+    monkeypatch.setattr(socket, "getaddrinfo", _unknown)
+    with FakeVendor("openai") as proxy, FakeVendor("openai") as other:
+        monkeypatch.setenv("http_proxy", proxy.origin)
+        async with proxies.open_client() as client:
+            await client.get("http://beyond.example/v1/models")
+            assert len(proxy.requests) == 1
+        monkeypatch.setenv("no_proxy", "beyond.example")
+        async with proxies.open_client() as client:
+            with pytest.raises(httpx2.ConnectError):
+                await client.get("http://beyond.example/v1/models")
+        assert (len(proxy.requests), other.requests) == (1, [])
+
+
+async def test_a_name_server_that_hangs_holds_nothing_up(monkeypatch):
+    released = threading.Event()
+
+    def hang(*_args, **_options):
+        released.wait(30)
+        return []
+
+    monkeypatch.setattr(socket, "getaddrinfo", hang)
+    monkeypatch.setattr(proxies, "_PATIENCE_S", 0.05)
+    try:
+        with FakeVendor("openai") as proxy:
+            monkeypatch.setenv("http_proxy", proxy.origin)
+            async with proxies.open_client() as client:
+                with anyio.fail_after(20):
+                    await client.get("http://beyond.example/v1/models")
+            assert len(proxy.requests) == 1
+    finally:
+        released.set()
+
+
+def _unknown(name, *_args, **_options):
+    if name == "127.0.0.1":
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (name, _args[0] if _args else 0))]
+    raise socket.gaierror(socket.EAI_NONAME, "unknown")
 
 
 async def test_a_wrong_key_is_refused_once_and_never_shown(

@@ -76,3 +76,25 @@ async def test_a_command_for_another_workspace_is_refused_and_names_the_owner_s(
         done = await run(home, "search", "boiler", "--workspace", str(tmp_path))
     assert done.returncode == os.EX_UNAVAILABLE
     assert f"for the workspace {home.workspace}" in done.stderr
+
+
+async def test_metrics_without_a_gateway_are_none_and_that_is_no_success(home):
+    done = await run(home, "metrics")
+    assert (done.returncode, done.stdout) == (69, "")
+    assert "No gateway runs for agent main" in done.stderr
+    answer = json.loads((await run(home, "metrics", "--json")).stdout)
+    assert answer["error"]["kind"] == "index_unavailable"
+
+
+async def test_what_is_remembered_beside_a_gateway_is_written_by_it(home):
+    home.configure({"memory": {"scope": {"default": "deny"}}})
+    async with home.gateway() as owner:
+        added = json.loads(
+            (await run(home, "remember", "- The kettle is descaled.", "--json")).stdout
+        )
+        found = json.loads((await run(home, "search", "kettle descaled", "--json")).stdout)
+        assert [hit["path"] for hit in found["results"]] == [added["path"]]
+        refused = await owner.call("memory_append", {"text": "- No."})
+        assert refused["disabled"]
+        events = (await owner.call("metrics"))["families"]
+        assert "memory_append" in json.dumps(events)

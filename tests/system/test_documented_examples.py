@@ -162,7 +162,7 @@ def test_every_example_of_settings_is_one(home, example):
 async def test_the_configuration_of_an_mcp_client_gives_it_the_tools(home):
     (block,) = re.findall(r"```json\n(.*?)```", TEXTS["README.md"], re.DOTALL)
     server = json.loads(block)["mcpServers"]["memory"]
-    assert server["command"] == "memory-gateway"
+    assert server["command"].endswith("/.local/bin/memory-gateway")  # as uv and pipx install it
     arguments = ["-m", "gateway", *server["args"], *home.arguments]
     parameters = StdioServerParameters(command=sys.executable, args=arguments, env=home.environment)
     with (home.root / "log").open("w", encoding="utf-8") as log:

@@ -49,13 +49,14 @@ def test_a_search_is_the_first_thing_that_one_may_do(home):
 
 def test_a_slip_in_the_configuration_names_line_key_and_remedy(home):
     home.config.write_text(
-        '{\n  agents: { defaults: { memorySearch: { query: {\n  minScore: "high" } } } } }',
+        '{\n  agents: { defaults: { memorySearch: { chunking: {\n  tokens: "many" } } } } }',
         encoding="utf-8",
     )
     done = home.run("search", "tea")
     assert done.returncode == 78
     assert "line 3" in done.stderr
-    assert 'minScore: found "high", allowed is a number' in done.stderr
+    assert "tokens: found" in done.stderr
+    assert "allowed is a whole number of tokens" in done.stderr
     assert "Correct or remove" in done.stderr
 
 

@@ -20,7 +20,7 @@ from anyio import to_thread
 
 from config.errors import ErrorKind
 from fakes.pipe import talk
-from gateway.client import GatewayGoneError, RemoteError, SpawnedGateway
+from gateway.client import GatewayGoneError, RemoteError, SpawnedGateway, spawn_gateway
 from gateway.ownership.lock import read_owner
 
 pytestmark = pytest.mark.anyio
@@ -307,3 +307,129 @@ async def flood(descriptor, data):
 def resident_bytes(pid):
     pages = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]
     return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
+@contextlib.contextmanager
+def stopped(process):
+    """As somebody's debugger, or a machine that swaps, leaves it."""
+    process.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        process.send_signal(signal.SIGCONT)
+
+
+async def test_a_silent_owner_is_named_within_ten_seconds_and_goes_on_when_it_wakes(home):
+    async with AsyncExitStack() as stack:
+        owner = await stack.enter_async_context(home.gateway())
+        await owner.call("health")
+        guest = await stack.enter_async_context(spawned(home))
+        await guest.call("health", timeout_s=WAIT_S)
+        with stopped(owner.process):
+            for method in ("memory_search", "memory_get", "status", "sync"):
+                params = {"memory_search": {"query": "boiler"}, "memory_get": {"path": "MEMORY.md"}}
+                with anyio.fail_after(20), pytest.raises(RemoteError) as silent:
+                    await guest.call(method, params.get(method), timeout_s=WAIT_S)
+                assert silent.value.kind == ErrorKind.INDEX_UNAVAILABLE
+                assert str(owner.process.pid) in silent.value.message
+        assert await asked_until_served(guest) == ["MEMORY.md"]
+
+
+async def test_commands_name_a_silent_owner_within_ten_seconds_too(home):
+    async with home.gateway() as owner:
+        await owner.call("health")
+        with stopped(owner.process):
+            async with anyio.create_task_group() as tasks:
+                for command in (
+                    ["search", "boiler"],
+                    ["get", "MEMORY.md"],
+                    ["status"],
+                    ["index"],
+                    ["reload"],
+                ):
+                    tasks.start_soon(silent_command, home, owner.process.pid, *command)
+
+
+async def silent_command(home, pid, *command):
+    with anyio.fail_after(40):
+        done = await to_thread.run_sync(partial(home.run, *command, "--json"))
+    error = json.loads(done.stdout)["error"]
+    assert (error["kind"], str(pid) in error["message"]) == ("index_unavailable", True), error
+
+
+def spawned(home, *arguments):
+    """A gateway that is asked once, and not until it answers."""
+    return spawn_gateway(
+        [*home.arguments, *arguments], environment=home.environment, patience_s=WAIT_S
+    )
+
+
+async def asked_until_served(client):
+    with anyio.fail_after(WAIT_S):
+        while True:
+            try:
+                return await found(client)
+            except RemoteError as error:
+                if error.kind != ErrorKind.INDEX_UNAVAILABLE:
+                    raise
+                await anyio.sleep(0.05)
+
+
+GROUP = "agent:main:telegram:group:-100"
+
+
+async def test_a_guest_s_client_is_answered_by_the_stricter_of_both_configurations(home, tmp_path):
+    strict = tmp_path / "strict.json"
+    rules = [{"action": "allow", "match": {"chatType": "direct"}}]
+    scope = {"default": "deny", "rules": rules}
+    strict.write_text(json.dumps({"memory": {"scope": scope}}), encoding="utf-8")
+    async with AsyncExitStack() as stack:
+        owner = await stack.enter_async_context(home.gateway())
+        await owner.call("sync")  # by now it owns the index
+        guest = await stack.enter_async_context(home.gateway("--config", str(strict)))
+        for query in ({"query": "boiler"}, {"query": "boiler", "sessionKey": GROUP}):
+            answer = await owner.call("memory_search", query)
+            assert answer["results"], answer
+            answer = await guest.call("memory_search", query)
+            assert (answer["results"], answer["outcome"]) == ([], "denied")
+            assert "this client's gateway" in answer["error"]
+        read = await guest.call("memory_get", {"path": "MEMORY.md", "sessionKey": GROUP})
+        assert (read["text"], read["denied"]) == ("", True)
+        started = await guest.call("session_start", {"sessionKey": GROUP})
+        assert (started["files"], started["denied"]) == ([], True)
+        mine = {"query": "boiler", "sessionKey": "agent:main:telegram:direct:anna"}
+        assert (await guest.call("memory_search", mine))["results"]
+
+
+async def test_a_guest_that_may_see_less_than_the_index_holds_is_refused_and_told_why(
+    home, tmp_path
+):
+    (tmp_path / "more").mkdir()
+    more = {"memorySearch": {"extraPaths": [str(tmp_path / "more")]}}
+    home.configure({"agents": {"defaults": more}})
+    plain = tmp_path / "plain.json"
+    plain.write_text("{}", encoding="utf-8")
+    async with AsyncExitStack() as stack:
+        owner = await stack.enter_async_context(home.gateway())
+        await owner.call("health")
+        guest = await stack.enter_async_context(spawned(home, "--config", str(plain)))
+        for method, params in (
+            ("memory_search", {"query": "boiler"}), ("memory_get", {"path": "MEMORY.md"}),
+        ):  # fmt: skip
+            with pytest.raises(RemoteError, match=r"memorySearch\.extraPaths") as refused:
+                await guest.call(method, params, timeout_s=WAIT_S)
+            assert refused.value.kind == ErrorKind.INDEX_UNAVAILABLE
+        home.configure({})
+        await owner.call("reload")
+        assert await found(guest) == ["MEMORY.md"]
+
+
+async def test_an_owner_that_read_their_file_again_answers_guests_of_that_file_by_what_it_says_now(
+    home,
+):
+    home.configure({"memory": {"scope": {"default": "deny"}}})
+    async with home.gateway() as owner, home.gateway() as guest:
+        assert (await guest.call("memory_search", {"query": "boiler"}))["outcome"] == "denied"
+        home.configure({})
+        await owner.call("reload")
+        assert await found(guest) == ["MEMORY.md"]

@@ -8,19 +8,25 @@ from __future__ import annotations
 
 import json
 import os
+import pty
+import shlex
 import subprocess
 import sys
 import sysconfig
 import tarfile
 import zipfile
+from collections.abc import Iterator
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 
 import pytest
+import typer.main
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from fakes.pipe import request, talk
+from gateway.cli.app import app
 from gateway.version import VERSION
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -138,17 +144,36 @@ def note(tmp_path):
     (memory / "2026-02-08.md").write_text("The boiler has 1.4 bar.\n", encoding="utf-8")
 
 
+def on_terminal(line, environment):
+    """What a command shows where its three streams are a terminal, and its exit code."""
+    ours, theirs = pty.openpty()
+    streams = {"stdin": theirs, "stdout": theirs, "stderr": theirs}
+    with subprocess.Popen(
+        line, env=environment | {"TERM": "xterm"}, start_new_session=True, **streams
+    ) as process:
+        os.close(theirs)
+        shown, has_begun = b"", False
+        with os.fdopen(ours, "r+b", buffering=0) as terminal, suppress(OSError):  # EIO is its end
+            while piece := terminal.read(65_536):
+                shown += piece
+                if not has_begun:
+                    terminal.write(b"\x04")  # ends the input of those that read it
+                    has_begun = True
+        return shown.decode(), process.wait(120)
+
+
 def test_the_wheel_is_small(wheel):
     assert wheel.stat().st_size <= MOST_BYTES
 
 
 def test_the_wheel_holds_what_runs_and_nothing_else(names):
-    for package in PACKAGES:
-        assert f"{package}/py.typed" in names
-    assert "gateway/sample/workspace/MEMORY.md" in names
-    assert "gateway/systemd/memory-gateway@.service" in names
+    ours = {name.removeprefix("memory_gateway/") for name in names}
+    assert {f"{package}/__init__.py" for package in PACKAGES} <= ours
+    assert {"__init__.py", "py.typed"} <= ours
+    assert "gateway/sample/workspace/MEMORY.md" in ours
+    assert "gateway/systemd/memory-gateway@.service" in ours
     tops = {name.split("/")[0] for name in names}
-    assert tops == {*PACKAGES, f"memory_gateway-{VERSION}.dist-info"}
+    assert tops == {"memory_gateway", f"memory_gateway-{VERSION}.dist-info"}
     assert not [name for name in names if name.endswith((".pyc", ".lock"))]
 
 
@@ -162,6 +187,99 @@ def test_the_source_archive_gives_the_same_wheel(built, names, tmp_path):
     (again,) = (tmp_path / "again").glob("*.whl")
     with zipfile.ZipFile(again) as rebuilt:
         assert set(rebuilt.namelist()) == names
+
+
+def test_an_installed_wheel_leaves_its_inner_packages_to_nobody_else(command):
+    ask = f"import importlib.util as u; print([n for n in {PACKAGES} if u.find_spec(n)])"
+    python = command.parent / "python"
+    found = subprocess.run([python, "-P", "-c", ask], check=True, capture_output=True, text=True)
+    assert found.stdout.strip() == "[]"
+
+
+def test_modules_of_the_same_names_on_the_import_path_are_not_taken_for_ours(
+    command, run, note, tmp_path
+):
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    for package in PACKAGES:
+        (foreign / f"{package}.py").write_text("raise SystemExit(99)\n", encoding="utf-8")
+    variables = {"PYTHONPATH": str(foreign)}
+    assert json.loads(run(command, "search", "boiler", "--json", **variables))["results"]
+    assert "MEMORY.md" in run(command, "demo", **variables)  # starts a gateway of its own
+
+
+def test_the_units_start_the_installed_program(command, bare, tmp_path):
+    subprocess.run([command, "service", "install"], env=bare, capture_output=True, check=False)
+    unit = tmp_path / ".config/systemd/user/memory-gateway@.service"
+    (line,) = (one for one in unit.read_text().splitlines() if one.startswith("ExecStart="))
+    program = shlex.split(line.removeprefix("ExecStart="))[
+        : -len("serve --socket-only --agent %i".split())
+    ]
+    told = subprocess.run(
+        [*program, "--version"], env=bare, capture_output=True, text=True, check=True
+    )
+    assert told.stdout.split()[-1] == VERSION
+
+
+def every_command() -> list[str]:
+    """As typer knows them, so that a new one is tried as well."""
+
+    def below(group, *path: str) -> Iterator[str]:
+        for name, one in group.commands.items():
+            if hasattr(one, "commands"):
+                yield from below(one, *path, name)
+            else:
+                yield " ".join((*path, name))
+
+    return list(below(typer.main.get_command(app)))
+
+
+ARGUMENTS = {
+    "search": ["boiler"],
+    "get": ["MEMORY.md"],
+    "service": ["status"],
+    "qmd": ["--", "status"],
+    "models remove": ["nothing.gguf"],
+    "batch cancel": ["1"],
+    "remember": ["The boiler has 1.4 bar."],
+}
+FAULTS = ("Traceback", "fault of the program", "ModuleNotFoundError")
+
+
+@pytest.mark.parametrize("name", every_command())
+def test_every_command_runs_in_an_empty_home_with_the_core_libraries_alone(
+    command, bare, tmp_path, name
+):
+    line = [str(command), *name.split(), *ARGUMENTS.get(name, [])]
+    done = subprocess.run(
+        line, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", timeout=120,
+        cwd=tmp_path, env=bare, check=False,
+    )  # fmt: skip
+    shown, code = on_terminal(line, bare)
+    for text, ended in ((done.stdout + done.stderr, done.returncode), (shown, code)):
+        assert ended != os.EX_SOFTWARE, text
+        assert not [fault for fault in FAULTS if fault in text]
+        assert text.strip()
+
+
+def test_a_model_cannot_be_fetched_without_an_http_library_and_that_says_what_to_install(
+    command, bare
+):
+    done = subprocess.run(
+        [command, "models", "pull", "--json"], env=bare, capture_output=True, check=False
+    )
+    assert done.returncode == os.EX_UNAVAILABLE
+    error = json.loads(done.stdout)["error"]
+    assert "httpx2 is not installed" in error["message"]
+    assert "httpx2>=" in error["remedy"]
+
+
+def test_doctor_finds_its_faults_without_any_optional_library(command, bare):
+    done = subprocess.run([command, "doctor", "--json"], env=bare, capture_output=True, check=False)
+    fixes = [
+        one["fix"] for one in json.loads(done.stdout)["findings"] if one["check"] == "libraries"
+    ]
+    assert all("simsimd" in fix for fix in fixes)
 
 
 def test_the_version_stands_in_one_place(command, run):
@@ -196,7 +314,10 @@ def chosen(run, command, **variables):
 def test_a_key_without_its_library_says_what_to_install(command, run, note):
     vector = chosen(run, command, OPENAI_API_KEY="sk-nothing")
     reasons = [one for one in vector["candidates"] if one["provider"] == "openai"]
-    assert reasons[0]["remedy"] == 'Run: pip install "memory-gateway[openai]"'
+    remedy = reasons[0]["remedy"]
+    assert remedy.startswith(f"Run: uv pip install --python {command.parent}/python ")
+    assert "'openai>=" in remedy
+    assert "memory-gateway[" not in remedy  # which no index has
     found = json.loads(run(command, "search", "boiler", "--json", OPENAI_API_KEY="sk-nothing"))
     assert found["results"]
 
@@ -214,3 +335,19 @@ def test_without_watchdog_the_gateway_looks_by_itself_and_says_so(install, bare,
     answers = talk(command, lines, replies=2, environment=bare, directory=tmp_path).results()
     assert answers[1]["results"][0]["path"] == "memory/2026-02-08.md"
     assert answers[2]["watcher"]["mode"] != "watching"
+
+
+def test_one_line_installs_the_command_from_a_clone(tmp_path, bare):
+    """Through the configured package index; without any there is nothing to try."""
+    tools = {"UV_TOOL_DIR": str(tmp_path / "tools"), "UV_TOOL_BIN_DIR": str(tmp_path / "bin")}
+    done = subprocess.run(
+        [Path(sys.executable).parent / "uv", "tool", "install", "--quiet", "."], cwd=ROOT,
+        env={**os.environ, **tools}, capture_output=True, encoding="utf-8", timeout=300, check=False,
+    )  # fmt: skip
+    if done.returncode and "fetch" in done.stderr:
+        pytest.skip("no package index can be reached")
+    assert done.returncode == 0, done.stderr
+    lines = [request(1, "initialize"), request(2, "tools/list")]
+    command = [tmp_path / "bin/memory-gateway", "serve"]
+    answers = talk(command, lines, replies=2, environment=bare, directory=tmp_path).results()
+    assert [tool["name"] for tool in answers[2]["tools"]] == ["memory_search", "memory_get"]

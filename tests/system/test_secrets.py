@@ -49,6 +49,7 @@ COMMANDS = {
     "index": (),
     "search": ("greenhouse key", "--explain"),
     "get": ("memory/2026-02-01.md",),
+    "remember": ("- The kettle is descaled.",),
     "status": (),
     "health": ("--deep",),
     "doctor": (),

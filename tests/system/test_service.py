@@ -209,3 +209,12 @@ def test_a_place_that_cannot_be_written_is_named(home, manage):
     done, told = manage("install")
     assert (done.returncode, told) == (os.EX_CANTCREAT, [])
     assert "cannot be written" in done.stderr
+
+
+def test_a_service_manager_that_does_not_answer_is_told_to_programs_as_well(home, manage):
+    done, _ = manage("status", "--json", PATH="/nowhere")
+    told = json.loads(done.stdout)
+    assert (done.returncode, done.stderr) == (69, "")
+    assert (told["unit"], told["state"]) == ("memory-gateway@main.service", "unknown")
+    assert "does not answer" in told["problem"]
+    assert "loginctl" in told["remedy"]

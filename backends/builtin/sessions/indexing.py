@@ -34,6 +34,7 @@ from backends.transcripts.listing import (
     SUFFIX,
     FoundTranscript,
     TranscriptListing,
+    is_claude,
     is_file,
 )
 from backends.transcripts.source import Entries, OpenTranscript, Place, TranscriptSource
@@ -217,7 +218,10 @@ class SessionIndexer:
             there.add(state.FILES)
         if listing.database is not None and listing.database.failure is None:
             there.add(state.DATABASE)
-        return frozenset(there - enrolled)
+        if listing.claude is not None and listing.claude.failure is None:
+            there.add(state.CLAUDE)
+        given_up = {state.CLAUDE} & enrolled if listing.claude is None else set()
+        return frozenset((there - enrolled) | given_up)
 
     def _switch(self, enrolled: frozenset[str], listing: TranscriptListing) -> None:
         with self._database.writing() as connection:
@@ -225,6 +229,14 @@ class SessionIndexer:
                 state.disenrol(connection)
                 return
             for source in self._unenrolled(enrolled, listing):
+                if source in enrolled:
+                    state.disenrol(connection, (source,))
+                    continue
                 paths = [one.path for one in listing.files]
-                of_files = source == state.FILES
-                state.enrol(connection, source, [p for p in paths if is_file(p) == of_files])
+                state.enrol(connection, source, [p for p in paths if _source_of(p) == source])
+
+
+def _source_of(path: str) -> str:
+    if is_claude(path):
+        return state.CLAUDE
+    return state.FILES if is_file(path) else state.DATABASE

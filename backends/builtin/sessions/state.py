@@ -7,7 +7,7 @@ which the next one goes on without looking at anything before it.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Final, NamedTuple
 
 import apsw
@@ -20,6 +20,9 @@ FILES: Final = "sessions"
 """Enrolled: the JSONL files are a source."""
 DATABASE: Final = "sessions of the host"
 """Enrolled: the host's database is a source."""
+CLAUDE: Final = "sessions of Claude Code"
+"""Enrolled: the conversations of Claude Code are a source."""
+_ALL: Final = (FILES, DATABASE, CLAUDE)
 
 
 class Checkpoint(NamedTuple):
@@ -99,7 +102,7 @@ def checkpoints(connection: apsw.Connection, file_id: int) -> list[Checkpoint]:
 
 def enrolled(connection: apsw.Connection) -> frozenset[str]:
     """Which transcripts were a source when this index was last brought up to date."""
-    rows = connection.execute("SELECT key FROM meta WHERE key IN (?, ?)", (FILES, DATABASE))
+    rows = connection.execute("SELECT key FROM meta WHERE key IN (?, ?, ?)", _ALL)
     return frozenset(key for (key,) in rows)
 
 
@@ -113,9 +116,9 @@ def enrol(connection: apsw.Connection, source: str, paths: Collection[str]) -> N
     )
 
 
-def disenrol(connection: apsw.Connection) -> None:
+def disenrol(connection: apsw.Connection, sources: Iterable[str] = _ALL) -> None:
     """Transcripts are no source any more; their rows are removed like those of deleted files."""
-    connection.execute("DELETE FROM meta WHERE key IN (?, ?)", (FILES, DATABASE))
+    connection.executemany("DELETE FROM meta WHERE key = ?", [(source,) for source in sources])
 
 
 def entries_of(connection: apsw.Connection, file_id: int, first: int, last: int) -> tuple[int, int]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -128,6 +128,11 @@ class Database:
         """Waits for a running transaction; the last connection folds the log into the file."""
         with self._writing:
             self._closed = True
+            # SQLite's driver lets no other thread run while it closes. A disk that hangs is come upon
+            # here instead, where the others go on.
+            with suppress(OSError):
+                self.path.stat()
+            fold_log(self._writer)
             self._close_connections()
 
     @contextmanager

@@ -17,7 +17,7 @@ from backends.builtin.storage.checksums import open_checked, reserve_checksums
 from backends.builtin.storage.connections import set_journal
 from backends.builtin.storage.identity import Verdict, choose_path
 from config.disk.locking import lock_within
-from config.disk.making import make_directories
+from config.disk.making import give_to_owner, make_directories
 
 MAX_SET_ASIDE_BYTES: Final = 256_000_000
 """A damaged index is kept for whoever wants to know why; a larger one is not worth its space."""
@@ -92,7 +92,11 @@ def size_on_disk(path: Path) -> int:
 def _create(path: Path, wreck: str | None) -> None:
     """Puts a complete file in place in one step: whoever looks meanwhile sees none, or an index."""
     draft = delete_draft(path)
-    os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    made = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        give_to_owner(made, draft.parent)
+    finally:
+        os.close(made)
     with closing(open_checked(draft)) as connection:
         reserve_checksums(connection)
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")

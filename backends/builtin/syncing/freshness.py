@@ -8,16 +8,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from typing import Final
 
 import anyio
-import anyio.abc
 import structlog
-from anyio.to_thread import run_sync
 
-from backends.bounded import BoundedWork
 from backends.builtin.notes.outcome import FileOutcome
 from backends.builtin.notes.planning import Held, ObsoleteFile
 from backends.builtin.storage.failures import IndexDamagedError
@@ -34,7 +30,7 @@ from backends.interface import (
     SyncReport,
     SyncRequest,
 )
-from config.groups import ungrouped
+from config.runtime.bounded import BoundedWork
 from config.settings import Source
 
 _log = structlog.get_logger(__name__)
@@ -43,6 +39,8 @@ _SLICE_S: Final = 0.05
 """How long one visit to a worker thread may take before cancellation and progress get a turn."""
 LISTING_PATIENCE_S: Final = 60.0
 """How long a sync waits for the list of all files before it calls the disk broken."""
+FILE_PATIENCE_S: Final = 120.0
+"""How long a sync waits for one file, which may be large on a slow disk."""
 SURVEY_PATIENCE_S: Final = (1.0, 3.0)
 """How long a search waits for its look at the disk, at least and at most: a mount may hang. Of searches
 during one hang only the first waits so long; the others, as long as their budget."""
@@ -71,6 +69,7 @@ class Freshness:
         self._listing = BoundedWork("survey of a sync")
         self._looking = BoundedWork("sweep of a search")
         self._checking = BoundedWork("presence of files")
+        self._indexing = BoundedWork("indexing of a sync")
         self._survey_s = 0.0
         self._sync_lock = anyio.Lock()
         self._sweep_lock = anyio.Lock()
@@ -104,6 +103,11 @@ class Freshness:
                 tally.begin(await self._survey(request))
                 await self._work_off(tally, force=request.force, progress=progress)
                 error = None
+            except TimeoutError:
+                error = f"A memory file was not indexed within {FILE_PATIENCE_S:g} s."
+                raise IndexUnavailableError(
+                    error, remedy="See whether a network mount hangs; it is tried again."
+                ) from None
             except IndexUnavailableError as failure:
                 error = str(failure)
                 raise
@@ -227,14 +231,20 @@ class Freshness:
         self, tally: Tally, *, force: bool, progress: ProgressCallback | None
     ) -> None:
         queue = iter(tally.tasks)
+
+        async def run(work: Callable[[], bool]) -> bool:
+            return await self._indexing.run(work, FILE_PATIENCE_S, queue_s=_SLICE_PATIENCE_S)
+
         more = True
         while more:
             started = time.perf_counter()
             is_ended = threading.Event()
-            async with _setting_at_end(is_ended):
+            try:
                 more = await self._slice(
-                    queue, tally, started + _SLICE_S, run_sync, force=force, is_ended=is_ended
+                    queue, tally, started + _SLICE_S, run, force=force, is_ended=is_ended
                 )
+            finally:
+                is_ended.set()  # what is left behind gives up its file
             self.running = tally.progress()
             if progress is not None:
                 progress(self.running)
@@ -285,24 +295,6 @@ class Freshness:
         if self._untold:
             self._untold = False
             self._on_written()
-
-
-@asynccontextmanager
-async def _setting_at_end(event: threading.Event) -> AsyncIterator[None]:
-    """Sets the event as soon as the body is cancelled, though the body may not notice that yet."""
-
-    async def watch(*, task_status: anyio.abc.TaskStatus[None]) -> None:
-        try:
-            task_status.started()
-            await anyio.sleep_forever()
-        finally:
-            event.set()
-
-    with ungrouped():
-        async with anyio.create_task_group() as tasks:
-            await tasks.start(watch)
-            yield
-            tasks.cancel_scope.cancel()
 
 
 def _always() -> bool:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 from datetime import date, timedelta
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
+from msgspec.structs import replace
 
 from config.errors import ErrorKind
 from gateway.cli import output
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from gateway.tools.search import SearchParams
 
 _ONE_OF_THEM = "Give one of them; --before may go with either."
+_PLACE: Final = re.compile(r"(?P<path>.+?)(?::|#L)(?P<first>[1-9]\d{0,8})(?:-L?(?P<last>\d{1,9}))?")
+"""`memory/2026-02-08.md:14-16`, `MEMORY.md#L3-L4`."""
 
 
 def search(
@@ -153,7 +157,10 @@ def _day(option: str, text: str | None, today: date) -> date | None:
 def get(
     options: Options,
     path: Annotated[
-        str, typer.Argument(metavar="PATH", help="As in a result: memory/2026-02-08.md.")
+        str,
+        typer.Argument(
+            metavar="PATH", help="As in a result: memory/2026-02-08.md, or with lines, :14-16."
+        ),
     ],
     first_line: Annotated[
         int | None, typer.Option("--from", min=1, metavar="LINE", help="First line to show.")
@@ -168,12 +175,23 @@ def get(
     from gateway.cli.loading import load
     from gateway.tools.get import GetParams
 
-    result = anyio.run(_get, load(options), GetParams(path, first_line, lines))
+    params = _with_lines(GetParams(path, first_line, lines))
+    result = anyio.run(_get, load(options), params)
     if options.json:
         output.write_json(result)
     else:
-        _show_text(result)
+        _show_text(result, params)
     return _get_code(result)
+
+
+def _with_lines(params: GetParams) -> GetParams:
+    """What `search` prints and cites names lines behind the path; options say it better."""
+    found = _PLACE.fullmatch(params.path)
+    if found is None or params.first_line is not None or params.lines is not None:
+        return params if found is None else replace(params, path=found["path"])
+    first = int(found["first"])
+    last = int(found["last"] or first)
+    return replace(params, path=found["path"], first_line=first, lines=max(1, last - first + 1))
 
 
 async def _get(settings: Settings, params: GetParams) -> ReadAnswer:
@@ -183,9 +201,13 @@ async def _get(settings: Settings, params: GetParams) -> ReadAnswer:
         return await memory.get(params)
 
 
-def _show_text(result: ReadAnswer) -> None:
+def _show_text(result: ReadAnswer, params: GetParams) -> None:
     output.write_content(result.text)
-    if result.status == "not_found":
+    if result.text and not result.text.endswith("\n") and (params.lines or output.is_terminal()):
+        output.write_text("\n")  # the next prompt is not part of a note
+    if _is_beyond(result):
+        output.note(f"{result.path} ends before line {result.first_line}.")
+    elif result.status == "not_found":
         output.note(f"There is no file {result.path}.")
     elif result.error:
         output.note(result.error)
@@ -193,7 +215,13 @@ def _show_text(result: ReadAnswer) -> None:
         output.note(f"Cut off here; --from {result.next_line} shows what follows.")
 
 
+def _is_beyond(result: ReadAnswer) -> bool:
+    return result.status == "ok" and result.first_line > 1 and not result.line_count
+
+
 def _get_code(result: ReadAnswer) -> int:
+    if _is_beyond(result):
+        return NOT_FOUND
     if result.status == "ok":
         return os.EX_OK
     if result.status == "not_found":

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from gateway.cli import output
 from gateway.cli.options import Options
-
-if TYPE_CHECKING:
-    from config.settings import Settings
-    from gateway.tools.metrics import MetricsResult
 
 
 def metrics(
@@ -28,12 +24,14 @@ def metrics(
     """Print what the running gateway counts, as OpenMetrics text."""
     import anyio
 
+    from gateway.cli.access import owner_metrics
     from gateway.cli.loading import load
 
-    result = anyio.run(_metrics, load(options))
+    result = anyio.run(owner_metrics, load(options))
     if options.json:
         output.write_json(result)
         return os.EX_OK
+    from backends.errors import FileUnwritableError
     from gateway.metrics.openmetrics import openmetrics_text, write_textfile
 
     if textfile is None:
@@ -42,13 +40,8 @@ def metrics(
     try:
         write_textfile(textfile, result.families)
     except OSError as error:
-        output.note(f"{textfile} cannot be written: {error.strerror}.")
-        return os.EX_CANTCREAT
+        raise FileUnwritableError(
+            f"{textfile} cannot be written: {error.strerror}.",
+            remedy="Name a file in a directory that exists and that you may write to.",
+        ) from error
     return os.EX_OK
-
-
-async def _metrics(settings: Settings) -> MetricsResult:
-    from gateway.cli.access import reach_memory
-
-    async with reach_memory(settings) as memory:
-        return await memory.metrics()

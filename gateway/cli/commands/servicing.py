@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
@@ -17,6 +16,10 @@ if TYPE_CHECKING:
 
 NOT_RUNNING: Final = 3
 """As systemctl has it."""
+_LOGIN: Final = (
+    "Ask in a session of your own (a login, not su or sudo), or make one that stays: "
+    "loginctl enable-linger."
+)
 
 
 def service(
@@ -27,6 +30,7 @@ def service(
     ],
 ) -> int:
     """Run the gateway of an agent as a systemd service of yours."""
+    from backends.errors import FileUnwritableError
     from gateway.cli.loading import load
     from gateway.units.installing import install, uninstall
 
@@ -38,8 +42,10 @@ def service(
         installs = action == "install"
         change = install(plan) if installs else uninstall(plan.directory, plan.agent_id)
     except OSError as error:
-        output.note(f"{error.filename} cannot be written: {error.strerror}.")
-        return os.EX_CANTCREAT
+        raise FileUnwritableError(
+            f"{error.filename} cannot be written: {error.strerror}.",
+            remedy="The service manager reads its units there: make it writable for you.",
+        ) from error
     return _show_change(options, action, change)
 
 
@@ -47,6 +53,7 @@ def _plan(options: Options, settings: Settings) -> Plan:
     from pathlib import Path
 
     from config.paths import home_dir
+    from config.runtime.start import command_of
     from gateway.units.files import unit_directory
     from gateway.units.installing import Plan
 
@@ -58,9 +65,10 @@ def _plan(options: Options, settings: Settings) -> Plan:
         "--log-level": options.log_level,
     }
     arguments = [part for flag, value in given.items() if value for part in (flag, value)]
+    arguments += ["--claude-code"] if options.claude_code else []
     return Plan(
         agent_id=settings.agent_id,
-        program=(sys.executable, "-P", "-m", "gateway"),
+        program=command_of("gateway"),
         arguments=tuple(arguments),
         directory=unit_directory(os.environ, home_dir(os.environ, Path.cwd())),
         writable=tuple(dict.fromkeys((settings.search.store.path.parent, settings.state_dir))),
@@ -85,11 +93,15 @@ def _show_state(options: Options, agent_id: str) -> int:
 
     state = read_state(instance(agent_id))
     if isinstance(state, Answer):
-        output.note(f"The service manager does not answer: {state.problem}.")
-        output.note(
-            "Ask in a session of your own (a login, not su or sudo), or make one that stays: "
-            "loginctl enable-linger."
-        )
+        problem = f"The service manager does not answer: {state.problem}."
+        if options.json:
+            unit = instance(agent_id)
+            output.write_json(
+                {"unit": unit, "state": "unknown", "problem": problem, "remedy": _LOGIN}
+            )
+            return os.EX_UNAVAILABLE
+        output.note(problem)
+        output.note(_LOGIN)
         return os.EX_UNAVAILABLE
     if options.json:
         output.write_json(state)

@@ -11,9 +11,11 @@ from pathlib import Path
 
 from anyio import to_thread
 
+from providers.errors import ProviderUnavailableError
+from providers.installing import install_remedy
 from providers.local.models.errors import ModelNotFoundError, ModelOfflineError
 from providers.local.models.lock import exclusive, tidy
-from providers.local.models.places import Place, place_of, storage_errors
+from providers.local.models.places import Place, check_magic, place_of, storage_errors
 from providers.local.models.references import FileReference, RemoteReference, parse_reference
 from providers.resilience.clock import Clock, SystemClock
 
@@ -78,6 +80,13 @@ async def _download(
 ) -> None:
     from providers.local.models.hub import Hub  # noqa: PLC0415 - downloads are rare
 
+    try:
+        from providers.local.models import answers, fetching  # noqa: PLC0415 - an HTTP client
+    except ImportError as error:
+        raise ProviderUnavailableError(
+            f"{reference} cannot be downloaded: {error.name} is not installed.",
+            remedy=f"{install_remedy('local')}; or put the file at {place.model}",
+        ) from None
     hub = Hub.of(environment)
     if hub.offline:
         raise ModelOfflineError(
@@ -92,16 +101,13 @@ async def _download(
     async with exclusive(place, clock=clock, on_wait=on_wait):
         if place.is_complete():
             return
-        from providers.local.models.answers import open_client  # noqa: PLC0415
-        from providers.local.models.fetching import Fetch  # noqa: PLC0415
-
-        async with await to_thread.run_sync(open_client) as client:
-            await Fetch(client, reference, place, hub, clock=clock, on_progress=on_progress).run()
+        async with await to_thread.run_sync(answers.open_client) as client:
+            await fetching.Fetch(
+                client, reference, place, hub, clock=clock, on_progress=on_progress
+            ).run()
 
 
 def _own_file(reference: FileReference) -> Path:
-    from providers.local.models.fetching import check_magic  # noqa: PLC0415
-
     try:
         with reference.path.open("rb") as file:
             check_magic(file.read(16), str(reference))

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import httpx2
 
+from providers import proxies
 from providers.endpoints import Origin
 from providers.local.models.errors import ModelFormatError, ModelHostError
 from providers.local.models.hub import Hub
@@ -54,7 +55,7 @@ class Answer:
 def open_client() -> httpx2.AsyncClient:
     """Blocking for some milliseconds: loads certificates."""
     headers = {"accept-encoding": "identity", "user-agent": "memory-gateway"}
-    return httpx2.AsyncClient(timeout=_TIMEOUT, headers=headers)
+    return proxies.open_client(timeout=_TIMEOUT, headers=headers)
 
 
 @asynccontextmanager

@@ -18,9 +18,9 @@ from anyio import to_thread
 
 from providers.errors import ProviderError, ProviderTransientError
 from providers.local.models.answers import Answer, ask
-from providers.local.models.errors import ModelDamagedError, ModelFormatError, ModelStorageError
+from providers.local.models.errors import ModelDamagedError, ModelStorageError
 from providers.local.models.hub import Hub
-from providers.local.models.places import ModelRecord, Place, storage_errors
+from providers.local.models.places import ModelRecord, Place, check_magic, storage_errors
 from providers.local.models.references import RemoteReference
 from providers.resilience.clock import Clock
 from providers.resilience.retry import RetryPolicy
@@ -28,7 +28,6 @@ from providers.resilience.retry import RetryPolicy
 Progress = Callable[[int, int | None], None]
 """Bytes that are there, and the size of the model if it is known."""
 
-MAGIC = b"GGUF"
 _POLICY = RetryPolicy(attempts=5, timeout_attempts=5)
 _SPARE_BYTES = 64 << 20
 """What a download leaves free on the disk."""
@@ -164,15 +163,6 @@ class Fetch:
         )
         self._place.write_record(record)
         await to_thread.run_sync(self._place.publish)
-
-
-def check_magic(head: bytes, name: str) -> None:
-    """Raises `ModelFormatError` unless these are the first bytes of a GGUF file."""
-    if not head.startswith(MAGIC):
-        raise ModelFormatError(
-            f"{name} is not a GGUF file; it begins with {head[:16]!r}.",
-            remedy="Name a model in the GGUF format (memorySearch.local.modelPath).",
-        )
 
 
 def _digest(place: Place) -> str:

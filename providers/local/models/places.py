@@ -18,8 +18,10 @@ from urllib.parse import quote, urlsplit
 import msgspec
 
 from config.disk.replacing import remove_drafts, replace_file
-from providers.local.models.errors import ModelStorageError
+from providers.local.models.errors import ModelFormatError, ModelStorageError
 from providers.local.models.references import HubReference, RemoteReference
+
+_MAGIC = b"GGUF"
 
 
 class ModelRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,3 +149,12 @@ def _sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def check_magic(head: bytes, name: str) -> None:
+    """Raises `ModelFormatError` unless these are the first bytes of a GGUF file."""
+    if not head.startswith(_MAGIC):
+        raise ModelFormatError(
+            f"{name} is not a GGUF file; it begins with {head[:16]!r}.",
+            remedy="Name a model in the GGUF format (memorySearch.local.modelPath).",
+        )

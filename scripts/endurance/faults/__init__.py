@@ -9,12 +9,23 @@ from endurance.faults.files import (
     DamagedIndex,
     FailingWrite,
     FullDisk,
+    HungIndex,
+    HungNotes,
     ReadOnly,
     StaleSidecars,
     VanishedWorkspace,
 )
 from endurance.faults.limits import Clock, NoDescriptors, NoInotify
-from endurance.faults.processes import ColdStarts, Kill, MuteClient, ParentDies, Stop, TwoOwners
+from endurance.faults.processes import (
+    ColdStarts,
+    HalfLines,
+    Kill,
+    MuteClient,
+    ParentDies,
+    SilentOwner,
+    Stop,
+    TwoOwners,
+)
 from endurance.faults.services import Provider, Qmd
 
 __all__ = ["FAULTS", "Fault", "Impossible"]
@@ -22,5 +33,5 @@ __all__ = ["FAULTS", "Fault", "Impossible"]
 FAULTS: Final[tuple[Fault, ...]] = (
     Kill(), Stop(), ParentDies(), TwoOwners(), ColdStarts(), FullDisk(), FailingWrite(), ReadOnly(),
     NoDescriptors(), NoInotify(), Clock(), DamagedIndex(), StaleSidecars(), Provider(), Qmd(),
-    MuteClient(), VanishedWorkspace(),
+    MuteClient(), VanishedWorkspace(), SilentOwner(), HalfLines(), HungNotes(), HungIndex(),
 )  # fmt: skip

@@ -11,13 +11,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from random import Random
-from typing import Final
+from typing import ClassVar, Final
 
 import anyio
 
 from endurance.agent import ANSWER_S
 from endurance.faults.base import Fault, Impossible
 from endurance.run import Run
+from fakes import hung_disk
+from fakes.hung_disk import HungDisk
 from gateway.client import GatewayGoneError
 
 WRITES: Final = 200
@@ -340,3 +342,52 @@ class VanishedWorkspace(Fault):
 
 def _away(run: Run) -> Path:
     return run.agent.workspace.with_name("workspace-away")
+
+
+class _Hung(Fault):
+    hold_s = 3.0
+    runs = 3
+    impossible: ClassVar = {
+        "download": "a model is loaded by a process of its own, which is not told apart",
+    }
+
+    def __init__(self) -> None:
+        self._disk: HungDisk | None = None
+
+    def require(self) -> None:
+        if not hung_disk.is_possible():
+            raise Impossible(hung_disk.NEEDS)
+
+    def below(self, run: Run) -> tuple[Path, ...]:
+        raise NotImplementedError
+
+    async def before(self, run: Run) -> None:
+        self._disk = HungDisk(run.agent.root, *self.below(run))
+        run.launch.environment = self._disk.environment
+
+    async def inject(self, _run: Run) -> None:
+        assert self._disk is not None
+        self._disk.hang()
+
+    async def remove(self, _run: Run) -> None:
+        if self._disk is not None:
+            self._disk.answer()
+
+    async def after(self, run: Run) -> None:
+        await self.remove(run)
+
+
+class HungNotes(_Hung):
+    name = "hung-notes"
+    about = "the disk of notes and transcripts answers nothing for 3 s"
+
+    def below(self, run: Run) -> tuple[Path, ...]:
+        return (run.agent.workspace, run.agent.state / "agents")
+
+
+class HungIndex(_Hung):
+    name = "hung-index"
+    about = "the disk of the index answers nothing for 3 s"
+
+    def below(self, run: Run) -> tuple[Path, ...]:
+        return (run.agent.index.parent,)

@@ -12,12 +12,14 @@ from contextlib import ExitStack, suppress
 from typing import ClassVar, Final
 
 import anyio
+from anyio import to_thread
 
+from config.errors import ErrorKind
 from endurance.agent import ANSWER_S, COMMAND
 from endurance.faults.base import Fault
 from endurance.processes import resident_mib
 from endurance.run import Run
-from gateway.client import Client
+from gateway.client import Client, RemoteError
 from gateway.ownership.lock import read_owner
 
 BUSY_GONE_S: Final = 30.0
@@ -214,3 +216,61 @@ async def _flood(descriptor: int) -> None:
                 return
             with suppress(BlockingIOError):
                 os.write(descriptor, data)
+
+
+_SILENCE_BOUND_S: Final = 20.0
+_HALF_LINES: Final = 40
+_HALF_LINES_GROWTH_MIB: Final = 76
+_HALF_LINE: Final = b'{"jsonrpc":"2.0","id":1,"method":"health","params":{"x":"' + b"x" * 3_900_000
+
+
+class SilentOwner(Fault):
+    """A bridge asks while the owner is stopped: it is told so, with the owner's process."""
+
+    name = "silent-owner"
+    about = "the owner is stopped while a bridge asks it"
+    runs = 2
+    impossible: ClassVar = {"shutdown": "a stopped process cannot end"}
+
+    async def inject(self, run: Run) -> None:
+        async with run.agent.gateway() as bridge:
+            await bridge.call("health")
+            pid = run.pid
+            os.kill(pid, signal.SIGSTOP)
+            try:
+                await bridge.call("memory_search", {"query": "stable"}, timeout_s=_SILENCE_BOUND_S)
+                run.fail("a bridge answered for a stopped owner")
+            except RemoteError as error:
+                if error.kind != ErrorKind.INDEX_UNAVAILABLE or str(pid) not in error.message:
+                    run.fail(f"a stopped owner is told as {error}")
+            finally:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
+
+
+class HalfLines(Fault):
+    """Clients of the socket send most of a long line and hang up."""
+
+    name = "half-lines"
+    about = "forty clients hang up in the middle of a line of 3.9 MB"
+    runs = 4
+    without_host = True
+
+    async def inject(self, run: Run) -> None:
+        await run.gateway.call("health")
+        before = resident_mib(run.pid)
+        owner = read_owner(run.agent.lock)
+        assert owner is not None
+        assert owner.socket is not None
+        with ExitStack() as stack:
+            await to_thread.run_sync(_send_halves, owner.socket, stack)
+            growth = resident_mib(run.pid) - before
+        if growth > _HALF_LINES_GROWTH_MIB:
+            run.fail(f"unfinished lines cost {growth:.0f} MiB")
+
+
+def _send_halves(path: str, stack: ExitStack) -> None:
+    for _ in range(_HALF_LINES):
+        client = stack.enter_context(socket.socket(socket.AF_UNIX))
+        client.connect(path)
+        client.sendall(_HALF_LINE)

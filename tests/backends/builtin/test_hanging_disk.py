@@ -80,9 +80,9 @@ class HangingRead(Indexer):
 
     released = threading.Event()
 
-    def apply(self, task, *, force, patience_s=None):
+    def apply(self, task, **options):
         self.released.wait(PATIENCE_S * 20)
-        return super().apply(task, force=force, patience_s=patience_s)
+        return super().apply(task, **options)
 
 
 async def test_what_a_search_left_behind_is_told_when_it_is_written(home, monkeypatch):

@@ -151,3 +151,19 @@ def test_what_is_made_is_not_writable_for_others_whatever_the_umask(append, log)
     finally:
         os.umask(before)
     assert not (log.stat().st_mode | log.parent.stat().st_mode) & 0o022
+
+
+def test_a_note_that_is_too_large_to_be_remembered_is_refused_at_once(append, log):
+    log.parent.mkdir()
+    with log.open("wb") as file:
+        file.truncate(10_000_000_000)
+    with pytest.raises(FileUnwritableError, match=r"has 10,000,000,000 bytes.*split it"):
+        append("- one")
+    assert log.stat().st_size == 10_000_000_000
+
+
+def test_an_entry_that_nobody_waits_for_any_more_is_not_written(append, log):
+    append("- one")
+    with pytest.raises(FileUnwritableError):
+        append("- two", is_wanted=lambda: False)
+    assert log.read_text(encoding="utf-8") == "- one\n"

@@ -7,7 +7,11 @@ import stat
 
 import pytest
 
-from config.disk.making import make_directories
+from backends.errors import IndexUnavailableError
+from config.disk.locking import open_lock, try_lock_file
+from config.disk.making import give_to_owner, make_directories
+from config.disk.replacing import replace_file
+from gateway.ownership.lock import OwnerLock
 
 
 @pytest.fixture
@@ -40,3 +44,44 @@ def test_a_file_in_the_way_is_an_error(tmp_path):
     for path in ("file", "file/below"):
         with pytest.raises(OSError, match="file"):
             make_directories(tmp_path / path)
+
+
+@pytest.fixture
+def of_somebody(tmp_path):
+    if os.geteuid() != 0:
+        pytest.skip("only root makes files for others")
+    os.chown(tmp_path, 65534, 65534)
+    return tmp_path
+
+
+def test_what_root_makes_for_somebody_else_is_theirs(of_somebody):
+    make_directories(of_somebody / "a/b")
+    lock = try_lock_file(of_somebody / "a/b/lock")
+    os.close(lock)
+    replace_file(of_somebody / "a/record", b"{}")
+    owners = {path.stat().st_uid for path in of_somebody.rglob("*")}
+    assert owners == {65534}
+
+
+def test_another_name_of_a_file_of_root_s_is_not_given_away(of_somebody, tmp_path_factory):
+    secret = tmp_path_factory.mktemp("root") / "secret"
+    secret.touch()
+    (of_somebody / "lock").hardlink_to(secret)
+    os.close(open_lock(of_somebody / "lock"))
+    with (of_somebody / "lock").open("rb") as file:
+        give_to_owner(file.fileno(), of_somebody)
+    assert secret.stat().st_uid == 0
+
+
+def test_who_owns_what_cannot_be_written_is_said_with_the_remedy(tmp_path, unprivileged):
+    if os.geteuid() != 0:
+        pytest.skip("only root makes files for others")
+    tmp_path.chmod(0o755)
+    for parent in tmp_path.parents:
+        if parent.stat().st_uid == 0 and parent.name.startswith("pytest"):
+            parent.chmod(0o755)
+    (tmp_path / "memory").mkdir(mode=0o755)
+    with unprivileged(), pytest.raises(IndexUnavailableError) as refused:
+        OwnerLock.acquire(tmp_path / "memory/index.lock")
+    assert "It belongs to root." in refused.value.message
+    assert f"sudo chown -R 65534 {tmp_path}/memory" in refused.value.remedy

@@ -128,3 +128,38 @@ def test_get_of_anything_but_memory_is_refused_with_77(cli, path):
     assert (done.code, done.out) == (77, "")
     assert "not allowed" in done.err
     assert cli.json("get", path, code=77)["kind"] == "path_not_allowed"
+
+
+@pytest.mark.parametrize(
+    "place", ["memory/2026-02-01.md:3-4", "memory/2026-02-01.md#L3-L4", "memory/2026-02-01.md:3-04"]
+)
+def test_get_takes_the_lines_as_search_prints_and_cites_them(cli, place):
+    done = cli("get", place)
+    assert (done.code, done.err) == (0, "")
+    assert done.out == (
+        "- The greenhouse sensor reported minus four degrees.\n"
+        "- Ordered a new membrane for the heating pump.\n"
+    )
+
+
+def test_get_takes_one_line_and_what_options_say_comes_first(cli):
+    assert cli("get", "memory/2026-02-01.md:3").out.startswith("- The greenhouse sensor")
+    assert cli("get", "memory/2026-02-01.md:3", "--from", "4").out.startswith("- Ordered")
+
+
+def test_every_place_that_search_prints_can_be_got(indexed):
+    place = indexed("search", "membrane").out.split("\n")[0].split()[1]
+    assert "- Ordered a new membrane" in indexed("get", place).out
+
+
+def test_some_lines_end_like_lines(cli):
+    cli.write("memory/open.md", "one\ntwo")
+    assert cli("get", "memory/open.md", "--lines", "1").out == "one\n"
+    assert cli("get", "memory/open.md", "--from", "2", "--lines", "1").out == "two\n"
+    assert cli("get", "memory/open.md").out == "one\ntwo"  # for programs, the file as it is
+
+
+def test_lines_beyond_the_end_are_said_to_be_there_with_66(cli):
+    done = cli("get", "MEMORY.md", "--from", "50")
+    assert done == (66, "", "MEMORY.md ends before line 50.\n")
+    assert cli.json("get", "MEMORY.md:50", code=66)["lines"] == 0

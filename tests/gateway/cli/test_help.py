@@ -13,6 +13,7 @@ COMMANDS = [
     "index",
     "search",
     "get",
+    "remember",
     "status",
     "health",
     "doctor",

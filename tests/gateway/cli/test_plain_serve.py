@@ -13,7 +13,14 @@ def test_serve_alone_has_no_options():
     assert read_plain_serve(["serve"]) == PlainServe(Options())
 
 
-@pytest.mark.parametrize("option", SERVE_OPTIONS, ids=lambda option: option.field)
+VALUED = [option for option in SERVE_OPTIONS if option.metavar]
+
+
+def test_what_has_no_value_is_left_to_typer():
+    assert read_plain_serve(["serve", "--claude-code"]) is None
+
+
+@pytest.mark.parametrize("option", VALUED, ids=lambda option: option.field)
 @pytest.mark.parametrize("joined", [False, True])
 def test_every_option_of_serve_is_read_in_both_spellings(option, joined):
     value = "error"

@@ -192,3 +192,64 @@ def test_the_size_of_a_transcript_is_that_of_the_sessions_own_file(tmp_path, ses
         SessionStore(folder, tmp_path / "own.json").state("agent:main:main").transcript_bytes
         == size
     )
+
+
+def test_every_byte_but_our_members_stays_as_the_chat_gateway_wrote_it(tmp_path):
+    path = tmp_path / "sessions/sessions.json"
+    path.parent.mkdir()
+    digits = "9" * 5000
+    before = (
+        '{\n  "Agent:Main:main": {\n    "a": 1e999, "b":-0.0, "c": 1.50,\n'
+        f'    "d": {digits}, "e": "\\u00e4\\/", "compactionCount": 3\n  }},\n'
+        '  "other" : {"n": 12345678901234567890.10}\n}\n'
+    )
+    path.write_text(before, encoding="utf-8")
+    store = SessionStore(path.parent, tmp_path / "own.json")
+    assert store.record_flush("agent:main:main", None) == 3
+    after = path.read_text(encoding="utf-8")
+    lines = after.splitlines(keepends=True)
+    assert [line for line in lines if "memoryFlush" not in line] == before.splitlines(keepends=True)
+    assert store.state("agent:main:main").flushed_at_count == 3
+    assert store.record_flush("agent:main:main", 4) == 4
+    assert store.record_flush("new", 1) == 1
+    assert [store.state(name).flushed_at_count for name in ("agent:main:main", "new")] == [4, 1]
+    kept = [
+        line
+        for line in path.read_text(encoding="utf-8").splitlines(keepends=True)
+        if "memoryFlush" not in line
+    ]
+    assert kept == before.splitlines(keepends=True)
+
+
+@pytest.mark.parametrize(
+    "text", ["", " ", "{}", "{ }\n", '{"s": {}}', '{"s":{"memoryFlushAt":1}}', "\ufeff{}"]
+)
+def test_a_record_fits_into_every_shape_of_the_file(tmp_path, text):
+    path = tmp_path / "sessions/sessions.json"
+    path.parent.mkdir()
+    path.write_text(text, encoding="utf-8")
+    store = SessionStore(path.parent, tmp_path / "own.json")
+    assert store.record_flush("s", 2) == 2
+    assert store.state("s").flushed_at_count == 2
+    assert list(json.loads(path.read_bytes())) == ["s"]
+
+
+def test_a_record_whose_directory_cannot_be_made_says_so(tmp_path):
+    (tmp_path / "memory-gateway").touch()
+    with pytest.raises(FileUnwritableError, match=r"flushes\.json cannot be written"):
+        store_of(tmp_path / "sessions").record_flush(KEY, 1)
+
+
+def test_a_pipe_in_the_place_of_the_file_is_named(sessions, monkeypatch):
+    monkeypatch.setattr(store_module.read_file, "__kwdefaults__", {"patience_s": 0.05})
+    sessions.mkdir()
+    os.mkfifo(sessions / "sessions.json")
+    with pytest.raises(FileUnreadableError, match="it is no regular file, and did not deliver"):
+        store_of(sessions).state(KEY)
+
+
+def test_a_record_that_nobody_waits_for_any_more_is_not_made(file, sessions):
+    before = file.read_bytes()
+    with pytest.raises(FileUnwritableError, match="nobody waits"):
+        store_of(sessions).record_flush(KEY, 3, lambda: False)
+    assert file.read_bytes() == before

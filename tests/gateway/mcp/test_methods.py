@@ -14,7 +14,7 @@ from fakes.settings import make_settings
 from gateway.agent.memory import open_memory
 from gateway.mcp import calls
 from gateway.mcp.eras import UnsupportedRevisionError
-from gateway.mcp.methods import CallParams, mcp_methods
+from gateway.mcp.methods import CallParams, ListParams, mcp_methods
 from gateway.mcp.tools import tool_list
 from gateway.rpc.context import RequestContext, Session
 from gateway.rpc.errors import InvalidParamsError
@@ -22,7 +22,7 @@ from gateway.rpc.errors import InvalidParamsError
 pytestmark = pytest.mark.anyio
 
 SERVER_KEY = "io.modelcontextprotocol/serverInfo"
-SCHEMAS = {tool["name"]: tool["outputSchema"] for tool in tool_list()}
+SCHEMAS = {tool["name"]: tool["outputSchema"] for tool in tool_list(appends=True)}
 
 
 async def test_initialize_satisfies_both_protocols_with_one_reply(desk):
@@ -70,7 +70,7 @@ async def test_a_list_has_the_form_of_its_era(desk):
     listed = await desk.ask("tools/list")
     assert set(listed) == {"tools"}
     stateless = await desk.stateless("tools/list")
-    assert stateless["tools"] == listed["tools"] == tool_list()
+    assert stateless["tools"] == listed["tools"] == tool_list(appends=False)
     assert set(stateless) == {"tools", "ttlMs", "cacheScope", "resultType", "_meta"}
 
 
@@ -204,3 +204,30 @@ async def test_scope_goes_by_the_conversation_that_the_host_named(desk, name, ar
     allowed, denied = (one[0]["text"] for one in said)
     assert "may not" not in allowed
     assert "may not" in denied
+
+
+async def test_a_model_may_append_where_the_owner_of_the_notes_allows_it(workspace):
+    settings = make_settings(workspace, search={"provider": "none"}, append_enabled=True)
+    async with open_memory(settings, background=False) as memory:
+        methods = {method.name: method for method in mcp_methods(memory)}
+        context = RequestContext(session=Session())
+        listed = await methods["tools/list"].handler(ListParams(), context)
+        assert [tool["name"] for tool in listed["tools"]][-1] == "memory_append"
+        arguments = {"text": msgspec.Raw(b'"- The kettle is descaled."')}
+        params = CallParams(name="memory_append", arguments=arguments)
+        result = await methods["tools/call"].handler(params, context)
+    answer = result["structuredContent"]
+    assert (result["isError"], answer["created"]) == (False, True)
+    jsonschema.validate(answer, SCHEMAS["memory_append"])
+    log = (settings.workspace / answer["path"]).read_text(encoding="utf-8")
+    assert log.endswith("- The kettle is descaled.\n")
+
+
+async def test_a_model_that_may_not_append_is_told_why_also_as_a_claimed_operator(desk):
+    desk.session.operator = True
+    result = await desk.ask("tools/call", name="memory_append", arguments={"text": "x"})
+    assert result["isError"] is True
+    assert "memory.append.enabled" in result["structuredContent"]["error"]
+    assert sorted(path.name for path in (desk.memory.settings.workspace / "memory").iterdir()) == [
+        "a.md"
+    ]

@@ -14,12 +14,14 @@ from gateway.mcp.tools import TOOLS, tool_list
 from gateway.tools.get import GetParams
 from gateway.tools.search import SearchParams
 
-LISTED = {tool["name"]: tool for tool in tool_list()}
+LISTED = {tool["name"]: tool for tool in tool_list(appends=True)}
 
 
-def test_both_tools_are_listed_always_in_the_same_order():
-    assert [tool["name"] for tool in tool_list()] == ["memory_search", "memory_get"]
-    assert [tool.describe() for tool in TOOLS.values()] == list(tool_list())
+def test_the_tools_are_listed_always_in_the_same_order():
+    reading = ["memory_search", "memory_get"]
+    assert [tool["name"] for tool in tool_list(appends=False)] == reading
+    assert [tool["name"] for tool in tool_list(appends=True)] == [*reading, "memory_append"]
+    assert [tool.describe() for tool in TOOLS.values()] == list(tool_list(appends=True))
 
 
 @pytest.mark.parametrize("name", LISTED)
@@ -28,7 +30,8 @@ def test_every_part_of_a_tool_is_explained(name):
     assert tool["title"] and len(tool["description"]) > 100
     for member in tool["inputSchema"]["properties"].values():
         assert member["description"].endswith(".")
-    assert tool["annotations"]["readOnlyHint"] is True
+    assert tool["annotations"]["readOnlyHint"] is (name != "memory_append")
+    assert tool["annotations"]["destructiveHint"] is False
     assert tool["annotations"]["openWorldHint"] is False
 
 

@@ -11,11 +11,13 @@ import anyio
 import pytest
 from anyio.abc import UNIXSocketStream
 
+from fakes.settings import make_settings
 from gateway.ownership.bridge import Bridge
 from gateway.ownership.sockets import connect, listen
 from gateway.rpc.connection import serve_lines
 from gateway.rpc.limits import ConnectionLimits
 from gateway.rpc.streams import DescriptorReader, DescriptorWriter
+from gateway.sessions.terms import terms_of
 
 WAIT_S = 30
 
@@ -52,7 +54,7 @@ class Bridged:
         self.asked_to_end = anyio.Event()
         self.ended = anyio.Event()
 
-    async def accept(self):
+    async def accept(self, *, answers=True):
         """The owner's end of the bridge; there is an owner from now on."""
         if self._listening is None:
             self._listening = listen(self._path)
@@ -61,7 +63,14 @@ class Bridged:
             await anyio.wait_readable(self._listening)
         accepted, _ = self._listening.accept()
         self._owners.append(Peer(await UNIXSocketStream.from_socket(accepted)))
+        if answers:
+            await self.greet(self._owners[-1])
         return self._owners[-1]
+
+    async def greet(self, owner, **answer):
+        greeting = await owner.receive()
+        assert greeting["method"] == "$/guest"
+        await owner.send({"jsonrpc": "2.0", "id": greeting["id"], **(answer or {"result": {}})})
 
     async def lose_owner(self):
         if self._listening is not None:
@@ -83,7 +92,7 @@ def bridged(tmp_path):
     """`async with bridged(patience_s=...) as all: ...`"""
 
     @asynccontextmanager
-    async def start(patience_s=WAIT_S, **limits):
+    async def start(patience_s=WAIT_S, settings=None, **limits):
         bounds = ConnectionLimits(**limits)
         inside, outside = socket.socketpair()
         client = await UNIXSocketStream.from_socket(outside)
@@ -92,7 +101,8 @@ def bridged(tmp_path):
         async def serve():
             bridge = partial(
                 Bridge, every.reach, limits=bounds, end=every.asked_to_end.set,
-                patience_s=patience_s,
+                patience_s=patience_s, terms=terms_of(settings or make_settings(tmp_path)),
+                name_owner=lambda: "Process 7, which owns the index,",
             )  # fmt: skip
             await serve_lines(
                 DescriptorReader(inside.fileno()), DescriptorWriter(inside.detach()), bridge,

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import anyio
 import pytest
+
+from config.settings import ScopePolicy
+from fakes.settings import make_settings
 
 pytestmark = pytest.mark.anyio
 
@@ -164,3 +169,73 @@ async def test_a_client_that_never_reads_stops_the_owner_instead_of_filling_memo
                 await owner.send(frame)
                 sent += 1
         assert sent < 100, "the sockets between hold some; the bridge holds one"
+
+
+async def test_a_silent_owner_is_named_within_the_patience_and_what_it_answers_later_is_not_told(
+    bridged,
+):
+    async with bridged(patience_s=0.3) as every:
+        owner = await every.accept()
+        await every.client.send(request(1), request(2, "memory_append"), [request(3)])
+        answers = [await every.client.receive() for _ in range(3)]
+        errors = [(one[0] if isinstance(one, list) else one)["error"] for one in answers]
+        assert {error["data"]["kind"] for error in errors} == {"index_unavailable"}
+        assert all("Process 7" in error["message"] for error in errors)
+        assert any("written, or not" in error["message"] for error in errors)
+        with contextlib.suppress(anyio.BrokenResourceError):
+            await owner.send(result(1))
+        await every.client.send(request(4))
+        assert (await every.client.receive())["error"]["data"]["kind"] == "index_unavailable"
+        awake = await every.accept(answers=False)
+        await every.greet(awake)
+        await every.client.send(request(5))
+        while (await awake.receive())["id"] != 5:
+            pass
+        await awake.send(result(5))
+        while "error" in (answer := await every.client.receive()):
+            pass
+        assert answer == result(5)
+
+
+async def test_an_owner_that_is_silent_from_the_beginning_is_named_too(bridged):
+    async with bridged(patience_s=0.2) as every:
+        await every.client.send(request(1))
+        await every.accept(answers=False)
+        error = (await every.client.receive())["error"]
+        assert (error["data"]["kind"], "Process 7" in error["message"]) == (
+            "index_unavailable",
+            True,
+        )
+
+
+async def test_an_owner_that_works_for_long_is_not_silent_as_long_as_it_answers_to_its_name(
+    bridged,
+):
+    async with bridged(patience_s=0.3) as every:
+        owner = await every.accept()
+        await every.client.send(request(1))
+        assert (await owner.receive())["id"] == 1
+        for _ in range(20):
+            ping = await owner.receive()
+            assert ping["method"] == "$/cancelRequest"
+            await owner.send({"jsonrpc": "2.0", "id": ping["id"], "result": {"cancelled": False}})
+        await owner.send(result(1))
+        assert await every.client.receive() == result(1)
+
+
+async def test_an_older_owner_answers_unless_the_guest_s_own_scope_may_deny(bridged, tmp_path):
+    unknown = {"error": {"code": -32601, "message": "?", "data": {"kind": "method_not_found"}}}
+    async with bridged() as every:
+        owner = await every.accept(answers=False)
+        await every.greet(owner, **unknown)
+        await every.client.send(request(1))
+        assert (await owner.receive())["id"] == 1
+    strict = make_settings(tmp_path, scope=ScopePolicy(default="deny"))
+    async with bridged(settings=strict) as every:
+        owner = await every.accept(answers=False)
+        await every.greet(owner, **unknown)
+        await every.client.send(request(1))
+        error = (await every.client.receive())["error"]
+        assert (error["data"]["kind"], "older release" in error["message"]) == (
+            "index_unavailable", True,
+        )  # fmt: skip

@@ -83,8 +83,8 @@ def test_a_next_owner_hears_first_who_the_client_is():
     assert handshake["params"] == {"sessionKey": "agent:main:main"}
     assert initialized["method"] == "notifications/initialized"
     assert search["id"] == 2
-    assert read_reply(result(handshake["id"])).is_handshake
-    assert not read_reply(result(1)).is_handshake
+    assert read_reply(result(handshake["id"])).is_ours
+    assert not read_reply(result(1)).is_ours
 
 
 def test_an_introduction_that_is_still_open_is_not_made_twice():
@@ -134,3 +134,12 @@ def test_what_is_open_is_what_was_asked_and_not_answered_in_the_order_of_asking(
             assert (answered is not None) == (number in expected)
             expected = [one for one in expected if one != number]
     assert list(lines.replay()) == [request(number) for number in expected]
+
+
+def test_what_must_not_be_done_twice_is_known_as_a_tool_too():
+    lines = OpenLines()
+    assert add(lines, request(1, "tools/call", name="memory_get")).is_repeatable
+    appending = add(lines, request(2, "tools/call", name="memory_append", arguments={"text": "x"}))
+    assert not appending.is_repeatable
+    assert not add(lines, request(3, "tools/call", name="shutdown")).ends_process
+    assert add(lines, b'{"jsonrpc": "2.0", "id": 4, "method": "tools/call", "params": [1]}').ids

@@ -65,3 +65,9 @@ def test_an_unexpected_exception_gives_nothing_away():
 def test_several_errors_at_once_are_unexpected():
     group = ExceptionGroup("x", [MemoryGatewayError("a"), MemoryGatewayError("b")])
     assert to_wire(group).data["kind"] == "internal"
+
+
+def test_a_shortage_of_threads_is_told_as_one_with_its_remedy():
+    wire = to_wire(RuntimeError("can't start new thread"))
+    assert wire.data["kind"] == "overloaded"
+    assert "TasksMax" in str(wire.data["remedy"])

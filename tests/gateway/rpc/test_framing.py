@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.rpc.errors import LineTooLongError, ParseError
-from gateway.rpc.framing import LineSplitter
+from gateway.rpc.framing import LineRoom, LineSplitter
 
 
 def split(*pieces: bytes, limit: int = 100) -> list:
@@ -92,3 +92,17 @@ def test_each_line_comes_out_once_as_itself_or_as_an_error(texts):
     lines = split("\n".join(texts).encode(), limit=8)
     kept = [line for line in kinds(lines) if line is not LineTooLongError]
     assert kept == [line for line in expected if line is not LineTooLongError]
+
+
+def test_unfinished_lines_of_all_clients_together_are_bounded_and_small_ones_are_not():
+    room = LineRoom(300_000)
+    first, second, small = (LineSplitter(1_000_000, room) for _ in range(3))
+    assert first.feed(b"x" * 250_000) == []
+    (refused,) = second.feed(b"x" * 100_000)
+    assert refused.kind == "overloaded"
+    assert second.feed(b"x" * 100_000 + b"\nnext\n") == [b"next"]
+    assert small.feed(b"x" * 60_000 + b"\n") == [b"x" * 60_000]
+    first.close()
+    assert room.held_bytes == 0
+    assert second.feed(b"y" * 250_000 + b"\n") == [b"y" * 250_000]
+    assert room.held_bytes == 0

@@ -9,8 +9,8 @@ import weakref
 import anyio
 import pytest
 
-from backends import bounded as module
-from backends.bounded import BoundedWork
+from config.runtime import bounded as module
+from config.runtime.bounded import BoundedWork
 
 pytestmark = pytest.mark.anyio
 
@@ -137,3 +137,17 @@ def test_work_may_outlive_the_event_loop(bounded, gate):
     gate.set()
     thread.join(PATIENCE_S)
     assert not thread.is_alive()
+
+
+async def test_as_many_run_at_once_as_are_allowed_and_the_next_finds_the_place_of_one_that_ended(
+    gate,
+):
+    pair = BoundedWork("pair", at_once=2)
+    for _ in range(2):
+        with pytest.raises(TimeoutError):
+            await pair.run(gate.wait, 0.01)
+    with pytest.raises(TimeoutError):
+        await pair.run(lambda: 7, PATIENCE_S, queue_s=0.01)
+    gate.set()
+    assert await pair.run(lambda: 7, PATIENCE_S, queue_s=PATIENCE_S) == 7
+    await until(lambda: not any(one.busy for one in threads_of(pair)))

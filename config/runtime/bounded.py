@@ -1,0 +1,175 @@
+"""Blocking work that nobody waits for longer than they can afford.
+
+Owns the threads for work that a hung mount may hold for ever. They are daemons, which the end of the
+process does not wait for, and of each kind of work only so many are left behind. A thread waits a while
+for the next piece of its kind: to start one takes as long as a look at a small directory.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from typing import Any, Final, Generic, TypeVar
+from weakref import WeakSet
+
+import anyio
+from anyio import from_thread
+from anyio.lowlevel import EventLoopToken, current_token
+
+from config.runtime.tasks import lacks_threads
+
+T = TypeVar("T")
+
+IDLE_S: Final = 10.0
+"""How long a thread waits."""
+_PAUSE_S: Final = 0.05
+"""Between two tries to start a thread."""
+
+
+_pools: Final[WeakSet[BoundedWork]] = WeakSet()
+
+
+class BoundedWork:
+    """Runs so many pieces of work `at_once`. A caller that gives up, or is cancelled, leaves its piece
+    behind: whatever that goes on to do must be harmless.
+
+    Belongs to one event loop.
+    """
+
+    def __init__(self, name: str, at_once: int = 1) -> None:
+        self._name = name
+        self._at_once = at_once
+        self._running = 0
+        """With the pieces that were left behind."""
+        self._ended: anyio.Event | None = None
+        """Set with the end of the next piece; None while nobody waits for it."""
+        self._idle: list[_Worker] = []
+        _pools.add(self)
+
+    async def run(self, work: Callable[[], T], patience_s: float, *, queue_s: float = 0.0) -> T:
+        """What the work returns or raises.
+
+        Waits at most `queue_s` until fewer pieces run, those that were left behind among them, and then
+        at most `patience_s` for its own, also where no thread can be started for it. Raises TimeoutError.
+        """
+        if self._running >= self._at_once:
+            with anyio.fail_after(queue_s):
+                while self._running >= self._at_once:
+                    self._ended = self._ended or anyio.Event()
+                    await self._ended.wait()
+        piece = _Piece(work)
+        self._running += 1
+        with anyio.fail_after(patience_s):
+            (await self._next_worker()).give(piece)
+            await piece.done.wait()
+        return piece.outcome()
+
+    async def _next_worker(self) -> _Worker:
+        """Waits while the machine has no thread left."""
+        try:
+            while not self._idle:
+                try:
+                    return self._start_worker()
+                except RuntimeError as error:
+                    if not lacks_threads(error):
+                        raise
+                    for pool in tuple(_pools):
+                        pool.end_idle()
+                    await anyio.sleep(_PAUSE_S)
+        except BaseException:
+            self._one_less()
+            raise
+        return self._idle.pop()
+
+    def end_idle(self) -> None:
+        """Gives back the threads that only wait for work: somebody else needs one."""
+        while self._idle:
+            self._idle.pop().dismiss()
+
+    def _start_worker(self) -> _Worker:
+        worker = _Worker(self._name, self._finish, self._let_go, current_token())
+        worker.start()
+        return worker
+
+    def _finish(self, worker: _Worker, done: anyio.Event) -> None:
+        self._idle.append(worker)
+        done.set()
+        self._one_less()
+
+    def _one_less(self) -> None:
+        self._running -= 1
+        if self._ended is not None:
+            self._ended.set()
+            self._ended = None
+
+    def _let_go(self, worker: _Worker) -> bool:
+        """Whether this thread may end: no piece was put on its way to it by now."""
+        if worker not in self._idle:
+            return False
+        self._idle.remove(worker)
+        return True
+
+
+class _Worker(threading.Thread):
+    """One thread. What happens to its owner happens on the event loop."""
+
+    def __init__(
+        self,
+        name: str,
+        finish: Callable[[_Worker, anyio.Event], None],
+        let_go: Callable[[_Worker], bool],
+        token: EventLoopToken,
+    ) -> None:
+        super().__init__(name=name, daemon=True)
+        self.busy = False
+        """Whether it is in the middle of a piece, which may never end."""
+        self._finished = finish
+        self._let_go = let_go
+        self._token = token
+        self._pieces: SimpleQueue[_Piece[Any] | None] = SimpleQueue()
+
+    def give(self, piece: _Piece[Any]) -> None:
+        self.busy = True
+        self._pieces.put(piece)
+
+    def dismiss(self) -> None:
+        self._pieces.put(None)
+
+    def run(self) -> None:
+        with suppress(RuntimeError):  # the loop may have ended long ago
+            while True:
+                try:
+                    piece = self._pieces.get(timeout=IDLE_S)
+                except Empty:
+                    if from_thread.run_sync(self._let_go, self, token=self._token):
+                        return
+                else:
+                    if piece is None:
+                        return
+                    piece.work()
+                    self.busy = False
+                    from_thread.run_sync(self._finished, self, piece.done, token=self._token)
+                    del piece  # with what came of it
+
+
+class _Piece(Generic[T]):
+    """One run of some work, and what came of it."""
+
+    def __init__(self, work: Callable[[], T]) -> None:
+        self._do = work
+        self._result: list[T] = []
+        self._error: BaseException | None = None
+        self.done = anyio.Event()
+
+    def work(self) -> None:
+        try:
+            self._result.append(self._do())
+        except BaseException as error:  # noqa: BLE001 - it belongs to the task that waits
+            self._error = error
+
+    def outcome(self) -> T:
+        if self._error is not None:
+            raise self._error
+        return self._result[0]

@@ -1,0 +1,85 @@
+"""The end of the process, which comes in time whatever hangs.
+
+Owns the last resort. A thread that waits for a disk that does not answer cannot be stopped, and the
+interpreter would wait for it: then the process ends without waiting. Nothing is lost that a kill would
+not lose, and the index is made for those.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from contextlib import suppress
+from typing import Final
+
+import anyio
+import structlog
+
+from gateway.rpc.streams import DescriptorWriter
+
+_log = structlog.get_logger(__name__)
+
+END_S: Final = 1.75
+"""From the end of the input, or a signal, to the end of the process: 2 s are promised."""
+READING_S: Final = 0.6
+"""How long a client that still reads its last answers may pause, and what is left to tidy up after it."""
+_LOOK_S: Final = 0.1
+_SIGNAL_S: Final = 0.1
+
+
+class Ending:
+    """Ends the process with code 0 when its end takes too long, unless it is called off."""
+
+    def __init__(self) -> None:
+        self._deadline = 0.0
+        self._off = threading.Event()
+
+    async def limit(
+        self, closing: anyio.Event, shutdown: anyio.Event, writer: DescriptorWriter
+    ) -> None:
+        """Works until cancelled. Once `closing` is set the process ends within `END_S`.
+
+        Only a client that still reads what it asked for, after the end of its input, is let to its end.
+        """
+        await closing.wait()
+        self._begin()
+        sent, told = writer.sent, False
+        while True:
+            await anyio.sleep(_LOOK_S)
+            if writer.sent != sent and not shutdown.is_set():
+                self._not_before(READING_S)
+            sent = writer.sent
+            if self._left_s() < 2 * _LOOK_S and not told:
+                told = True
+                _log.warning("ending without waiting for work that hangs", threads=_names())
+
+    def call_off(self) -> None:
+        self._off.set()
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+    def _begin(self) -> None:
+        self._not_before(END_S)
+        # Not on the event loop, which may hang as well. Where no thread can be had the signal remains.
+        with suppress(RuntimeError):
+            threading.Thread(target=self._wait, name="last resort", daemon=True).start()
+
+    def _not_before(self, seconds: float) -> None:
+        self._deadline = max(self._deadline, time.monotonic() + seconds)
+        # A library that hangs may hold the interpreter, and with it every thread: a signal that nobody
+        # handles needs neither.
+        signal.setitimer(signal.ITIMER_REAL, self._left_s() + _SIGNAL_S)
+
+    def _wait(self) -> None:
+        while (left_s := self._left_s()) > 0:
+            if self._off.wait(left_s):
+                return
+        os._exit(os.EX_OK)
+
+    def _left_s(self) -> float:
+        return self._deadline - time.monotonic()
+
+
+def _names() -> list[str]:
+    return sorted({one.name for one in threading.enumerate()} - {threading.current_thread().name})

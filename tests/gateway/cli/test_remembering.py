@@ -1,0 +1,55 @@
+"""`remember` writes to the log, under the limits of the method, for the person at the machine."""
+
+from __future__ import annotations
+
+import pytest
+
+
+def test_what_is_remembered_stands_in_todays_log_and_is_found(indexed):
+    place = indexed("remember", "The kingfisher", "came back.").out.strip()
+    path, lines = place.split(":")
+    assert path.startswith("memory/")
+    assert lines == "3-3"
+    assert indexed("get", place).out == "- The kingfisher came back.\n"
+    (hit,) = indexed.json("search", "kingfisher")["results"]
+    assert hit["path"] == path
+
+
+@pytest.mark.parametrize("text", ["- an item", "1. a step", "# a heading", "two\nlines", "> said"])
+def test_what_is_markdown_already_stays_as_it_is(cli, text):
+    place = cli("remember", text).out.strip()
+    assert cli("get", place).out == f"{text}\n"
+
+
+def test_it_is_appended_and_nothing_that_was_there_changes(cli):
+    before = (cli.workspace / "MEMORY.md").read_text(encoding="utf-8")
+    added = cli.json("remember", "- Tea is in the tin.", "--longterm")
+    assert added["path"] == "MEMORY.md"
+    after = (cli.workspace / "MEMORY.md").read_text(encoding="utf-8")
+    assert after == before + "- Tea is in the tin.\n"
+
+
+def test_scope_and_the_switch_are_for_agents(cli):
+    cli.configure({"memory": {"scope": {"default": "deny"}, "append": {"enabled": False}}})
+    assert cli("remember", "- The kettle is descaled.").code == 0
+
+
+@pytest.mark.parametrize("text", [" ", "a\x1b[31m", "x" * 65_537])
+def test_the_limits_are_those_of_the_method(cli, text):
+    done = cli("remember", text)
+    assert (done.code, done.out) == (64, "")
+    assert "text" in done.err
+
+
+def test_a_link_in_place_of_the_log_is_refused(cli):
+    (cli.workspace / "MEMORY.md").unlink()
+    (cli.workspace / "MEMORY.md").symlink_to(cli.home / "elsewhere.md")
+    assert cli("remember", "x", "--longterm").code == 77
+    assert not (cli.home / "elsewhere.md").exists()
+
+
+def test_memory_that_is_off_is_not_written_and_says_so(cli):
+    cli.configure({"agents": {"defaults": {"memorySearch": {"enabled": False}}}})
+    done = cli("remember", "x")
+    assert done.code == 69
+    assert "memorySearch.enabled" in done.err

@@ -1,0 +1,175 @@
+"""The real process on disks that do not answer: whatever was asked for, it is given up, and the process ends."""
+
+from __future__ import annotations
+
+import signal
+import time
+from contextlib import asynccontextmanager, suppress
+
+import anyio
+import pytest
+
+from config.errors import ErrorKind, MemoryGatewayError
+from fakes import hung_disk
+from fakes.hung_disk import HungDisk
+from gateway.client import RemoteError, spawn_gateway
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.skipif(not hung_disk.is_possible(), reason=hung_disk.NEEDS),
+]
+
+PROMISED_S = 2.0
+PATIENCE_S = 60
+NOISE_S = 0.01
+"""What a median may vary by on a machine with other work."""
+KEY = "agent:main:main"
+
+METHODS = {
+    "memory_search": {"query": "boiler"},
+    "memory_get": {"path": "MEMORY.md"},
+    "sync": {"force": True},
+    "status": {},
+    "health": {},
+    "metrics": {},
+    "reload": {},
+    "session_start": {"sessionKey": KEY},
+    "memory_flush": {"sessionKey": KEY},
+    "memory_flush_done": {"sessionKey": KEY},
+    "memory_append": {"text": "An entry.", "sessionKey": KEY},
+    "session_updated": {"sessionFile": "talk.jsonl"},
+    "tools/call": {"name": "memory_get", "arguments": {"path": "MEMORY.md"}},
+}
+
+
+@pytest.fixture
+def disk(home):
+    home.configure({"memory": {"append": {"enabled": True}}})
+    (home.state / "agents/main/sessions").mkdir(parents=True)
+    (home.state / "agents/main/sessions/sessions.json").write_text("{}", encoding="utf-8")
+    disk = HungDisk(home.root, home.workspace, home.state, home.config)
+    yield disk
+    disk.answer()
+
+
+@asynccontextmanager
+async def at_work(home, disk):
+    """A gateway whose index is level, and whose disk may be made to hang."""
+    environment = home.environment | disk.environment
+    async with spawn_gateway(
+        home.arguments, environment=environment, patience_s=PATIENCE_S
+    ) as client:
+        await client.call("sync", timeout_s=PATIENCE_S)
+        try:
+            yield client
+        finally:
+            disk.answer()
+
+
+@asynccontextmanager
+async def asked(client, disk, method):
+    """While this request is open and its disk hangs; answered ones are none of our concern."""
+    disk.hang()
+    async with anyio.create_task_group() as tasks:
+
+        async def ask():
+            try:
+                await client.call(method, METHODS[method], timeout_s=PATIENCE_S)
+            except MemoryGatewayError as error:
+                answers.append(error)
+            else:
+                answers.append(None)
+
+        answers = []
+        tasks.start_soon(ask)
+        with anyio.fail_after(PATIENCE_S):
+            while not (disk.waited or answers):
+                await anyio.sleep(0.005)
+        yield answers
+        tasks.cancel_scope.cancel()
+
+
+async def seconds_to_end(client):
+    started = time.perf_counter()
+    code = None
+    with anyio.move_on_after(PATIENCE_S):
+        code = await client.process.wait()
+    assert code == 0
+    return time.perf_counter() - started
+
+
+@pytest.mark.parametrize("method", METHODS)
+async def test_a_cancelled_request_is_answered_at_once(home, disk, method):
+    async with at_work(home, disk) as client:
+        disk.hang()
+        with anyio.move_on_after(0.5), suppress(RemoteError):
+            await client.call(method, METHODS[method], timeout_s=PATIENCE_S)
+        # The client took its request back. What comes next is served.
+        started = time.perf_counter()
+        await client.call("initialize", timeout_s=PATIENCE_S)
+        assert time.perf_counter() - started < PROMISED_S
+
+
+@pytest.mark.parametrize("method", METHODS)
+async def test_it_ends_with_its_input_whatever_hangs(home, disk, method):
+    async with at_work(home, disk) as client, asked(client, disk, method):
+        await client.process.stdin.aclose()
+        assert await seconds_to_end(client) < PROMISED_S
+
+
+@pytest.mark.parametrize("method", METHODS)
+async def test_it_ends_by_a_signal_whatever_hangs(home, disk, method):
+    async with at_work(home, disk) as client, asked(client, disk, method):
+        client.process.send_signal(signal.SIGTERM)
+        assert await seconds_to_end(client) < PROMISED_S
+
+
+async def test_others_are_served_while_more_requests_hang_than_there_are_threads(home, disk):
+    disk.environment["HUNG_BELOW"] = str(home.workspace / "memory")
+    home.configure({"agents": {"defaults": {"memorySearch": {"sync": {"onSearch": False}}}}})
+    async with at_work(home, disk) as client:
+
+        async def took(method, params):
+            times = []
+            for _ in range(21):
+                started = time.perf_counter()
+                await client.call(method, params, timeout_s=PATIENCE_S)
+                times.append(time.perf_counter() - started)
+            return sorted(times)[len(times) // 2]
+
+        others = {name: METHODS[name] for name in ("memory_search", "memory_flush", "health")}
+        before = {name: await took(name, params) for name, params in others.items()}
+        disk.hang()
+        async with anyio.create_task_group() as tasks:
+
+            async def get():
+                with suppress(MemoryGatewayError):
+                    params = {"path": "memory/2026-02-01.md"}
+                    await client.call("memory_get", params, timeout_s=PATIENCE_S)
+
+            for _ in range(46):
+                tasks.start_soon(get)
+            with anyio.fail_after(PATIENCE_S):
+                while disk.waited < 8:
+                    await anyio.sleep(0.005)
+            for name, params in others.items():
+                assert await took(name, params) < 2 * before[name] + NOISE_S, name
+            tasks.cancel_scope.cancel()
+
+
+async def test_a_file_that_hangs_is_answered_as_unreadable_and_an_entry_that_was_given_up_is_not_written(
+    home, disk
+):
+    note = home.workspace / "MEMORY.md"
+    before = note.read_bytes()
+    async with at_work(home, disk) as client:
+        disk.hang()
+        found = await client.call("memory_get", METHODS["memory_get"], timeout_s=PATIENCE_S)
+        assert "was not read within 10 s" in found["error"]
+        params = METHODS["memory_append"] | {"target": "longterm"}
+        with pytest.raises(RemoteError) as refused:
+            await client.call("memory_append", params, timeout_s=PATIENCE_S)
+        assert refused.value.kind is ErrorKind.FILE_UNWRITABLE
+        disk.answer()
+        await client.call("memory_append", METHODS["memory_append"], timeout_s=PATIENCE_S)
+        assert note.read_bytes() == before

@@ -1,0 +1,59 @@
+"""Modules of somebody else that have the names of ours are never run, however the gateway is started."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gateway.client.spawning import GATEWAY_COMMAND
+from gateway.version import VERSION
+from providers.local import process as worker
+
+ROOT = Path(__file__).resolve().parents[2]
+NAMES = ("config", "providers", "backends", "gateway", "msgspec", "anyio")
+
+
+@pytest.fixture
+def theirs(tmp_path):
+    for name in NAMES:
+        (tmp_path / f"{name}.py").write_text(
+            f"raise SystemExit('{name} of somebody else')\n", encoding="utf-8"
+        )
+    return tmp_path
+
+
+def started(command, theirs, home):
+    return subprocess.run(
+        command, cwd=theirs, env=home.environment | {"PYTHONPATH": str(theirs)},
+        capture_output=True, encoding="utf-8", check=False, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        (sys.executable, "memory-gateway"),
+        GATEWAY_COMMAND[:-1],
+        (str(ROOT / "scripts/run"),),
+    ],
+    ids=["the installed command", "what a client starts", "scripts/run"],
+)
+def test_the_command_line_is_ours(theirs, home, command):
+    script = theirs / "memory-gateway"  # what is installed, beside nothing of ours
+    script.write_text("from memory_gateway import main\nraise SystemExit(main())\n", "utf-8")
+    done = started([*command, "--version"], theirs, home)
+    assert VERSION in done.stdout, done
+
+
+def test_python_m_gateway_runs_ours_where_only_the_name_of_a_floor_below_is_taken(theirs, home):
+    (theirs / "gateway.py").unlink()
+    done = started([sys.executable, "-m", "gateway", "config", "check"], theirs, home)
+    assert "somebody else" not in done.stdout + done.stderr
+
+
+def test_the_worker_for_local_embeddings_is_ours(theirs, home):
+    done = started(worker._COMMAND, theirs, home)
+    assert "somebody else" not in done.stdout + done.stderr
