@@ -10,8 +10,7 @@ import re
 
 import msgspec
 
-from config.source.located import KeyPath, Located, descend
-from config.source.reading import Reading
+from config.source.located import KeyPath, Located, Reading, descend
 
 MAIN_AGENT = "main"
 

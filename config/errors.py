@@ -1,12 +1,9 @@
-"""The closed set of errors that this project raises on purpose, and the base they share.
-
-Owns the list of kinds (what a client may branch on) and the shape every error has: a sentence that
-says the cause, optionally the place, and the remedy. The wire codes belong to `gateway/rpc/errors`.
-"""
+"""The closed set of errors that this project raises on purpose, and how to get at one inside an exception group."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
 
 import msgspec
@@ -104,3 +101,22 @@ class ConfigNotFoundError(MemoryGatewayError):
     """A file or directory that the user named, or that is needed, does not exist."""
 
     kind = ErrorKind.CONFIG_NOT_FOUND
+
+
+def lone_error(error: BaseException) -> BaseException:
+    """The one exception inside of nested groups; a group of several stays a group."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
+
+
+@contextmanager
+def ungrouped() -> Iterator[None]:
+    """Raises what its body raises; where that is a group of one exception, the exception itself."""
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        error = lone_error(group)
+        if error is group:
+            raise
+        raise error from error.__cause__

@@ -30,17 +30,23 @@ from config.host_keys import (
     tolerates,
 )
 from config.keys import SECTIONS
-from config.keys.tree import ANY_ITEM, ANY_NAME, Branch, Foreign, Leaf, Retired, build_tree
-from config.keys.walking import Given, walk
-from config.loading.changes import changed_keys
+from config.keys.tree import (
+    ANY_ITEM,
+    ANY_NAME,
+    Branch,
+    Foreign,
+    Given,
+    Leaf,
+    Retired,
+    build_tree,
+    walk,
+)
+from config.loading.build import changed_keys
 from config.loading.load import load_found
 from config.settings import Settings
-from config.source.discover import LoadRequest, discover
-from config.source.includes import INCLUDE, resolve_includes
-from config.source.json5 import parse_json5
-from config.source.located import KeyPath, Located, descend, render_path
-from config.source.positions import LEXEME
-from config.source.reading import Reading
+from config.source.discover import INCLUDE, LoadRequest, discover, resolve_includes
+from config.source.json5 import LEXEME, parse_json5
+from config.source.located import KeyPath, Located, Reading, descend, render_path
 from config.switched_off import is_disabled
 
 _HOSTS_SEARCH: Final = frozenset(

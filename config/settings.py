@@ -1,19 +1,50 @@
 """The effective settings of one agent: every documented key, resolved, clamped and typed.
 
-Owns the shape only. Where values come from is the business of `config.loading.load` and `config.loading.resolve`;
-defaults stand here, beside the fields they belong to, and nowhere else. Immutable: a reload makes a
-new object. Units are in the names (`_ms`, `_s`, `_tokens`, `_chars`, `_bytes`) or in the comment.
+Defaults stand here, beside the fields they belong to, and nowhere else. A reload makes a new object. Units are in the
+names (`_ms`, `_s`, `_tokens`, `_chars`, `_bytes`) or in the docstring.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NoReturn
 
 import msgspec
 
-from config.secret import Secret as Secret  # noqa: PLC0414 - the floors above import it from here
+
+class Secret:
+    """A credential. `reveal()` is the only way to read it; immutable, compared by value.
+
+    No part of it appears in `repr`, in formatted text, in a rich traceback or table, and encoders
+    refuse it, since it is neither a record nor a mapping.
+    """
+
+    __slots__ = ("value",)
+
+    value: str
+
+    def __init__(self, value: str) -> None:
+        object.__setattr__(self, "value", value)
+
+    def reveal(self) -> str:
+        return self.value
+
+    def __repr__(self) -> str:
+        return "Secret(***)"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and self.value == other.value
+
+    def __hash__(self) -> int:
+        return hash((Secret, self.value))
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"a secret is immutable: {name}")
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a secret is not copied into other processes or files")
+
 
 Source = Literal["memory", "sessions"]
 CitationsMode = Literal["auto", "on", "off"]

@@ -1,12 +1,14 @@
-"""Choosing a provider from the configuration, and saying for each candidate why or why not.
+"""Choosing a provider from the configuration, saying of each candidate why or why not, and making the chosen one.
 
-Unset or "auto": local if its model file exists, then OpenAI, Gemini, Voyage, by key; else keywords
-only. Named: that one; if it cannot be made, its fallback; else keywords only. What happens when a
-chosen provider fails later is the business of `providers.embedding.failover`.
+Unset or "auto": local if its model file exists, then OpenAI, Gemini, Voyage, by key; else keywords only. Named: that one;
+if it cannot be made, its fallback; else keywords only. What happens when a chosen provider fails later is decided in
+`providers.embedding.failover`.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import importlib.util
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -14,11 +16,83 @@ import msgspec
 
 from config.settings import LocalSettings, Settings
 from providers.embedding.failover import Embeddings, FallbackRecord
-from providers.embedding.limits import LearnedLimits
 from providers.embedding.service import EmbeddingService
-from providers.errors import ProviderUnavailableError
-from providers.interface import Candidate, Embedder, ProviderRequest, Role, unusable
-from providers.registry import provider
+from providers.embedding.sizing import LearnedLimits
+from providers.errors import ProviderError, ProviderUnavailableError
+from providers.interface import (
+    Candidate,
+    Embedder,
+    Fingerprint,
+    Provider,
+    ProviderRequest,
+    Role,
+    unusable,
+)
+from providers.remote.embedder import RemoteEmbedder, library_missing
+from providers.remote.spec import RemoteSpec, resolve_spec
+from providers.remote.vendors import Vendor, find_vendor
+
+
+def provider(name: str) -> Provider:
+    if name == "local":
+        from providers.local import embedder as local  # noqa: PLC0415 - loaded when it is needed
+
+        return local
+    return _Remote(name)
+
+
+class _Remote:
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def assess(self, request: ProviderRequest) -> Candidate:
+        try:
+            vendor, spec = self._resolved(request)
+        except ProviderError as error:
+            return unusable(self._name, error)
+        source = spec.key_source
+        if (missing := _missing(vendor)) is not None:
+            return unusable(self._name, library_missing(vendor, missing), key_source=source)
+        return Candidate(
+            provider=self._name,
+            usable=True,
+            reason=f"The key comes from {source}." if source else "It is asked without a key.",
+            model=spec.model,
+            endpoint=spec.endpoint.base_url,
+            key_source=source,
+        )
+
+    def create(self, request: ProviderRequest) -> Embedder:
+        return RemoteEmbedder(self._spec(request), lambda: self._spec(request))
+
+    def _spec(self, request: ProviderRequest) -> RemoteSpec:
+        vendor, spec = self._resolved(request)
+        missing = _missing(vendor)
+        if missing is not None:
+            raise library_missing(vendor, missing)
+        return spec
+
+    def _resolved(self, request: ProviderRequest) -> tuple[Vendor, RemoteSpec]:
+        vendor = find_vendor(self._name, request.settings, request.role)
+        return vendor, resolve_spec(request.settings, vendor, request.role)
+
+
+def provider_is_installed(vendor: Vendor) -> bool:
+    """Whether the library of a remote vendor could be imported."""
+    return _missing(vendor) is None
+
+
+def _missing(vendor: Vendor) -> str | None:
+    return next((name for name in vendor.modules if not _installed(name)), None)
+
+
+def _installed(module: str) -> bool:
+    """Whether a module could be imported, without importing it."""
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
+
 
 _AUTOMATIC = ("local", "openai", "gemini", "voyage")
 _KEYWORDS_ONLY = "Notes are searched by keywords only"
@@ -166,3 +240,35 @@ def _fallback(primary: str, settings: Settings) -> Candidate | None:
     if name == primary:
         return None
     return provider(name).assess(ProviderRequest(settings, "fallback"))
+
+
+def open_predecessor(settings: Settings, fingerprint: Fingerprint) -> EmbeddingService | None:
+    """Reads queries as the notes of this fingerprint were read; None if that is impossible now.
+
+    Blocking: reads the auth profiles. The keys of `memorySearch.remote` are offered only to the
+    provider they are configured for, any other uses its own.
+    """
+    requested = settings.search.provider
+    role: Role = "primary" if requested in {fingerprint.provider, "auto"} else "fallback"
+    try:
+        vendor = find_vendor(fingerprint.provider, settings, role)
+    except ProviderError:
+        return None
+    if not provider_is_installed(vendor):
+        return None
+
+    def spec() -> RemoteSpec:
+        return _as_before(settings, vendor, role, fingerprint)
+
+    try:
+        embedder = RemoteEmbedder(spec(), spec)
+    except ProviderError:
+        return None
+    return EmbeddingService(embedder) if embedder.fingerprint == fingerprint else None
+
+
+def _as_before(
+    settings: Settings, vendor: Vendor, role: Role, fingerprint: Fingerprint
+) -> RemoteSpec:
+    today = resolve_spec(settings, vendor, role)
+    return dataclasses.replace(today, model=fingerprint.model, dimensions=fingerprint.dimensions)

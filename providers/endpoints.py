@@ -17,7 +17,7 @@ from urllib.parse import SplitResult, urlsplit
 
 import msgspec
 
-from config.keys.texts import address_fault
+from config.keys.kinds import address_fault
 from providers.errors import ProviderUnavailableError
 
 _NUMBERS = re.compile(r"[0-9a-fx.]+", re.IGNORECASE)

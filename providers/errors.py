@@ -1,11 +1,8 @@
-"""Every way in which embedding can fail, as types that the retry policy and the caller branch on.
-
-Owns the classes and what each means for trying again (`retryable`, `final`). Which answer of which
-host becomes which error is decided in `providers.remote.replies`; nothing here ever holds a secret.
-"""
+"""Every way in which embedding can fail, as types that the retry policy and the caller branch on."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import ClassVar, Literal
 
 from config.errors import ErrorKind, MemoryGatewayError
@@ -135,3 +132,13 @@ class CircuitOpenError(ProviderError):
             retry_after_s=wait_s,
         )
         self.cause = cause
+
+
+def causes(error: BaseException) -> Iterator[BaseException]:
+    """The error itself, then what caused it or was being handled, each once."""
+    seen: set[int] = set()
+    current: BaseException | None = error
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        yield current
+        current = current.__cause__ or current.__context__

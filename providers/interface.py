@@ -1,13 +1,9 @@
-"""What every provider of embeddings offers to the service above it, in types.
-
-Owns the protocols and the values that travel through them: `Provider`, which assesses itself against
-the settings and makes an embedder, and `Embedder`. One call of an embedder is one request: sizing,
-retrying, pacing and the circuit belong to `providers.embedding.service`, for every provider alike,
-remote or local.
-"""
+"""What every provider of embeddings offers to the service above it, and the identity of a vector space."""
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
@@ -17,11 +13,40 @@ import msgspec
 from config.errors import ErrorKind
 from config.settings import Settings
 from providers.errors import ProviderError
-from providers.fingerprint import Fingerprint
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+
+class Fingerprint(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that decides which vector a document gets."""
+
+    provider: str
+    model: str
+    endpoint: str
+    """Base URL without credentials; for a local model its own description."""
+    headers: str = ""
+    """`digest_headers` of the configured headers that are no secrets."""
+    dimensions: int | None = None
+    """As configured; None lets the model decide."""
+    input_type: str | None = None
+    """How documents are marked: task type, input type."""
+    variant: tuple[str, ...] = ()
+    """Whatever else changes vectors: a document prompt, a model file's hash, pooling ..."""
+
+    def digest(self) -> bytes:
+        """32 bytes, the same in every process and on every machine."""
+        return hashlib.sha256(msgspec.json.encode(self)).digest()
+
+
+def digest_headers(headers: Mapping[str, str]) -> str:
+    """A short hash of header names (without case) and values; empty for no headers."""
+    if not headers:
+        return ""
+    pairs = sorted((name.lower(), value) for name, value in headers.items())
+    return hashlib.sha256(msgspec.json.encode(pairs)).hexdigest()[:16]
+
 
 Vector: TypeAlias = "NDArray[np.float32]"
 """One embedding: one-dimensional, finite, float32, of length (L2 norm) 1."""
@@ -140,3 +165,11 @@ class Provider(Protocol):
     def create(self, request: ProviderRequest) -> Embedder:
         """Makes it. Only after a successful `assess`; raises `ProviderError`."""
         ...
+
+
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def without_lone_surrogates(text: str) -> str:
+    """Halves of broken emoji, which UTF-8 cannot hold, become replacement characters."""
+    return _LONE_SURROGATE.sub("\ufffd", text)

@@ -1,38 +1,35 @@
-"""The builtin engine behind the `MemoryBackend` interface.
-
-Owns the life of the database and puts the parts together: freshness, search, reading, status.
-"""
+"""The builtin engine behind the `MemoryBackend` interface."""
 
 from __future__ import annotations
 
 import math
+import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
+import anyio
+import msgspec
 import structlog
 from anyio import CancelScope, create_task_group
+from anyio.to_thread import run_sync
 
-from backends.builtin.embedding.meaning import Meaning
+from backends.builtin.embedding.queries import Meaning
 from backends.builtin.embedding.semantics import Semantics
-from backends.builtin.limits import chunk_limits
 from backends.builtin.notes.preparing import Preparer
 from backends.builtin.reporting import probe_weaknesses, report_status
 from backends.builtin.searching.search import Found, Searcher
 from backends.builtin.sessions.indexing import SessionIndexer
-from backends.builtin.storage.database import READERS, Database
-from backends.builtin.storage.failures import IndexDamagedError
-from backends.builtin.storage.housekeeping import give_back_unused
-from backends.builtin.storage.scrubbing import LIMIT_S as SCRUB_LIMIT_S
-from backends.builtin.storage.scrubbing import scrub
-from backends.builtin.syncing.courtesy import Courtesy
+from backends.builtin.storage.connections import IndexDamagedError
+from backends.builtin.storage.database import LIMIT_S as SCRUB_LIMIT_S
+from backends.builtin.storage.database import READERS, Database, give_back_unused, scrub
 from backends.builtin.syncing.freshness import Freshness
-from backends.builtin.syncing.indexing import Indexer
+from backends.builtin.syncing.indexing import Courtesy, Indexer
 from backends.chunking import ChunkLimits
 from backends.errors import FileUnreadableError, IndexUnavailableError
-from backends.files.get import NoteReads, read_lines
+from backends.files.reading import NoteReads, read_lines
 from backends.files.roots import MemoryRoots
 from backends.interface import (
     BackendStatus,
@@ -46,14 +43,31 @@ from backends.interface import (
     SyncRequest,
     Trial,
 )
-from backends.transcripts.agents import AgentTranscripts
-from backends.transcripts.conversations import is_conversation, read_conversation
-from config.groups import ungrouped
+from backends.transcripts.agents import AgentTranscripts, is_conversation, read_conversation
+from config.errors import MemoryGatewayError, ungrouped
 from config.runtime.bounded import BoundedWork
 from config.settings import Settings
 
 if TYPE_CHECKING:
-    from providers.embedding.failover import QueryVector
+    from providers.embedding.failover import Embeddings, QueryVector
+
+
+_READABLE: Final = 0.8
+"""Of a model's input. The rest is for prompts, and for texts with more tokens than are estimated."""
+
+
+def chunk_limits(settings: Settings) -> ChunkLimits:
+    """Blocking: looks into the file of a local model."""
+    search, chunking = settings.search, settings.search.chunking
+    named = search.provider == "auto" and not search.local.model_path_is_default
+    if search.provider != "local" and not named:
+        return ChunkLimits(chunking.tokens, chunking.overlap)
+    from providers.local.model import longest_text  # noqa: PLC0415 - not needed otherwise
+
+    longest = longest_text(settings)
+    readable = chunking.tokens if longest is None else max(1, int(longest * _READABLE))
+    return ChunkLimits(min(chunking.tokens, readable), chunking.overlap)
+
 
 T = TypeVar("T")
 _log = structlog.get_logger(__name__)
@@ -248,7 +262,6 @@ class BuiltinBackend:
         return await self._mended(lambda: _of_index(self._probing, probe))
 
     async def try_out(self, timeout_s: float) -> tuple[Trial, ...]:
-        from backends.builtin.trying import try_out  # noqa: PLC0415 - not part of the start
 
         return await try_out(self._database, self._semantics, timeout_s)
 
@@ -350,3 +363,82 @@ async def open_builtin(
                 yield backend
             finally:
                 tasks.cancel_scope.cancel()
+
+
+_SKIPPED = "No vector to search with."
+
+
+async def try_out(
+    database: Database, semantics: Semantics, timeout_s: float
+) -> tuple[Trial, Trial]:
+    """See `MemoryBackend.try_out`: the provider gives a vector, the engine searches with it."""
+    provider, vector = await _try_provider(semantics, timeout_s)
+    if vector is None:
+        return provider, Trial(part="vectors", outcome="skipped", detail=_SKIPPED)
+    return provider, await _try_vectors(database, semantics, vector, timeout_s)
+
+
+async def _try_provider(semantics: Semantics, timeout_s: float) -> tuple[Trial, QueryVector | None]:
+    started = time.perf_counter()
+    with anyio.move_on_after(timeout_s):
+        embeddings = await semantics.opened()
+        if embeddings is None:
+            outcome: Literal["failed", "skipped"] = (
+                "failed" if semantics.weaknesses() else "skipped"
+            )
+            return Trial(part="provider", outcome=outcome, detail=semantics.reason), None
+        try:
+            vector = await _ask(embeddings, timeout_s)
+        except MemoryGatewayError as error:
+            return _failed("provider", error, started), None
+        mark = vector.fingerprint
+        detail = f"{mark.provider} answered with {len(vector.vector)} numbers ({mark.model})."
+        return _timed(Trial(part="provider", outcome="ok", detail=detail), started), vector
+    detail = f"No vector within {timeout_s:g} s."
+    return _timed(Trial(part="provider", outcome="failed", detail=detail), started), None
+
+
+async def _ask(embeddings: Embeddings, timeout_s: float) -> QueryVector:
+    """A text that no cache knows; a lost primary gets its chance before its stand-in is asked."""
+    if embeddings.state().fell_back is not None:
+        await embeddings.probe()
+    return await embeddings.embed_query(f"health {secrets.token_hex(4)}", deadline_s=timeout_s)
+
+
+async def _try_vectors(
+    database: Database, semantics: Semantics, vector: QueryVector, timeout_s: float
+) -> Trial:
+    started = time.perf_counter()
+    trial = Trial(part="vectors", outcome="failed", detail=f"No answer within {timeout_s:g} s.")
+    try:
+        with anyio.move_on_after(timeout_s):
+            trial = await run_sync(_search, database, semantics, vector, abandon_on_cancel=True)
+    except MemoryGatewayError as error:
+        return _failed("vectors", error, started)
+    return _timed(trial, started)
+
+
+def _search(database: Database, semantics: Semantics, vector: QueryVector) -> Trial:
+    from backends.builtin.vectors import store  # noqa: PLC0415 - needs numpy
+    from backends.builtin.vectors.engines import Unavailable  # noqa: PLC0415
+
+    with database.reading() as connection:
+        number = store.fingerprint_id(connection, vector.fingerprint)
+        if semantics.engines is None or number is None:
+            detail = f"{vector.fingerprint.model} has not embedded any note yet."
+            return Trial(part="vectors", outcome="skipped", detail=detail)
+        answer = semantics.engines.search(connection, number, vector.vector, limit=1)
+    if isinstance(answer, Unavailable) or answer.reason:
+        return Trial(part="vectors", outcome="failed", detail=f"{answer.reason}.")
+    return Trial(part="vectors", outcome="ok", detail=f"{answer.engine} answered.")
+
+
+def _failed(
+    part: Literal["provider", "vectors"], error: MemoryGatewayError, started: float
+) -> Trial:
+    trial = Trial(part=part, outcome="failed", detail=error.message, remedy=error.remedy)
+    return _timed(trial, started)
+
+
+def _timed(trial: Trial, started: float) -> Trial:
+    return msgspec.structs.replace(trial, ms=round((time.perf_counter() - started) * 1000, 1))

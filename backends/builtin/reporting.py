@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from backends.builtin.searching.keyword import known_languages
 from backends.builtin.sessions.reporting import report_sessions
-from backends.builtin.syncing.tally import skipped_by
+from backends.builtin.syncing.indexing import skipped_by
 from backends.interface import BackendStatus, SourceCount
 
 if TYPE_CHECKING:

@@ -5,10 +5,8 @@ Owns where chunks begin and end. Knows nothing of files, indexes or embeddings.
 
 from __future__ import annotations
 
-from backends.chunking.chunker import CHUNKING_VERSION, chunk_markdown
-from backends.chunking.model import Chunk, ChunkLimits
-from backends.chunking.title import document_title
-from backends.chunking.tokens import estimate_tokens
+from backends.chunking.chunker import CHUNKING_VERSION, chunk_markdown, document_title
+from backends.chunking.tokens import Chunk, ChunkLimits, estimate_tokens
 
 __all__ = [
     "CHUNKING_VERSION",

@@ -1,28 +1,12 @@
-"""Markdown read line by line into places where a document may be cut.
-
-Owns how lines make blocks (sections, nested list items, fences, paragraphs and tables), and a promise:
-between two neighbouring places never stands more than one chunk may hold, and a block that fits is
-never open to a cut inside. Which of the places are used is decided elsewhere.
-"""
+"""Markdown read line by line into the places where a document may be cut: blocks, list items, fences, headings."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from backends.chunking.headings import Heading, parse_heading, shorten_title
-from backends.chunking.markup import (
-    FRONT_MATTER_FENCE,
-    INDENTATION,
-    Fence,
-    closes,
-    front_matter,
-    indent_of,
-    is_item,
-    opened_fence,
-    underlined_level,
-)
-from backends.chunking.places import (
+from backends.chunking.cuts import (
     BLOCK_RANK,
     DEEPEST_HEADING_RANK,
     DEEPEST_ITEM_RANK,
@@ -31,10 +15,149 @@ from backends.chunking.places import (
     ITEM_RANK,
     LINE_RANK,
     Places,
+    Room,
+    cuts_inside,
 )
-from backends.chunking.room import Room
-from backends.chunking.spans import cuts_inside
+from backends.chunking.graphemes import next_cut
 from backends.chunking.tokens import weigh
+
+INDENTATION: Final = " \t\ufeff"
+"""What may stand before a line's mark; a byte order mark opens some files."""
+
+_TAB_WIDTH: Final = 4
+_ITEM: Final = re.compile(r"(?:[-*+]|[0-9]{1,9}[.)])(?:\s|$)")
+_FENCE: Final = re.compile(r"(`{3,})[^`]*$|(~{3,})")
+_UNDERLINE: Final = re.compile(r"(?:=+|-+)\s*$")
+_FRONT_MATTER: Final = re.compile(r"\ufeff?---[ \t]*\r?\n")
+_FRONT_MATTER_END: Final = re.compile(r"\n-{3,}[ \t]*\r?(?:\n|\Z)")
+
+
+class Fence(NamedTuple):
+    """What the line that closes a fenced block must look like: `length` or more of `mark`."""
+
+    mark: str
+    length: int
+
+
+FRONT_MATTER_FENCE: Final = Fence("-", 3)
+
+
+def split_lines(text: str) -> list[str]:
+    """The lines without their newlines; no other character ends a line, the last one may lack it."""
+    lines = text.split("\n")
+    if not lines[-1]:
+        lines.pop()
+    return lines
+
+
+def indent_of(line: str, body: str) -> int:
+    """Columns before `body`, which is `line` without its indentation."""
+    width = len(line) - len(body)
+    if width and "\t" in line[:width]:
+        return len(line[:width].expandtabs(_TAB_WIDTH))
+    return width
+
+
+def is_item(body: str) -> bool:
+    return _ITEM.match(body) is not None
+
+
+def opened_fence(body: str) -> Fence | None:
+    match = _FENCE.match(body)
+    if match is None:
+        return None
+    mark = match[1] or match[2]
+    return Fence(mark[0], len(mark))
+
+
+def closes(body: str, fence: Fence) -> bool:
+    mark = body.rstrip()
+    return len(mark) >= fence.length and not mark.strip(fence.mark)
+
+
+def underlined_level(body: str) -> int | None:
+    """1 or 2 when the line can underline a heading, else None."""
+    if _UNDERLINE.match(body) is None:
+        return None
+    return 1 if body[0] == "=" else 2
+
+
+def front_matter(text: str) -> str | None:
+    """What stands between the opening `---` at the very start and its closing line, or None."""
+    opening = _FRONT_MATTER.match(text)
+    if opening is None:
+        return None
+    closing = _FRONT_MATTER_END.search(text, opening.end() - 1)
+    return None if closing is None else text[opening.end() : closing.start()]
+
+
+LONGEST_TITLE: Final = 300
+"""Characters of a title that are kept: every chunk below carries it."""
+
+_MARKER: Final = re.compile(r"(#{1,6})(?:[ \t]|$)")
+
+
+class Heading(NamedTuple):
+    offset: int
+    """Where its line starts."""
+    level: int
+    """1 to 6."""
+    title: str
+    """At most `LONGEST_TITLE` characters."""
+    joined: bool
+    """Whether it follows another heading with nothing but blank lines between."""
+
+
+def parse_heading(line: str) -> tuple[int, str] | None:
+    """Level and text of a line without its indentation, or None when it is not a heading."""
+    line = line.rstrip()
+    marker = _MARKER.match(line)
+    if marker is None:
+        return None
+    title = line[marker.end() :].strip()
+    unclosed = title.rstrip("#")
+    if not unclosed or unclosed[-1] in " \t":
+        title = unclosed.rstrip()
+    return len(marker[1]), shorten_title(title)
+
+
+def shorten_title(text: str) -> str:
+    """A heading's text up to `LONGEST_TITLE` characters, with its last grapheme whole."""
+    if len(text) <= LONGEST_TITLE:
+        return text
+    return text[: next_cut(text, 0, LONGEST_TITLE, len(text))]
+
+
+class HeadingPath:
+    """The titles in force at ever later places, outermost first."""
+
+    def __init__(self, headings: Sequence[Heading]) -> None:
+        self._headings = headings
+        self._next = 0
+        self._open: list[Heading] = []
+
+    def at(self, start: int, visible: int) -> tuple[str, ...]:
+        """The path for text that starts at `start` and whose first visible character is `visible`.
+
+        Headings that the text opens with are included. Calls must come with ascending offsets.
+        """
+        while self._next < len(self._headings):
+            heading = self._headings[self._next]
+            if heading.offset > visible and not (heading.joined and self._opens(start)):
+                break
+            self._enter(heading)
+            self._next += 1
+        return tuple(heading.title for heading in self._open if heading.title)
+
+    def _opens(self, start: int) -> bool:
+        """Whether the heading entered last stands at `start` or in the run that begins there."""
+        return self._next > 0 and self._headings[self._next - 1].offset >= start
+
+    def _enter(self, heading: Heading) -> None:
+        while self._open and self._open[-1].level >= heading.level:
+            self._open.pop()
+        self._open.append(heading)
+
 
 _LEAF: Final = 1 << 62
 _NOWHERE: Final = -1

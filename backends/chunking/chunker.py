@@ -1,20 +1,62 @@
-"""A Markdown document cut into overlapping chunks: the steps of this package put together."""
+"""A Markdown document cut into overlapping chunks."""
 
 from __future__ import annotations
 
 import re
+import sys
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Final
 
-from backends.chunking.blocks import BlockScanner
-from backends.chunking.cuts import choose_cuts
-from backends.chunking.headings import HeadingPath
-from backends.chunking.markup import split_lines
-from backends.chunking.model import Chunk, ChunkLimits
-from backends.chunking.overlap import Overlap
-from backends.chunking.places import Places
-from backends.chunking.room import Room
+from backends.chunking.blocks import (
+    BlockScanner,
+    Heading,
+    HeadingPath,
+    front_matter,
+    shorten_title,
+    split_lines,
+)
+from backends.chunking.cuts import Places, Room, choose_cuts, sentence_starts
+from backends.chunking.tokens import Chunk, ChunkLimits, suffix_start
+
+
+class Overlap:
+    """Finds beginnings of repeated text in one document."""
+
+    def __init__(self, text: str, places: Places, headings: Sequence[Heading], room: Room) -> None:
+        self._text = text
+        self._places = places.offsets
+        self._headings = [heading.offset for heading in headings]
+        self._room = room
+
+    def start(self, cut: int, previous: int, weight: int) -> int:
+        """Where the chunk begins whose own text, of this weight, begins at `cut`.
+
+        `previous` is the cut before; the answer lies behind it. A chunk that begins with a heading
+        repeats nothing, and no chunk repeats text from before the heading it stands under.
+        """
+        most = min(self._room.overlap, self._room.limit - weight)
+        if most <= 0:
+            return cut
+        heading = bisect_left(self._headings, cut)
+        if heading < len(self._headings) and self._headings[heading] == cut:
+            return cut
+        lowest = suffix_start(self._text, previous + 1, cut, most)
+        if heading and self._headings[heading - 1] >= lowest:
+            return self._headings[heading - 1]
+        place = self._places[bisect_left(self._places, lowest)]
+        if place < cut:
+            return place
+        return self._inside(lowest, cut)
+
+    def _inside(self, lowest: int, cut: int) -> int:
+        """The first line, else the first sentence, that begins in `text[lowest:cut]`."""
+        line = self._text.find("\n", lowest - 1, cut) + 1
+        if line and not self._text[line:cut].isspace() and line < cut:
+            return line
+        return next(sentence_starts(self._text, lowest, cut), cut)
+
 
 CHUNKING_VERSION: Final = 1
 """Raised whenever the same text and limits give other chunks, so that indexes are built anew."""
@@ -70,3 +112,19 @@ def _chunks(
             headings=path.at(cut, visible.start() if visible else cut),
         )
         previous, counted = cut, start
+
+
+_TITLE: Final = re.compile(r"^title:(.*)$", re.MULTILINE)
+_QUOTES: Final = "\"'"
+
+
+def document_title(text: str) -> str | None:
+    """The first heading of level 1, else the title that the front matter gives, else None."""
+    scanner = BlockScanner(text, Room.of(ChunkLimits())._replace(limit=sys.maxsize))
+    headings = scanner.headings
+    for line in split_lines(text):
+        scanner.read(line)
+        if headings and headings[-1].level == 1 and headings[-1].title:
+            return headings[-1].title
+    given = _TITLE.search(front_matter(text) or "")
+    return shorten_title(given[1].strip().strip(_QUOTES).strip()) or None if given else None

@@ -1,12 +1,10 @@
-"""How much of a model's input a text takes: an estimate that needs no tokenizer.
-
-Owns the weights of characters. Everything else in this package compares weights, which are whole
-numbers and add up exactly over concatenation; only limits and reports speak of tokens.
-"""
+"""What goes into chunking and what comes out, and an estimate of tokens that needs no tokenizer."""
 
 from __future__ import annotations
 
 from typing import Final
+
+import msgspec
 
 WEIGHT_PER_TOKEN: Final = 4
 
@@ -59,3 +57,25 @@ def suffix_start(text: str, start: int, end: int, weight: int) -> int:
         else:
             low = middle
     return high
+
+
+class ChunkLimits(msgspec.Struct, frozen=True):
+    """Sizes in estimated tokens. `tokens` is at least 1; more overlap than `tokens - 1` has no effect."""
+
+    tokens: int = 400
+    """The most a chunk may have, its overlap included."""
+    overlap: int = 80
+    """The most a chunk repeats of the one before it; less where its own text leaves less room."""
+
+
+class Chunk(msgspec.Struct, frozen=True):
+    """A stretch of a document: its text is exactly `text[start:end]`."""
+
+    start: int
+    end: int
+    start_line: int
+    """Line of the first character, counted from 1; only `\\n` ends a line."""
+    end_line: int
+    """Line of the last character; a newline belongs to the line it ends."""
+    headings: tuple[str, ...]
+    """Titles in force where the chunk's own text begins (behind what it repeats), outermost first."""

@@ -18,7 +18,7 @@ from backends.errors import FileUnwritableError, PathNotAllowedError
 from backends.files.reading import MAX_FILE_BYTES
 from backends.files.roots import Location
 from backends.files.safe_open import fault_of, walked
-from config.disk.locking import lock_within, unlock
+from config.runtime.files import lock_within, unlock
 
 _APPEND: Final = (
     os.O_RDWR

@@ -1,24 +1,24 @@
-"""Reading one listed file for the index: its text, its hash, and what was wrong with it.
-
-Owns the size bound, the detection of a file that changes under the reader, and the decoding of
-whatever bytes a file named `.md` may hold. Never raises for the state of a file: each outcome is a
-value, so that one bad file cannot end a sync.
-"""
+"""Reading one file: whole for the index, or a range of lines for whoever asked."""
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import os
 import re
-from typing import TypeAlias
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, TypeAlias
 
 import msgspec
 
-from backends.errors import FileUnreadableError
-from backends.files.roots import Location, MemoryRoots
+from backends.errors import FileUnreadableError, PathNotAllowedError
+from backends.files.roots import Location, MemoryRoots, is_below
 from backends.files.safe_open import MomentarilyUnreadableError, RefusedFileError, opened
 from backends.files.scan import FoundFile, stamp
-from backends.interface import SkippedFile
+from backends.interface import ReadAnswer, ReadRequest, SkippedFile
+from config.runtime.bounded import BoundedWork
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
 """A larger file is skipped with a reason."""
@@ -156,3 +156,207 @@ def _stamp(status: os.stat_result) -> tuple[int, int, int]:
 
 def _too_large(size: int) -> str:
     return f"too large: {size:,} bytes, the limit is {MAX_FILE_BYTES:,}"
+
+
+@dataclass(frozen=True, slots=True)
+class LineWindow:
+    """The lines that were cut out, joined by newlines."""
+
+    data: bytes
+    line_count: int
+    """0: the stream ends before the first line asked for."""
+    truncated: bool = False
+    next_line: int | None = None
+    """The first line that was asked for and left out; None when there is none."""
+    cut_inside_line: bool = False
+    """One line alone exceeds the limit: `data` is its beginning, perhaps with half a character."""
+
+
+def select_lines(blocks: Iterator[bytes], first: int, count: int | None, limit: int) -> LineWindow:
+    """Lines `first` (from 1) to `first + count - 1`; `count` None means to the end.
+
+    At most `limit` bytes: a longer range ends with the last whole line that fits and names the next
+    one. A single line beyond the limit is cut; going on then means the line after it, because a
+    range of lines cannot begin inside one.
+    """
+    rest = _from_line(blocks, first)
+    if next(rest, None) is None:
+        return LineWindow(data=b"", line_count=0)
+    data, ended = _collect(rest, count, limit)
+    if len(data) <= limit:
+        return LineWindow(data=data, line_count=data.count(b"\n") + 1)
+    end = data.rfind(b"\n", 0, limit + 1)
+    if end >= 0:
+        kept = data.count(b"\n", 0, end) + 1
+        return LineWindow(data[:end], kept, truncated=True, next_line=first + kept)
+    follows = b"\n" in data or (not ended and count != 1 and any(b"\n" in block for block in rest))
+    return LineWindow(
+        data[:limit],
+        line_count=1,
+        truncated=True,
+        next_line=first + 1 if follows else None,
+        cut_inside_line=True,
+    )
+
+
+def _from_line(blocks: Iterator[bytes], first: int) -> Iterator[bytes]:
+    """What follows the newline before line `first`, led by an empty block when that line exists."""
+    to_skip = first - 1
+    if to_skip == 0:
+        yield b""
+    for block in blocks:
+        if to_skip == 0:
+            yield block
+            continue
+        newlines = block.count(b"\n")
+        if newlines < to_skip:
+            to_skip -= newlines
+            continue
+        start = _nth_newline(block, to_skip) + 1
+        to_skip = 0
+        yield b""
+        yield block[start:]
+
+
+def _collect(blocks: Iterator[bytes], count: int | None, limit: int) -> tuple[bytes, bool]:
+    """Gather `count` lines, or until `limit` is passed; and whether the range ended here."""
+    data = bytearray()
+    for block in blocks:
+        newlines = 0 if count is None else block.count(b"\n")
+        if count is not None and newlines >= count:
+            data += block[: _nth_newline(block, count)]
+            return bytes(data), True
+        if count is not None:
+            count -= newlines
+        data += block
+        if len(data) > limit:
+            return bytes(data), False
+    return bytes(data), True
+
+
+def _nth_newline(block: bytes, n: int) -> int:
+    position = -1
+    for _ in range(n):
+        position = block.index(b"\n", position + 1)
+    return position
+
+
+MAX_TEXT_BYTES = 1024 * 1024
+"""Of the file, in one answer; what is left out is named by `next_line`."""
+MAX_SCANNED_BYTES = 256 * 1024 * 1024
+"""How far into a file a line may be looked for."""
+_BLOCK_BYTES = 256 * 1024
+_SHOWN_CHARS = 200
+READ_PATIENCE_S: Final = 10.0
+"""How long a note is waited for, and as long for others that wait for a disk already."""
+_AT_ONCE: Final = 8
+
+
+class NoteReads:
+    """Reads in threads, each of which is given up in time: a mount may hang."""
+
+    def __init__(self) -> None:
+        self._pool = BoundedWork("reading of notes", _AT_ONCE)
+
+    async def run(
+        self, read: Callable[[ReadRequest], ReadAnswer], request: ReadRequest
+    ) -> ReadAnswer:
+        """Raises MomentarilyUnreadableError when the disk does not answer, and what `read` raises."""
+        try:
+            return await self._pool.run(
+                partial(read, request), READ_PATIENCE_S, queue_s=READ_PATIENCE_S
+            )
+        except TimeoutError:
+            raise MomentarilyUnreadableError(
+                f"{_shown(request.path)!r} was not read within {READ_PATIENCE_S:g} s.",
+                remedy="See whether a network mount hangs, then try it again.",
+            ) from None
+
+
+def read_lines(roots: MemoryRoots, request: ReadRequest) -> ReadAnswer:
+    """Read the requested lines of a permitted file of this agent.
+
+    Without `first_line` and `line_count` (None or 0): the whole file as it is. Otherwise lines
+    split at newlines, counted from 1; values below 1 mean 1; beyond the end the text is empty.
+    Invalid UTF-8 is shown as U+FFFD and a byte-order mark is left out. `path` of the answer is
+    relative to the workspace.
+
+    Raises `PathNotAllowedError` for every path that is not memory or leads over a link, without
+    telling which, and `FileUnreadableError` for a permitted file that cannot be read.
+    """
+    return read_located(_locations(roots, request.path), request)
+
+
+def read_located(locations: Sequence[Location], request: ReadRequest) -> ReadAnswer:
+    """Read the first of the places that holds a file; see `read_lines` for the rest."""
+    absent: Location | None = None
+    for location in locations:
+        try:
+            with opened(location) as descriptor:
+                return read_blocks(location.path, _blocks(location.path, descriptor), request)
+        except FileNotFoundError:
+            absent = absent or location
+        except PathNotAllowedError:
+            continue
+    if absent is None:
+        raise PathNotAllowedError(_shown(request.path))
+    return not_found(absent.path, request)
+
+
+def not_found(path: str, request: ReadRequest) -> ReadAnswer:
+    """The answer for a permitted path where nothing is."""
+    return ReadAnswer(
+        path=path,
+        text="",
+        status="not_found",
+        first_line=max(1, request.first_line or 1),
+        line_count=0,
+    )
+
+
+def _locations(roots: MemoryRoots, path: str) -> tuple[Location, ...]:
+    """Where `path` may be, also when it names the workspace by its real path instead of a link."""
+    found = roots.locate(path)
+    if found:
+        return found
+    absolute, real = roots.absolute(path.strip()), os.path.realpath(roots.base)
+    return roots.locate(os.path.relpath(absolute, real)) if is_below(absolute, real) else ()
+
+
+def read_blocks(path: str, blocks: Iterator[bytes], request: ReadRequest) -> ReadAnswer:
+    """Cut the requested lines out of a text, of which no more is taken than that needs."""
+    first = max(1, request.first_line or 1)
+    count = max(1, request.line_count) if request.line_count else None
+    window = select_lines(blocks, first, count, MAX_TEXT_BYTES)
+    return ReadAnswer(
+        path=path,
+        text=_text(window),
+        status="ok",
+        first_line=first,
+        line_count=window.line_count,
+        truncated=window.truncated,
+        next_line=window.next_line,
+    )
+
+
+def _blocks(path: str, descriptor: int) -> Iterator[bytes]:
+    block = os.read(descriptor, _BLOCK_BYTES).removeprefix(BOM)
+    scanned = 0
+    while block:
+        yield block
+        scanned += len(block)
+        if scanned > MAX_SCANNED_BYTES:
+            raise FileUnreadableError(
+                f"{path!r} has no such line in its first {MAX_SCANNED_BYTES // 2**20} MiB.",
+                remedy="Ask for an earlier line, or split the file.",
+            )
+        block = os.read(descriptor, _BLOCK_BYTES)
+
+
+def _text(window: LineWindow) -> str:
+    """Decode; where a line was cut, a character that was cut with it is left out."""
+    return codecs.utf_8_decode(window.data, "replace", not window.cut_inside_line)[0]
+
+
+def _shown(path: str) -> str:
+    return path if len(path) <= _SHOWN_CHARS else path[:_SHOWN_CHARS] + "..."

@@ -1,19 +1,97 @@
-"""What belongs to one agent's memory, and how its files are named.
-
-Owns the list of roots (`MEMORY.md`, `memory.md`, `USER.md`, `memory/`, each extra path), the rule which
-path is permitted, and the mapping between index paths and places on disk. Lexical: reads no disk.
-"""
+"""What belongs to one agent's memory, how its files are named, and the globs that say so."""
 
 from __future__ import annotations
 
+import fnmatch
 import os.path
+import re
 from dataclasses import dataclass, replace
+from datetime import date
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from backends.files.globs import Glob
+from backends.interface import SearchRequest
 from config.settings import ExtraPath
+
+_BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
+_ANY_DEPTH = "**"
+MAX_ALTERNATIVES = 64
+"""Braces that would multiply beyond this are taken literally."""
+
+
+@dataclass(frozen=True)
+class Glob:
+    """A pattern, to be matched against relative paths with `/` between names."""
+
+    pattern: str
+
+    def matches(self, path: str) -> bool:
+        """Whether the whole of `path` fits. `**` stands for any number of names, also for none."""
+        names = path.split("/")
+        return any(_fits(names, steps) for steps in self._alternatives)
+
+    @cached_property
+    def _alternatives(self) -> tuple[_Steps, ...]:
+        return tuple(_compile(alternative) for alternative in _expand(self.pattern))
+
+
+_Steps = tuple[re.Pattern[str] | None, ...]
+"""One entry a component of the pattern; None is `**`."""
+
+
+def _expand(pattern: str) -> list[str]:
+    alternatives = [pattern]
+    while any(_BRACES.search(text) for text in alternatives):
+        expanded = [choice for text in alternatives for choice in _choices(text)]
+        if len(expanded) > MAX_ALTERNATIVES:
+            break
+        alternatives = expanded
+    return alternatives
+
+
+def _choices(text: str) -> list[str]:
+    braces = _BRACES.search(text)
+    if braces is None:
+        return [text]
+    head, tail = text[: braces.start()], text[braces.end() :]
+    return [head + choice + tail for choice in braces[1].split(",")]
+
+
+def _compile(pattern: str) -> _Steps:
+    names = [name for name in pattern.split("/") if name not in ("", ".")]
+    return tuple(
+        None if name == _ANY_DEPTH else re.compile(fnmatch.translate(name)) for name in names
+    )
+
+
+def _fits(names: list[str], steps: _Steps) -> bool:
+    """Run the pattern as a state machine: a state is the number of steps already satisfied."""
+    states = _reach({0}, steps)
+    for name in names:
+        advanced: set[int] = set()
+        for state in states:
+            if state == len(steps):
+                continue
+            step = steps[state]
+            if step is None:
+                advanced.add(state)
+            elif step.match(name):
+                advanced.add(state + 1)
+        states = _reach(advanced, steps)
+    return len(steps) in states
+
+
+def _reach(states: set[int], steps: _Steps) -> set[int]:
+    """Add what is reached without a name: `**` may stand for nothing."""
+    reached = set(states)
+    for state in sorted(states):
+        following = state
+        while following < len(steps) and steps[following] is None:
+            following += 1
+            reached.add(following)
+    return reached
+
 
 MARKDOWN_SUFFIX = ".md"
 """Case-sensitive, as documented."""
@@ -167,3 +245,31 @@ def _join(base: str, path: str) -> str:
 def _normal(path: str) -> str:
     """Normalise without looking at the disk; POSIX keeps a double leading slash, this does not."""
     return "/" + os.path.normpath(path).lstrip("/")
+
+
+class Filter:
+    """Which files a request permits, but for their source."""
+
+    def __init__(self, request: SearchRequest) -> None:
+        self._include = [Glob(pattern) for pattern in request.include]
+        self._exclude = [Glob(pattern) for pattern in request.exclude]
+        self._after, self._before = _written(request.after), _written(request.before)
+        self.active = bool(request.include or request.exclude or request.after or request.before)
+        """Whether there may be files that are not permitted."""
+
+    def permits(self, path: str, day: str | None) -> bool:
+        """`day` is the date in the note's name (ISO 8601).
+
+        A note without one is left out where the request names a first or a last day.
+        """
+        if self._include and not any(glob.matches(path) for glob in self._include):
+            return False
+        if any(glob.matches(path) for glob in self._exclude):
+            return False
+        if self._after and (day is None or day < self._after):
+            return False
+        return not self._before or (day is not None and day < self._before)
+
+
+def _written(day: date | None) -> str | None:
+    return day.isoformat() if day else None

@@ -1,16 +1,9 @@
-"""Finding every Markdown file that belongs to an agent's memory, and noticing what hinders that.
-
-Owns the walk of all roots: links are never followed, files are told apart by device and inode, and
-what cannot be listed is named so that nobody takes it for deleted. Reads no file. Hidden and vendor
-directories are walked like any other, as documented.
-
-Two hard links to one file are one memory: the first name in scan order is indexed, the other is
-reported as skipped, so that no text is found twice.
-"""
+"""Finding every Markdown file that belongs to an agent's memory, and what hinders that, mounts included."""
 
 from __future__ import annotations
 
 import os
+import re
 import stat
 from operator import attrgetter
 from pathlib import Path
@@ -274,3 +267,41 @@ def _is_there(directory: str) -> bool:
 def _printable(path: str) -> str:
     """A name with undecodable bytes as valid text, escaped."""
     return os.fsencode(path).decode(errors="backslashreplace")
+
+
+_SHARED: Final = frozenset(
+    "nfs nfs4 cifs smb3 smbfs 9p virtiofs vboxsf prl_fs afs ceph lustre gpfs beegfs fuse".split()
+)
+_MOUNTS: Final = Path("/proc/self/mountinfo")
+_ESCAPE: Final = re.compile(r"\\([0-7]{3})")
+
+
+def shared_type(directory: str | Path, mounts: Path = _MOUNTS) -> str | None:
+    """The type of the directory's file system if others may share it (`nfs4`), else None.
+
+    None also where the type is unknown, as on systems without /proc.
+    """
+    try:
+        text = mounts.read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError:
+        return None
+    file_system = _type_of(os.path.realpath(directory), text)
+    is_shared = file_system in _SHARED or file_system.startswith("fuse.")
+    return file_system if is_shared else None
+
+
+def _type_of(directory: str, mountinfo: str) -> str:
+    """The type of the longest mount point that holds `directory` (proc(5), mountinfo)."""
+    best, file_system = "", ""
+    for line in filter(None, mountinfo.split("\n")):
+        mount, _, rest = line.partition(" - ")
+        point = _ESCAPE.sub(_character, mount.split(" ")[4]).rstrip("/")
+        holds = directory == point or directory.startswith(point + "/")
+        if holds and len(point) >= len(best):
+            best, file_system = point, rest.split(" ", 1)[0]
+    return file_system
+
+
+def _character(escape: re.Match[str]) -> str:
+    """Spaces, newlines and backslashes in a mount point are written as octal numbers."""
+    return chr(int(escape[1], 8))

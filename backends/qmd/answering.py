@@ -1,28 +1,279 @@
-"""From QMD's rows to hits: real files, exact lines, filters, limits.
-
-Owns what QMD's index does not know yet: files that changed since its last update are read and ranked
-here, so that an answer never misses what was written a moment ago. Blocks; runs in a worker thread.
-"""
+"""From QMD's rows to hits: real files, exact lines, passages, filters, limits."""
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import Final, Literal, NamedTuple
 
-from backends.files.filters import Filter
-from backends.files.roots import Location
+import msgspec
+
+from backends.chunking import chunk_markdown
+from backends.chunking.graphemes import next_cut
+from backends.errors import FileUnreadableError, PathNotAllowedError
+from backends.files.reading import decode
+from backends.files.roots import Filter, Location
+from backends.files.safe_open import opened
 from backends.files.scan import FoundFile, scan
 from backends.interface import Hit, SearchRequest, Stale
 from backends.qmd.asking import Row
-from backends.qmd.documents import Documents
-from backends.qmd.limits import limited
-from backends.qmd.passages import Found, Proposal, document_passages, lexical_passages
-from backends.qmd.places import Places
+from backends.qmd.collections import Places
+from backends.ranking.evidence import BM25_K1, Candidate
+from backends.ranking.fusion import PassageRanker
+from backends.ranking.passages import Passage, passage_near
+from backends.ranking.query import Query, QueryAnalyser, Weights
+from backends.text.analyser import Analyser, guess_latin_language
 from backends.text.dates import date_of
+from backends.text.passages import split_units, utf16_length
 from config.settings import QmdLimits
+
+MAX_DOCUMENT_BYTES: Final = 4 * 1024 * 1024
+"""Of a longer file only the beginning is looked at for a snippet."""
+MAX_CACHED_CHARS: Final = 16 * 1024 * 1024
+
+
+class Piece(NamedTuple):
+    """One chunk of a file."""
+
+    start: int
+    start_line: int
+    text: str
+    terms: str
+    """One line a unit of `split_units(text)`."""
+    counts: dict[str, int]
+    length: int
+    """Terms in it, with repetitions."""
+
+
+class Document(NamedTuple):
+    stamp: tuple[int, int, int, int]
+    pieces: tuple[Piece, ...]
+    languages: frozenset[str]
+    size: int
+    """Characters."""
+
+
+class Documents:
+    """Analysed files by location, the least recently used dropped first."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: OrderedDict[Location, Document] = OrderedDict()
+        self._chars = 0
+
+    def get(self, location: Location) -> Document | None:
+        """The file as it is now; None when it is gone, refused or unreadable."""
+        try:
+            with opened(location) as descriptor:
+                stamp = _stamp(os.fstat(descriptor))
+                with self._lock:
+                    known = self._known.get(location)
+                    if known is not None and known.stamp == stamp:
+                        self._known.move_to_end(location)
+                        return known
+                with open(descriptor, "rb", closefd=False) as file:
+                    data = file.read(MAX_DOCUMENT_BYTES)
+        except (OSError, FileUnreadableError, PathNotAllowedError):
+            return None
+        document = analyse(decode(data)[0], stamp)
+        self._remember(location, document)
+        return document
+
+    def _remember(self, location: Location, document: Document) -> None:
+        with self._lock:
+            replaced = self._known.pop(location, None)
+            self._chars += document.size - (replaced.size if replaced else 0)
+            self._known[location] = document
+            while self._chars > MAX_CACHED_CHARS and len(self._known) > 1:
+                self._chars -= self._known.popitem(last=False)[1].size
+
+
+def analyse(text: str, stamp: tuple[int, int, int, int] = (0, 0, 0, 0)) -> Document:
+    """Chunks of a text with the terms that a query may ask for. Pure."""
+    language = guess_latin_language(text)
+    analyser = Analyser(language)
+    return Document(stamp, tuple(_pieces(text, analyser)), frozenset({language}), len(text))
+
+
+def _pieces(text: str, analyser: Analyser) -> Iterator[Piece]:
+    for chunk in chunk_markdown(text):
+        body = text[chunk.start : chunk.end]
+        if not body.strip():
+            continue
+        terms = "\n".join(analyser.terms(body[unit.start : unit.end]) for unit in split_units(body))
+        words = terms.split()
+        counts: dict[str, int] = {}
+        for word in words:
+            counts[word] = counts.get(word, 0) + 1
+        yield Piece(chunk.start, chunk.start_line, body, terms, counts, len(words))
+
+
+def _stamp(status: os.stat_result) -> tuple[int, int, int, int]:
+    return status.st_size, status.st_mtime_ns, status.st_ino, status.st_dev
+
+
+_B: Final = 0.75
+_BLOCK: Final = 24
+"""Chunks looked at together; most searches need no second block."""
+MIDDLE: Final = 0.6
+"""What the first of documents scores of which only the rank is known."""
+RANK_SHARE: Final = 0.1
+"""How much of a lexical chunk's score comes from the place that QMD gave its document."""
+
+
+class Proposal(NamedTuple):
+    """One document that QMD proposes, the best first."""
+
+    document: Document
+    score: float
+    """QMD's own, 0..1."""
+    line: int | None
+
+
+class Found(NamedTuple):
+    """A passage of `proposals[passage.file_id]`."""
+
+    passage: Passage
+    score: float
+    """0..1, comparable with the builtin engine's."""
+    coverage: float
+
+
+def lexical_passages(
+    question: str, proposals: Sequence[Proposal], *, max_chars: int
+) -> Iterator[Found]:
+    """Passages that hold words of the question, best first; scores never rise."""
+    query = _analyse(question, proposals)
+    pieces = [
+        (number, piece)
+        for number, proposal in enumerate(proposals)
+        for piece in proposal.document.pieces
+    ]
+    weights = _weights(query, [piece for _, piece in pieces])
+    ranker = PassageRanker(weights, max_chars=max_chars)
+    candidates = _candidates(pieces, weights, rank_share=RANK_SHARE)
+    candidates.sort(key=lambda one: -one.bm25)
+    for first in range(0, len(candidates), _BLOCK):
+        for ranked in ranker.rank(candidates[first : first + _BLOCK]):
+            yield Found(ranked.passage, ranked.score, ranked.passage.coverage)
+
+
+def document_passages(
+    question: str, proposals: Sequence[Proposal], *, max_chars: int
+) -> Iterator[Found]:
+    """One passage of each document in QMD's order: where the words are, else where QMD points."""
+    query = _analyse(question, proposals)
+    weights = _weights(query, [p for one in proposals for p in one.document.pieces])
+    ceiling = 1.0
+    for number, proposal in enumerate(proposals):
+        pieces = [(number, piece) for piece in proposal.document.pieces]
+        if not pieces:
+            continue
+        candidates = _candidates(pieces, weights, rank_share=0.0)
+        best = next(PassageRanker(weights, max_chars=max_chars).rank(candidates), None)
+        passage = (
+            best.passage
+            if best
+            else passage_near(proposal.line or 1, candidates, weights, max_chars=max_chars)
+        )
+        ceiling = min(ceiling, proposal.score)
+        yield Found(passage, ceiling, passage.coverage)
+
+
+def of_rank(score: float) -> float:
+    """QMD's 1/rank as a score: a rank tells no height, so the first is middling, the tenth a third."""
+    return MIDDLE * math.sqrt(math.sqrt(score))
+
+
+def _analyse(question: str, proposals: Sequence[Proposal]) -> Query:
+    languages = sorted({one for p in proposals for one in p.document.languages})
+    return QueryAnalyser(languages).analyse(question)
+
+
+def _weights(query: Query, pieces: Sequence[Piece]) -> Weights:
+    terms = set(query.terms())
+    frequencies = dict.fromkeys(terms, 0)
+    for piece in pieces:
+        for term in terms.intersection(piece.counts):
+            frequencies[term] += 1
+    return Weights(query.concepts, frequencies, len(pieces))
+
+
+def _candidates(
+    pieces: Sequence[tuple[int, Piece]], weights: Weights, *, rank_share: float
+) -> list[Candidate]:
+    """Chunks with their scores; without a share for the rank also those that hold no word."""
+    mean = math.fsum(piece.length for _, piece in pieces) / max(1, len(pieces)) or 1.0
+    highest = weights.total * (BM25_K1 + 1)
+    documents = 1 + max((number for number, _ in pieces), default=0)
+    candidates: list[Candidate] = []
+    for number, piece in pieces:
+        bm25 = _bm25(piece, weights, mean)
+        if bm25 > 0 or not rank_share:
+            rank = 1.0 - number / documents
+            score = (1 - rank_share) * bm25 + rank_share * rank * highest
+            start, line, text, terms = piece[:4]
+            candidates.append(Candidate(len(candidates), number, start, line, text, terms, score))
+    return candidates
+
+
+def _bm25(piece: Piece, weights: Weights, mean: float) -> float:
+    norm = BM25_K1 * (1 - _B + _B * piece.length / mean)
+    total = 0.0
+    for concept, weight in zip(weights.concepts, weights.by_concept, strict=True):
+        frequency = sum(piece.counts.get(term, 0) for term in concept.alternatives)
+        total += weight * frequency * (BM25_K1 + 1) / (frequency + norm)
+    return total
+
+
+def limited(hits: Iterable[Hit], *, snippet_chars: int, injected_chars: int) -> Iterator[Hit]:
+    """The hits with snippets of at most `snippet_chars`, together at most `injected_chars`."""
+    left = injected_chars
+    for hit in hits:
+        snippet = shorten(hit.snippet, min(snippet_chars, left))
+        if not snippet.strip():
+            return
+        left -= utf16_length(snippet)
+        if snippet == hit.snippet:
+            yield hit
+        else:
+            end = hit.start_line + snippet.count("\n")
+            yield msgspec.structs.replace(hit, snippet=snippet, end_line=end)
+        if left <= 0:
+            return
+
+
+def shorten(text: str, limit: int) -> str:
+    """The beginning of `text` that fits: whole lines if one fits, else whole graphemes."""
+    if utf16_length(text) <= limit:
+        return text
+    lines = text.split("\n")
+    while len(lines) > 1:
+        lines.pop()
+        kept = "\n".join(lines)
+        if utf16_length(kept) <= limit:
+            return kept
+    return _cut(lines[0], limit)
+
+
+def _cut(line: str, limit: int) -> str:
+    wanted = length = 0
+    for character in line:
+        length += utf16_length(character)
+        if length > limit:
+            break
+        wanted += 1
+    if not wanted:
+        return ""
+    cut = next_cut(line, 0, wanted, len(line))
+    return line[:cut].rstrip() if cut <= wanted else ""
+
 
 MAX_EXTRA_FILES: Final = 200
 """Changed or filtered files that one search reads beside QMD's; the newest first."""

@@ -1,25 +1,24 @@
-"""QMD behind the `MemoryBackend` interface.
-
-Owns the life of the engine: it is opened in the background and again after failures, so that neither a
-missing nor a broken QMD keeps the gateway from starting. Reading files needs no QMD at all.
-"""
+"""QMD behind the `MemoryBackend` interface, its status, and QMD by hand."""
 
 from __future__ import annotations
 
 import os
+import shlex
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import Final
+from pathlib import Path
+from typing import Any, Final, NamedTuple, NoReturn
 
 import anyio
 import msgspec
 import structlog
 from anyio.to_thread import run_sync
 
-from backends.files.get import READ_PATIENCE_S, NoteReads
+from backends.files.reading import READ_PATIENCE_S, NoteReads
+from backends.files.scan import scan
 from backends.interface import (
     BackendStatus,
     ProgressCallback,
@@ -27,24 +26,173 @@ from backends.interface import (
     ReadRequest,
     SearchAnswer,
     SearchRequest,
+    SourceCount,
     SyncReport,
     SyncRequest,
     Trial,
 )
-from backends.qmd.answering import Answerer
+from backends.qmd.answering import Answerer, of_rank
 from backends.qmd.asking import ask, question_for
-from backends.qmd.collections import plan_collections
+from backends.qmd.collections import Places, plan_collections
 from backends.qmd.engine import Engine
-from backends.qmd.errors import QmdUnavailableError
 from backends.qmd.exporting import Exports
-from backends.qmd.passages import of_rank
-from backends.qmd.places import Places
-from backends.qmd.reporting import report_status
-from backends.qmd.sidecar import home_of, open_sidecar
+from backends.qmd.home import NEUTRAL_DIRECTORY, embed_lock
+from backends.qmd.process import QmdUnavailableError
+from backends.qmd.sidecar import home_of, open_sidecar, qmd_command, qmd_environment
 from backends.transcripts.agents import AgentTranscripts
 from config.runtime.bounded import BoundedWork
+from config.runtime.files import lock_within, open_lock, try_lock
 from config.runtime.tasks import Backoff, Wakeup
 from config.settings import Settings, Source
+
+_COUNTED: Final = """
+    SELECT collection, count(*), sum(vectors) FROM (
+        SELECT collection,
+               (SELECT count(*) FROM content_vectors v WHERE v.hash = d.hash) AS vectors
+        FROM documents d WHERE active = 1
+    ) GROUP BY collection
+"""
+
+
+def report_status(
+    settings: Settings,
+    places: Places,
+    engine: Engine | None,
+    *,
+    failure: QmdUnavailableError,
+    recent: tuple[SyncReport, ...],
+) -> BackendStatus:
+    """Never raises for the state of QMD: that is what it reports. `failure`: why there is no engine."""
+    index = home_of(settings).index
+    result = scan(places.roots)
+    now = places.seen_by_qmd(result.files)
+    counts, trouble = _counts(index)
+    seen = engine.upkeep.seen if engine else {}
+    unknown = {name for name, one in now.items() if seen.get(name) != one}
+    gone = len(seen.keys() - now.keys())
+    model = engine is not None and engine.search_mode != "search"
+    held: dict[Source, int] = {"memory": result.skipped_count + len(result.files) - len(now)}
+    held |= {one.source: 0 for one in places.roots.collections if one.source not in held}
+    issues = [str(failure)] if engine is None else _issues(engine)
+    return BackendStatus(
+        backend="qmd",
+        provider="qmd",
+        model=engine.sidecar.models.get("embed") if engine and model else None,
+        workspace=str(settings.workspace),
+        database_path=str(index),
+        database_bytes=_size(index),
+        sources=tuple(
+            _count_source(one, skipped, places, now, unknown, counts)
+            for one, skipped in held.items()
+        ),
+        skipped=result.skipped,
+        dirty=bool(unknown or gone),
+        syncing=None,
+        recent_syncs=recent,
+        issues=(*issues, *([trouble] if trouble else []), *places.exports.issues, *result.issues),
+        details={"qmd": _section(settings, engine)},
+    )
+
+
+def _issues(engine: Engine) -> list[str]:
+    server, schedule = engine.server, engine.schedule
+    said = [
+        engine.warning,
+        schedule.last_error,
+        schedule.embed_error,
+        server.last_error if server.port is None else None,
+    ]
+    return [*engine.upkeep.registered.issues, *(one for one in said if one)]
+
+
+def _section(settings: Settings, engine: Engine | None) -> dict[str, Any]:
+    home = home_of(settings)
+    section: dict[str, Any] = {
+        "available": engine is not None,
+        "command": settings.qmd.command,
+        "home": str(home.root),
+        "searchMode": settings.qmd.search_mode,
+    }
+    if engine is None:
+        return section
+    schedule, server = engine.schedule, engine.server
+    return section | {
+        "version": engine.sidecar.program.version_text,
+        "runs": list(engine.sidecar.program.command.by_hand),
+        "effectiveSearchMode": engine.search_mode,
+        "missingModels": list(engine.missing_models),
+        "collections": sorted(engine.upkeep.registered.names),
+        "running": schedule.running,
+        "lastUpdateSecondsAgo": _ago(schedule.updated_at),
+        "lastEmbedSecondsAgo": _ago(schedule.embedded_at),
+        "lastError": schedule.last_error or schedule.embed_error,
+        "nextTryInSeconds": round(schedule.pause_left_s, 1),
+        "server": {
+            "warm": server.port is not None,
+            "pid": server.pid,
+            "port": server.port,
+            "starts": server.starts,
+            "memoryBytes": server.memory_bytes,
+            "lastError": server.last_error,
+        },
+    }
+
+
+def _ago(moment: float | None) -> float | None:
+    return None if moment is None else round(time.monotonic() - moment, 1)
+
+
+class _Counts(NamedTuple):
+    """Of one collection, as QMD's index has it."""
+
+    documents: int
+    vectors: int
+
+
+def _count_source(
+    source: Source,
+    skipped: int,
+    places: Places,
+    now: Collection[str],
+    unknown: Collection[str],
+    counts: Mapping[str, _Counts],
+) -> SourceCount:
+    names = [one.name for one in places.roots.collections if one.source == source]
+    found = [counts[name] for name in names if name in counts]
+    return SourceCount(
+        source=source,
+        on_disk=sum(places.source_of(name) == source for name in now),
+        indexed=sum(one.documents for one in found),
+        pending=sum(places.source_of(name) == source for name in unknown),
+        skipped=skipped,
+        chunks=sum(one.vectors for one in found),
+    )
+
+
+def _counts(index: Path) -> tuple[Mapping[str, _Counts], str | None]:
+    """What is in each collection, and what hindered the counting."""
+    import apsw  # noqa: PLC0415 - only status reads the index itself
+
+    if not index.exists():
+        return {}, None
+    try:
+        connection = apsw.Connection(str(index), flags=apsw.SQLITE_OPEN_READONLY)
+    except apsw.Error as error:
+        return {}, f"QMD's index cannot be read: {error}."
+    try:
+        connection.set_busy_timeout(1000)
+        rows: Any = connection.execute(_COUNTED).fetchall()
+    except apsw.Error as error:
+        return {}, f"QMD's index cannot be read: {error}."
+    finally:
+        connection.close()
+    return {name: _Counts(documents, vectors) for name, documents, vectors in rows}, None
+
+
+def _size(index: Path) -> int:
+    files = [index, index.with_name(index.name + "-wal")]
+    return sum(one.stat().st_size for one in files if one.exists())
+
 
 _log = structlog.get_logger(__name__)
 
@@ -270,3 +418,60 @@ async def open_qmd(
             yield backend
         finally:
             tasks.cancel_scope.cancel()
+
+
+_CHANGING: Final = frozenset(("cleanup", "collection", "context", "embed", "update"))
+_HINDERING: Final = ("CI",)
+_OF_THE_SHELL: Final = ("PWD",)
+
+
+def become_qmd(
+    settings: Settings, arguments: Sequence[str], on_wait: Callable[[], None]
+) -> NoReturn:
+    """Replaces this process by QMD. Raises QmdUnavailableError.
+
+    A command that changes the index first waits until nobody else does (`on_wait` is called then) and
+    keeps the lock until QMD ends: the open files go over to it.
+    """
+    argv = (*qmd_command(settings), *arguments)
+    variables = qmd_environment(settings)
+    try:
+        if not _CHANGING.isdisjoint(arguments[:1]):
+            locks = [home_of(settings).lock]
+            if arguments[0] == "embed":
+                locks.insert(0, embed_lock(os.environ))
+            for path in locks:
+                _hold(path, on_wait)
+        os.chdir(NEUTRAL_DIRECTORY)
+        os.execve(argv[0], argv, variables)  # noqa: S606 - no shell is the point
+    except OSError as error:
+        raise QmdUnavailableError("broken", f"QMD cannot be run: {error}.") from None
+
+
+def shell_lines(settings: Settings, environment: Mapping[str, str] = os.environ) -> Iterator[str]:
+    """What to type (or `eval`) so that `qmd` works on the index of this agent."""
+    for name, value in own_variables(settings, environment).items():
+        yield f"export {name}={shlex.quote(value)}"
+    for name in _HINDERING:
+        if name in environment:
+            yield f"unset {name}"
+
+
+def own_variables(
+    settings: Settings, environment: Mapping[str, str] = os.environ
+) -> dict[str, str]:
+    """The variables that differ from those of the shell."""
+    variables = qmd_environment(settings, environment)
+    return {
+        name: value
+        for name, value in variables.items()
+        if name not in _OF_THE_SHELL and environment.get(name) != value
+    }
+
+
+def _hold(path: Path, on_wait: Callable[[], None]) -> None:
+    descriptor = open_lock(path)
+    os.set_inheritable(descriptor, True)
+    if not try_lock(descriptor):
+        on_wait()
+        lock_within(descriptor)

@@ -1,24 +1,19 @@
-"""Where one agent's QMD lives: directories, files and the machine's lock.
-
-Owns the layout below `<stateDir>/memory-gateway/<agentId>/qmd/`, making it, and taking over what is in the home
-of earlier releases. The models of the user's own QMD are shared by a link, since they are gigabytes.
-"""
+"""Where one agent's QMD lives, the environment it gets, and which of its models are on this machine."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 import structlog
 
-from config.disk.locking import lock_within
-from config.disk.making import make_directories
+from config.runtime.files import lock_within, make_directories
 
 _log = structlog.get_logger(__name__)
 
@@ -163,3 +158,91 @@ def embed_lock(environment: Mapping[str, str]) -> Path:
     if runtime.startswith("/") and Path(runtime).is_dir():
         return Path(runtime) / "memory-gateway-qmd-embed.lock"
     return Path(tempfile.gettempdir()) / f"memory-gateway-qmd-embed-{os.getuid()}.lock"
+
+
+NEUTRAL_DIRECTORY: Final = "/"
+"""QMD looks for a project's own configuration from the working directory upwards."""
+
+_PASSED = frozenset(
+    "HOME USER LOGNAME SHELL LANG LANGUAGE TZ TMPDIR XDG_RUNTIME_DIR LD_LIBRARY_PATH "
+    "HTTP_PROXY HTTPS_PROXY NO_PROXY http_proxy https_proxy no_proxy "
+    "SSL_CERT_FILE SSL_CERT_DIR NODE_EXTRA_CA_CERTS HF_ENDPOINT "
+    "CUDA_VISIBLE_DEVICES OMP_NUM_THREADS".split()
+)
+_PASSED_PREFIXES = ("LC_", "QMD_")
+_OWN = frozenset(("QMD_CONFIG_DIR", "QMD_HOST", "QMD_SOURCE_MODE"))
+
+
+def qmd_variables(
+    environment: Mapping[str, str], home: QmdHome, program_dir: Path | None = None
+) -> dict[str, str]:
+    """The whole environment of a QMD process. `program_dir` comes first in `PATH`."""
+    passed = {
+        name: value
+        for name, value in environment.items()
+        if name in _PASSED or (name.startswith(_PASSED_PREFIXES) and name not in _OWN)
+    }
+    path = environment.get("PATH", os.defpath)
+    return {
+        **passed,
+        "PATH": f"{program_dir}{os.pathsep}{path}" if program_dir else path,
+        "XDG_CONFIG_HOME": str(home.config_home),
+        "XDG_CACHE_HOME": str(home.cache_home),
+        "QMD_CONFIG_DIR": str(home.config_dir),
+        "PWD": NEUTRAL_DIRECTORY,
+        "NO_COLOR": "1",
+    }
+
+
+SearchMode = Literal["query", "search", "vsearch"]
+
+_DEFAULTS: Final = {
+    "embed": "hf:ggml-org/embeddinggemma-300M-GGUF/embeddinggemma-300M-Q8_0.gguf",
+    "generate": "hf:tobil/qmd-query-expansion-1.7B-gguf/qmd-query-expansion-1.7B-q4_k_m.gguf",
+    "rerank": "hf:ggml-org/Qwen3-Reranker-0.6B-Q8_0-GGUF/qwen3-reranker-0.6b-q8_0.gguf",
+}
+"""Those of QMD 2.8. A configuration that names all three is never rewritten by QMD."""
+_VARIABLES: Final = {
+    "embed": "QMD_EMBED_MODEL",
+    "generate": "QMD_GENERATE_MODEL",
+    "rerank": "QMD_RERANK_MODEL",
+}
+
+_NEEDED: dict[SearchMode, tuple[str, ...]] = {
+    "search": (),
+    "vsearch": ("embed",),
+    "query": ("embed", "rerank"),
+}
+
+
+def named_models(environment: Mapping[str, str]) -> dict[str, str]:
+    """The models that the operator names in variables."""
+    return {
+        kind: environment[name]
+        for kind, name in _VARIABLES.items()
+        if environment.get(name, "").strip()
+    }
+
+
+def all_models(environment: Mapping[str, str]) -> dict[str, str]:
+    """What a new home uses for `embed`, `generate` and `rerank`."""
+    return {**_DEFAULTS, **named_models(environment)}
+
+
+def model_file(model: str, directory: Path) -> Path:
+    """Where QMD looks for a model: a path as it is, an `hf:` address below `directory`."""
+    if not model.startswith("hf:"):
+        return Path(model)
+    owner, _, name = model.removeprefix("hf:").partition("/")
+    return directory / f"hf_{owner}_{name.rpartition('/')[2]}"
+
+
+def missing_models(mode: SearchMode, models: Mapping[str, str], directory: Path) -> tuple[str, ...]:
+    """The models that `mode` needs and that are not there, as they are configured."""
+    needed = [models.get(kind, f"(no {kind} model)") for kind in _NEEDED[mode]]
+    return tuple(model for model in needed if not model_file(model, directory).is_file())
+
+
+def absent(models: Sequence[str]) -> str:
+    """Some models and that they are not there, as the end of a sentence without its full stop."""
+    return f"{' and '.join(models)} {'is' if len(models) == 1 else 'are'} not on this machine"

@@ -1,8 +1,4 @@
-"""The one place that runs QMD processes: no shell, own process group, deadline, bounded output.
-
-Owns starting and ending them. Whatever happens to the caller, the whole group is gone afterwards; and
-a process that reads its standard input notices when the gateway itself is gone.
-"""
+"""Running QMD: no shell, own process group, deadlines, bounded output; what an earlier gateway left is ended."""
 
 from __future__ import annotations
 
@@ -11,13 +7,29 @@ import signal
 import subprocess
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Final, NamedTuple
+from pathlib import Path
+from typing import Final, Literal, NamedTuple
 
 import anyio
 from anyio.abc import ByteReceiveStream, Process
 
-from backends.qmd.environment import NEUTRAL_DIRECTORY
-from backends.qmd.errors import Cause, QmdUnavailableError
+from backends.qmd.home import NEUTRAL_DIRECTORY, QmdHome
+from config.errors import ErrorKind, MemoryGatewayError
+
+Cause = Literal[
+    "missing", "broken", "not_ready", "timeout", "crashed", "bad_answer", "corrupt_index"
+]
+
+
+class QmdUnavailableError(MemoryGatewayError):
+    """QMD cannot answer now. `cause` says of which sort the reason is."""
+
+    kind = ErrorKind.QMD_UNAVAILABLE
+
+    def __init__(self, cause: Cause, message: str, *, remedy: str | None = None) -> None:
+        super().__init__(message, remedy=remedy)
+        self.cause: Cause = cause
+
 
 MAX_OUTPUT_BYTES: Final = 8 * 1024 * 1024
 """Of each stream. What comes later is read and dropped."""
@@ -128,3 +140,45 @@ def kill_group(leader: int) -> None:
     """Ends a process group at once; nothing happens when it is gone."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, signal.SIGKILL)
+
+
+_VARIABLE: Final = "MEMORY_GATEWAY_PROCESS"
+
+
+def owner_variables() -> dict[str, str]:
+    """What tells of a process that this gateway has started it; nothing where that cannot be told."""
+    started = _start_time(os.getpid())
+    return {} if started is None else {_VARIABLE: f"{os.getpid()}:{started}"}
+
+
+def end_orphans(home: QmdHome) -> list[int]:
+    """Ends what gateways that are gone have left running; the processes that were ended. Blocks."""
+    ended = []
+    mark = f"QMD_CONFIG_DIR={home.config_dir}".encode()
+    for directory in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            variables = (directory / "environ").read_bytes().split(b"\0")
+            if mark in variables and _is_orphan(variables):
+                os.kill(int(directory.name), signal.SIGKILL)
+                ended.append(int(directory.name))
+    return ended
+
+
+def _is_orphan(variables: list[bytes]) -> bool:
+    """Whether a gateway is named that does not run any more."""
+    for one in variables:
+        name, _, owner = os.fsdecode(one).partition("=")
+        if name == _VARIABLE:
+            pid, _, started = owner.partition(":")
+            return pid.isdigit() and str(_start_time(int(pid))) != started
+    return False
+
+
+def _start_time(pid: int) -> int | None:
+    """In clock ticks since the machine's start; None when no such process runs, or nobody can know."""
+    with suppress(OSError, ValueError, IndexError):
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        # The name of the program, in brackets, may hold anything.
+        state, *fields = text.rpartition(")")[2].split()
+        return None if state == "Z" else int(fields[18])
+    return None

@@ -18,10 +18,8 @@ from typing import Final
 
 import msgspec
 
-from backends.qmd.environment import qmd_variables
-from backends.qmd.errors import QmdUnavailableError
-from backends.qmd.home import QmdHome
-from backends.qmd.process import Finished, run
+from backends.qmd.home import QmdHome, qmd_variables
+from backends.qmd.process import Finished, QmdUnavailableError, run
 
 Version = tuple[int, int, int]
 

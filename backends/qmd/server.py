@@ -1,28 +1,70 @@
-"""The warm QMD: `qmd mcp --http` in the foreground on loopback, supervised.
-
-Owns its life: starting on a free port, health checks, restarting with growing pauses, recycling an idle
-one that has loaded models (that release crashes when it unloads them), ending it with the gateway.
-"""
+"""The warm QMD: `qmd mcp --http` in the foreground on loopback, supervised and asked over HTTP."""
 
 from __future__ import annotations
 
+import http.client
+import json
 import os
 import re
 import socket
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import anyio
 import structlog
 from anyio.abc import ByteReceiveStream, Process
+from anyio.to_thread import run_sync
 
-from backends.qmd.errors import QmdUnavailableError
-from backends.qmd.http import HOST, get_health
-from backends.qmd.process import started
+from backends.qmd.process import MAX_OUTPUT_BYTES, QmdUnavailableError, started
 from backends.qmd.sidecar import Sidecar
 from config.runtime.tasks import Backoff
+
+HOST: Final = "127.0.0.1"
+
+
+async def get_health(port: int, *, timeout_s: float) -> None:
+    """Raises QmdUnavailableError when the server does not answer as a healthy QMD."""
+    await run_sync(_exchange, port, "GET", "/health", None, timeout_s, abandon_on_cancel=True)
+
+
+async def post_query(port: int, question: dict[str, Any], *, timeout_s: float) -> Any:
+    """The decoded answer. Raises QmdUnavailableError."""
+    body = json.dumps(question).encode()
+    return await run_sync(
+        _exchange, port, "POST", "/query", body, timeout_s, abandon_on_cancel=True
+    )
+
+
+def _exchange(port: int, method: str, path: str, body: bytes | None, timeout_s: float) -> Any:
+    connection = http.client.HTTPConnection(HOST, port, timeout=timeout_s)
+    try:
+        connection.request(method, path, body, {"Content-Type": "application/json"})
+        with (
+            connection.getresponse() as response
+        ):  # it holds the socket if it is not read to its end
+            data = response.read(MAX_OUTPUT_BYTES)
+    except TimeoutError:
+        raise QmdUnavailableError(
+            "timeout", f"QMD's server did not answer within {timeout_s:.3g} s."
+        ) from None
+    except (OSError, http.client.HTTPException) as error:
+        raise QmdUnavailableError(
+            "crashed", f"QMD's server is gone: {str(error) or type(error).__name__}."
+        ) from None
+    finally:
+        connection.close()
+    try:
+        answer = json.loads(data)
+    except (ValueError, RecursionError):
+        raise QmdUnavailableError("bad_answer", "QMD's server did not answer in JSON.") from None
+    if response.status != http.client.OK:
+        raise QmdUnavailableError(
+            "bad_answer", f"QMD's server answered {response.status}: {str(answer)[:200]}."
+        )
+    return answer
+
 
 _log = structlog.get_logger(__name__)
 

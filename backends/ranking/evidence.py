@@ -1,25 +1,226 @@
-"""How much a line speaks for being the answer, from its words, its surroundings and its vector.
-
-Each line gets the logarithm of its odds against an unrelated line: a linear model with round weights;
-recall is flat around them, and `docs/benchmarks.md` says how they were chosen. The odds of lines add up, so
-a passage is worth the sum over its lines: several half answers can outweigh a whole one, most of all where
-they answer different halves.
-"""
+"""How much a line speaks for being the answer: its words, its surroundings, its vector."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from itertools import islice
+from itertools import chain, islice
 from operator import or_
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
-from backends.ranking.lanes import Background, Lanes
-from backends.ranking.units import Unit
-from backends.ranking.weights import Weights
+from backends.ranking.query import Weights
+from backends.text.passages import split_units, utf16_length
+
+BM25_K1: Final = 1.2
+"""The constant of FTS5's bm25(); a term's score is below `idf * (k1 + 1)`."""
+
+
+class Excerpt(msgspec.Struct, frozen=True, gc=False):
+    """The part of a chunk from character `start` to `end` of its text, and the cosine of its vector."""
+
+    start: int
+    end: int
+    cosine: float
+
+
+class Candidate(msgspec.Struct, frozen=True, gc=False):
+    """One chunk that the keyword or the vector lane proposes.
+
+    `start` is the character offset of the chunk in its file, `terms` the stored terms: one line a
+    unit of `split_units(text)`.
+    """
+
+    chunk_id: int
+    file_id: int
+    start: int
+    start_line: int
+    text: str
+    terms: str
+    bm25: float = 0.0
+    """0 or more, larger is better; 0 for a chunk without a term of the query."""
+    path: str = ""
+    """Puts equal scores in an order that every index of the same files agrees on."""
+    context: str = ""
+    """The terms of its path, title, date and headings."""
+    excerpts: tuple[Excerpt, ...] = ()
+    """In order, without overlap; what none of them holds has no vector."""
+    freshness: float = 1.0
+    """What age leaves of its odds: more than 0, to 1."""
+
+
+class Unit(msgspec.Struct, frozen=True, gc=False):
+    """A line, or a sentence of a long one."""
+
+    start: int
+    end: int
+    line: int
+    text: str
+    length: int
+    """UTF-16 units."""
+    concepts: int
+    """Those of the query that it holds, as `Weights` writes a set."""
+    context: int
+    """Those that its chunk's path, title, date and headings hold."""
+    chunk_id: int
+    chunk_score: float
+    """The chunk's BM25 as a share of what the query could reach: 0..1."""
+    is_named: bool
+    """Whether the chunk was found by its title, path or date alone: any of its lines may answer."""
+    cosine: float | None
+    freshness: float
+
+
+class Chunk(msgspec.Struct, frozen=True, gc=False):
+    """A candidate with what it holds of the query: all that is known of it before it is cut up."""
+
+    candidate: Candidate
+    score: float
+    """Its BM25 as a share of what the query could reach: 0..1."""
+    held: list[int]
+    """Of each unit the concepts, as `Weights` writes a set."""
+    context: int
+    """Those of path, title, date and headings."""
+
+
+FileKey = tuple[int, str]
+"""(file id, path)"""
+
+
+def chunks_by_file(
+    candidates: Iterable[Candidate], weights: Weights
+) -> Mapping[FileKey, list[Chunk]]:
+    files: dict[FileKey, list[Chunk]] = {}
+    highest = weights.total * (BM25_K1 + 1)
+    for candidate in candidates:
+        score = min(1.0, candidate.bm25 / highest)
+        context = weights.concepts_in(candidate.context.split())
+        chunk = Chunk(candidate, score, weights.concepts_by_line(candidate.terms), context)
+        files.setdefault((candidate.file_id, candidate.path), []).append(chunk)
+    return files
+
+
+def units_of(chunks: Sequence[Chunk]) -> Sequence[Unit]:
+    """The units of one file in its order; where chunks overlap the better chunk's unit."""
+    if len(chunks) == 1:
+        return _units(chunks[0])
+    units: dict[int, Unit] = {}
+    for unit in chain.from_iterable(map(_units, chunks)):
+        known = units.get(unit.start)
+        units[unit.start] = unit if known is None else _better(known, unit)
+    return [units[start] for start in sorted(units)]
+
+
+def units_by_file(
+    candidates: Iterable[Candidate], weights: Weights
+) -> Mapping[FileKey, Sequence[Unit]]:
+    files = chunks_by_file(candidates, weights)
+    return {file: units_of(chunks) for file, chunks in files.items()}
+
+
+def _better(one: Unit, other: Unit) -> Unit:
+    best = max(one, other, key=lambda unit: unit.chunk_score)
+    return replace(best, cosine=one.cosine if other.cosine is None else other.cosine)
+
+
+def _units(chunk: Chunk) -> list[Unit]:
+    candidate, chunk_score, context = chunk.candidate, chunk.score, chunk.context
+    text, excerpts = candidate.text, candidate.excerpts
+    ascii_only = text.isascii()
+    is_named = chunk_score > 0 and not any(chunk.held)
+    starts = [excerpt.start for excerpt in excerpts]
+    chunk_id, offset, first_line = candidate.chunk_id, candidate.start, candidate.start_line
+    freshness = candidate.freshness
+    units = []
+    for place, concepts in zip(split_units(text), chunk.held, strict=True):
+        start, end = place.start, place.end
+        unit = text[start:end]
+        units.append(
+            Unit(
+                start=offset + start,
+                end=offset + end,
+                line=first_line + place.line,
+                text=unit,
+                length=end - start if ascii_only else utf16_length(unit),
+                concepts=concepts,
+                context=context,
+                chunk_id=chunk_id,
+                chunk_score=chunk_score,
+                is_named=is_named,
+                cosine=_cosine(excerpts, bisect_right(starts, start) - 1, start)
+                if starts
+                else None,
+                freshness=freshness,
+            )
+        )
+    return units
+
+
+def _cosine(excerpts: Sequence[Excerpt], number: int, start: int) -> float | None:
+    if number < 0 or start >= excerpts[number].end:
+        return None
+    return excerpts[number].cosine
+
+
+NOISE: Final = 2.0
+"""The variance of cosines, in units of what random directions have, up to which a model tells nothing;
+that texts share words widens it a little even for hashed words."""
+LEAST_TRUST: Final = 0.001
+"""What a model gets that tells nothing: enough to show its finds where words find none, too little to
+change the order of what words find."""
+
+MOST_DEVIATIONS: Final = 100.0
+"""No model that tells anything apart comes near. Where nearly all texts have one vector, the distance of
+another one would be beyond floats once it is an exponent."""
+
+
+class Background(NamedTuple):
+    """The cosines that a query has to texts at large: what is high for this query and this model."""
+
+    mean: float
+    deviation: float
+    dimensions: int
+
+    @property
+    def trust(self) -> float:
+        """`LEAST_TRUST` to 1: the share of the variance that is no noise.
+
+        The cosine of independent random directions has the variance 1/dimensions. A model that tells
+        meanings apart spreads its cosines wider; hashed words hardly do.
+        """
+        noise, variance = NOISE / self.dimensions, self.deviation**2
+        return max(LEAST_TRUST, 1.0 - noise / variance) if variance > noise else LEAST_TRUST
+
+    def place(self, cosine: float | None) -> float:
+        """In standard deviations above the mean, trusted as far as the model is; 0 if unknown.
+
+        At most `MOST_DEVIATIONS`.
+        """
+        if cosine is None or not self.deviation:
+            return 0.0
+        return min(MOST_DEVIATIONS, self.trust * (cosine - self.mean) / self.deviation)
+
+
+class Lanes(NamedTuple):
+    """How much each lane counts; the stronger one counts whole."""
+
+    text: float
+    vector: float
+
+    @classmethod
+    def of(cls, text_weight: float, vector_weight: float) -> Lanes:
+        """From the documented weights, whose defaults 0.3 and 0.7 give the measured balance."""
+        text, vector = text_weight / 0.3, vector_weight / 0.7
+        highest = max(text, vector)
+        return cls(text / highest, vector / highest) if highest else cls(1.0, 0.0)
+
+
+KEYWORDS_ONLY: Final = Lanes(1.0, 0.0)
+
 
 LINE_WEIGHT: Final = 3.0
 """For a line that holds all of the query's information content."""

@@ -1,38 +1,100 @@
 """Putting passages in order: the keyword lane and the vector lane become one list with one score.
 
-Owns the ranking of the candidates of one query, block by block, and the 0..1 score that a client sees.
-The evidence of single lines is weighed in `evidence`. Chosen by `scripts/bench_recall`.
+A poor vector model can do bounded harm: what keywords alone would show first stays among the first. `explain` tells
+what a result owes to each lane.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from heapq import heapify, heapreplace
-from typing import NamedTuple
+from itertools import groupby, islice
+from typing import Final, NamedTuple, TypedDict
 
-from backends.ranking.assurance import WITHIN, Assurance
 from backends.ranking.evidence import (
+    KEYWORDS_ONLY,
+    Background,
+    Candidate,
     Completeness,
+    FileKey,
+    Lanes,
     Strategy,
+    chunks_by_file,
     completeness,
     ranked_odds,
 )
-from backends.ranking.lanes import KEYWORDS_ONLY, Background, Lanes
 from backends.ranking.passages import (
     BARE_SHARE,
     File,
+    Offer,
     Passage,
+    Repeats,
     Window,
     best_windows,
     to_passage,
 )
-from backends.ranking.prospects import UNBOUNDED, Proposal, Prospect, bounds_of
-from backends.ranking.repeats import Repeats
-from backends.ranking.units import Candidate, chunks_by_file
-from backends.ranking.weights import Weights
+from backends.ranking.pruning import UNBOUNDED, Proposal, Prospect, bounds_of
+from backends.ranking.query import Weights
+
+ASSURED: Final = 3
+WITHIN: Final = 6
+"""The default number of results."""
+ENOUGH: Final = 0.5
+"""Of a passage's odds: when so much of it stands in other results, its point was made."""
+
+
+class _Assured(NamedTuple):
+    """A passage as keywords alone would show it."""
+
+    file: File
+    """As the fusion knows it: it says what was shown."""
+    window: Window
+    """In the same file as keywords alone know it."""
+
+    def is_shown(self) -> bool:
+        """Whether enough of it is."""
+        odds = self.window.file.odds
+        missing = sum(odds[at] for stretch in self._missing() for at in stretch)
+        return missing <= (1 - ENOUGH) * sum(odds[self.window.first : self.window.last])
+
+    def rest(self) -> Window:
+        """The best stretch of what was not shown."""
+        odds = self.window.file.odds
+        best = max(self._missing(), key=lambda stretch: sum(odds[at] for at in stretch))
+        return self.window._replace(file=self.file, first=best[0], last=best[-1] + 1)
+
+    def _missing(self) -> Iterator[Sequence[int]]:
+        """Runs of its units that were not shown."""
+        units = range(self.window.first, self.window.last)
+        for is_taken, stretch in groupby(units, lambda at: self.file.is_taken(at, at + 1)):
+            if not is_taken:
+                yield list(stretch)
+
+
+class Assurance:
+    """The promise for one query."""
+
+    def __init__(
+        self, files: Mapping[FileKey, Offer] | None = None, by_words: Sequence[Offer] = ()
+    ) -> None:
+        """`by_words`: the same files with the odds that keywords alone give. Of none, nothing is due."""
+        offers = files or {}
+        self._assured = [
+            _Assured(offers[window.file.file_id, window.file.path].file, window)
+            for window in islice(best_windows(by_words), ASSURED)
+        ]
+
+    def due(self, place: int) -> Window | None:
+        """What has to come at this place of the results, counted from 1; it is taken."""
+        missing = [one for one in self._assured if not one.is_shown()]
+        if not 0 <= WITHIN - place < len(missing):
+            return None
+        window = missing[0].rest()
+        window.file.take(*window.characters())
+        return window
 
 
 class RankedPassage(NamedTuple):
@@ -250,3 +312,55 @@ def calibrate(share: float) -> float:
     pass the documented 0.35, and keeps a full match near 1.
     """
     return math.cbrt(min(1.0, max(0.0, share)))
+
+
+class LaneShare(TypedDict):
+    raw: float
+    calibrated: float
+    rank: int | None
+    """Its place by `raw` among the lines of all candidates, from 1; equal ones share one. None where the
+    lane found nothing in it."""
+    weight: float
+
+
+class Explanation(TypedDict):
+    matchedTerms: Sequence[str]
+    coverage: float
+    fused: float
+    chunkId: int
+    text: LaneShare
+    vector: LaneShare | None
+    """None where no line of the passage has a vector."""
+    freshness: float
+    """What age left of its weight: 1 for all."""
+    assured: bool
+    """Whether it stands here because of the promise about keywords, not by `fused`."""
+
+
+def explain(ranked: RankedPassage, lanes: Lanes, files: Collection[File]) -> Explanation:
+    """`files`: every candidate that was ranked for the query."""
+    cosine, deviations = ranked.vector_score, ranked.vector_deviations
+    vector = None
+    if cosine is not None and deviations is not None:
+        cosines = {min(1.0, unit.cosine or 0.0) for file in files for unit in file.units}
+        vector = _share(cosine, deviations, cosines, lanes.vector)
+    shares = {one.text for file in files for one in file.evidence}
+    return Explanation(
+        matchedTerms=[concept.alternatives[0] for concept in ranked.passage.matched],
+        coverage=round(ranked.passage.coverage, 4),
+        fused=round(ranked.fused, 4),
+        chunkId=ranked.passage.chunk_id,
+        text=_share(ranked.text_share, ranked.text_score, shares, lanes.text),
+        vector=vector,
+        freshness=round(ranked.freshness, 4),
+        assured=ranked.is_assured,
+    )
+
+
+def _share(raw: float, calibrated: float, all_raw: Collection[float], weight: float) -> LaneShare:
+    return LaneShare(
+        raw=round(raw, 4),
+        calibrated=round(calibrated, 4),
+        rank=1 + sum(other > raw for other in all_raw) if raw > 0 else None,
+        weight=round(weight, 4),
+    )

@@ -1,8 +1,4 @@
-"""The passages that candidate chunks can offer: runs of adjacent units that fit into a snippet.
-
-Owns the windows over the units of a file, which of them are the best without sharing a line, and the
-text of a result. What a unit is worth is decided in `evidence`.
-"""
+"""The passages that candidate chunks can offer: runs of adjacent lines that fit into a snippet, none shown twice."""
 
 from __future__ import annotations
 
@@ -10,14 +6,19 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, reduce
 from heapq import heapify, heappop, heappush
-from itertools import accumulate, pairwise
+from itertools import accumulate, islice, pairwise
 from operator import or_
 from typing import Final, NamedTuple, Protocol
 
-from backends.ranking.evidence import NO_EVIDENCE, Completeness, Evidence
-from backends.ranking.query import Concept
-from backends.ranking.units import Candidate, Unit, units_by_file
-from backends.ranking.weights import Weights
+from backends.ranking.evidence import (
+    NO_EVIDENCE,
+    Candidate,
+    Completeness,
+    Evidence,
+    Unit,
+    units_by_file,
+)
+from backends.ranking.query import Concept, Weights
 
 
 class Passage(NamedTuple):
@@ -303,3 +304,30 @@ def _trim(units: Sequence[Unit]) -> Sequence[Unit]:
     while first < last - 1 and not units[first].text.strip():
         first += 1
     return units[first:last]
+
+
+_RUN: Final = 3
+_WORD: Final = re.compile(r"\w+")
+
+
+class Repeats:
+    """What was shown for one query."""
+
+    def __init__(self) -> None:
+        self._shown: list[str] = []
+        """The words of each text, with a space on either side."""
+
+    def is_new(self, text: str) -> bool:
+        """Whether the text says anything that no shown one says; it counts as shown from now on."""
+        words = _WORD.findall(text.casefold()) or [text.strip()]
+        said = f" {' '.join(words)} "
+        if said in self._shown or any(_holds(shown, words) for shown in self._shown):
+            return False
+        self._shown.append(said)
+        return True
+
+
+def _holds(shown: str, words: Sequence[str]) -> bool:
+    """Whether every run of three of the words is there; of fewer words none is looked for."""
+    runs = zip(*(islice(words, at, None) for at in range(_RUN)), strict=False)
+    return len(words) >= _RUN and all(f" {' '.join(run)} " in shown for run in runs)

@@ -1,17 +1,21 @@
-"""What a query asks for, as concepts that a passage may hold.
-
-Owns the reading of a query: its language, its stop words, and for each word the index terms that
-would satisfy it. Everything a user types is data; there is no query syntax.
-"""
+"""What a query asks for, as weighted concepts that a passage may hold."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from backends.text.analyser import Analyser, detect_language, is_unspaced, tokens
-from backends.text.folding import normalise
-from backends.text.languages import stop_bigrams, stop_words_of
+from backends.text.analyser import (
+    Analyser,
+    detect_language,
+    is_unspaced,
+    normalise,
+    stop_bigrams,
+    stop_words_of,
+    tokens,
+)
 
 MAX_QUERY_CHARS: Final = 20_000
 """What follows is ignored: a pasted log file must not cost seconds. Whoever asks cuts, and says so."""
@@ -85,3 +89,91 @@ def content_words(text: str, language: str) -> list[str]:
 def _is_stop_word(word: str, stop_words: frozenset[str]) -> bool:
     lowered = word.casefold()
     return lowered in stop_words or lowered.replace("'", "").replace("’", "") in stop_words
+
+
+_FEW_WORDS: Final = 24
+"""Up to so many are looked for as substrings, which is faster than splitting a line into its terms."""
+
+
+class Weights:
+    """Information content of a query's concepts in one collection.
+
+    A set of concepts is an integer, bit `n` for the concept of number `n`: sets are joined for every
+    line of every candidate.
+
+    `weight(c) = ln(1 + (N - n + 0.5) / (n + 0.5))`, N chunks of which n hold the concept: the idf
+    of Robertson and Sparck Jones in the form that is never negative.
+    """
+
+    def __init__(
+        self, concepts: Sequence[Concept], document_frequency: Mapping[str, int], documents: int
+    ) -> None:
+        self.concepts = tuple(concepts)
+        self.by_concept = tuple(
+            concept.share
+            * _idf(max(document_frequency.get(term, 0) for term in concept.alternatives), documents)
+            for concept in self.concepts
+        )
+        self.total = math.fsum(self.by_concept) or 1.0
+        self._by_term: dict[str, int] = defaultdict(int)
+        self._by_character: dict[str, int] = defaultdict(int)
+        for number, concept in enumerate(self.concepts):
+            known = self._by_character if concept.is_prefix else self._by_term
+            for term in concept.alternatives:
+                known[term] |= 1 << number
+        self.coverage: Callable[[int], float] = _Coverages(self.by_concept, self.total).__getitem__
+        """The share of the query's information content that a set of concepts holds: 0..1."""
+        self._words = [(f" {term} ", found) for term, found in self._by_term.items()]
+        self._words += [(f" {start}", found) for start, found in self._by_character.items()]
+
+    def concepts_by_line(self, terms: str) -> list[int]:
+        """The set of the concepts that each line of a chunk's terms holds."""
+        if len(self._words) > _FEW_WORDS:
+            return [self.concepts_in(line.split()) for line in terms.split("\n")]
+        text = f" {terms} ".replace("\n", " \n ")
+        lines = text.split("\n")
+        found = [0] * len(lines)
+        for word, concepts in self._words:
+            if word in text:
+                for number, line in enumerate(lines):
+                    if word in line:
+                        found[number] |= concepts
+        return found
+
+    def concepts_in(self, terms: Sequence[str]) -> int:
+        """The set of the concepts that the terms stand for."""
+        by_term, by_character = self._by_term, self._by_character
+        found = 0
+        if not by_term.keys().isdisjoint(terms):
+            for term in by_term.keys() & terms:
+                found |= by_term[term]
+        if by_character:
+            for character in by_character.keys() & {term[0] for term in terms}:
+                found |= by_character[character]
+        return found
+
+    def members(self, concepts: int) -> tuple[Concept, ...]:
+        """A set of concepts, in the query's order."""
+        return tuple(self.concepts[number] for number in _numbers(concepts))
+
+
+class _Coverages(dict[int, float]):
+    """By set of concepts; filled as they are asked for, which is some thousand times a query."""
+
+    def __init__(self, by_concept: Sequence[float], total: float) -> None:
+        super().__init__()
+        self._by_concept = by_concept
+        self._total = total
+
+    def __missing__(self, concepts: int) -> float:
+        found = math.fsum(self._by_concept[number] for number in _numbers(concepts))
+        share = self[concepts] = found / self._total
+        return share
+
+
+def _numbers(concepts: int) -> Iterator[int]:
+    return (number for number in range(concepts.bit_length()) if concepts >> number & 1)
+
+
+def _idf(frequency: int, documents: int) -> float:
+    return math.log1p((max(0, documents - frequency) + 0.5) / (frequency + 0.5))

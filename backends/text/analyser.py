@@ -1,27 +1,250 @@
-"""The analyser: text in, index terms out; the same rules for what is stored and what is asked.
+"""The analyser: text in, index terms out, in every script; the same rules for what is stored and what is asked.
 
-Owns the splitting into words, identifiers and unspaced runs, and which terms each of them gives:
-
-* a word: its stem; a word with diacritics also the stem of its plain spelling;
-* an identifier, path, version or name with joints: the whole without joints, and every part;
-* scripts without word spaces: overlapping bigrams, and the last character alone, so that every
-  character begins some term and can be found as a prefix;
-* a pictograph: itself.
-
-Terms consist of letters, digits and `_`, so that a plain FTS5 tokenizer splits them at spaces.
+NFKC, case and diacritics folded, stemmed where a stemmer exists, unspaced scripts as overlapping bigrams.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import unicodedata
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Final
 
-from backends.text.folding import fold, normalise
-from backends.text.languages import DEFAULT_LATIN, guess_latin_language
-from backends.text.scripts import EMOJI, MARKS, UNSPACED
-from backends.text.stemming import script_language, stem
+_MARKS = re.compile(
+    "(?<![\u0418\u0438])[\u0300-\u036f]"  # Latin, Greek, Cyrillic; but not the breve of U+0439
+    "|[\u0300-\u0305\u0307-\u036f]"
+    "|[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7]"  # Hebrew points
+    "|[\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06ed]"  # Arabic vowel signs and tatweel
+)
+_IGNORED = re.compile("[\u00ad\u200b-\u200f\u2060\ufe00-\ufe0f\ufeff]")
+_LETTERS = str.maketrans(
+    {
+        "ß": "ss", "æ": "ae", "œ": "oe", "ø": "o", "đ": "d", "ð": "d", "ł": "l", "þ": "th",
+        "ı": "i", "ё": "е", "ي": "ی", "ى": "ی", "ك": "ک", "أ": "ا", "إ": "ا", "آ": "ا", "ة": "ه",
+    }
+)  # fmt: skip
+
+
+def normalise(text: str) -> str:
+    """NFKC without invisible characters; case is kept, because camelCase is read from it."""
+    if text.isascii():
+        return text
+    return _IGNORED.sub("", unicodedata.normalize("NFKC", text))
+
+
+def fold(word: str) -> str:
+    """Case and diacritics removed from normalised text: `Ação` and `ACAO` both give `acao`."""
+    if word.isascii():
+        return word.lower()
+    decomposed = unicodedata.normalize("NFD", word.casefold())
+    return unicodedata.normalize("NFC", _MARKS.sub("", decomposed)).translate(_LETTERS)
+
+
+UNSPACED = (
+    "\u0e00-\u0eff"  # Thai, Lao
+    "\u1000-\u109f"  # Myanmar
+    "\u1100-\u11ff"  # Hangul jamo
+    "\u1780-\u17ff"  # Khmer
+    "\u3005-\u3007\u3021-\u3029\u3031-\u3035\u303b"  # ideographic marks and numerals
+    "\u3041-\u3096\u3099\u309a\u309d-\u309f"  # hiragana
+    "\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"  # katakana
+    "\u3105-\u312f\u31a0-\u31bf"  # bopomofo
+    "\u3130-\u318f\ua960-\ua97f\uac00-\ud7ff"  # Hangul
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"  # Han
+    "\U0001b000-\U0001b16f"  # kana supplements
+    "\U00020000-\U0003ffff"  # Han extensions
+)
+"""Scripts without word spaces, or (Hangul) with particles glued to the word: indexed as bigrams."""
+
+MARKS = (
+    "\u0300-\u036f\u0483-\u0487"  # Latin, Greek, Cyrillic accents
+    "\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7"  # Hebrew points, without the maqaf
+    "\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e8\u06ea-\u06ed"  # Arabic
+    "\u0711-\u07f3"  # Syriac, Thaana, N'Ko
+    "\u0900-\u0963\u0966-\u0dff"  # the scripts of India
+    "\u0f18\u0f19\u0f35\u0f37\u0f39\u0f3e-\u0f84\u0f86-\u0fbc"  # Tibetan
+)
+"""Signs that belong to the letter before them and that `\\w` does not know."""
+
+EMOJI = "\u2190-\u24ff\u25a0-\u27ff\u2900-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
+"""Arrows, symbols and pictographs, each a term of its own; not what frames and bars are drawn with."""
+
+
+_BY_SCRIPT: Final = (
+    (re.compile("[\u0400-\u04ff]"), "russian"),
+    (re.compile("[\u0370-\u03ff\u1f00-\u1fff]"), "greek"),
+    (re.compile("[\u0600-\u06ff]"), "arabic"),
+    (re.compile("[\u0900-\u097f]"), "hindi"),
+    (re.compile("[\u0b80-\u0bff]"), "tamil"),
+    (re.compile("[\u0530-\u058f]"), "armenian"),
+)
+
+_IRREGULAR_ENGLISH: Final = """
+    be: am is are was were been
+    have: has had
+    do: did done does
+    go: went gone goes
+    say: said|see: saw seen|get: got gotten|make: made|know: knew known|think: thought|take: took taken
+    come: came|give: gave given|find: found|tell: told|feel: felt|become: became|leave: left
+    bring: brought|begin: began begun|keep: kept|hold: held|write: wrote written|stand: stood
+    hear: heard|mean: meant|meet: met|run: ran|pay: paid|sit: sat|speak: spoke spoken
+    lead: led|grow: grew grown|lose: lost|fall: fell fallen|send: sent|build: built
+    understand: understood|draw: drew drawn|break: broke broken|spend: spent|rise: rose risen
+    drive: drove driven|buy: bought|wear: wore worn|choose: chose chosen|eat: ate eaten|teach: taught
+    catch: caught|fight: fought|sell: sold|sleep: slept|win: won|sing: sang sung|swim: swam swum
+    throw: threw thrown|fly: flew flown|forget: forgot forgotten|forgive: forgave forgiven
+    drink: drank drunk|ride: rode ridden|shake: shook shaken|steal: stole stolen|wake: woke woken
+    bite: bit bitten|blow: blew blown|hide: hid hidden|freeze: froze frozen|tear: tore torn
+    feed: fed|lend: lent|light: lit|seek: sought|shoot: shot|shrink: shrank shrunk
+    sink: sank sunk|stick: stuck|strike: struck|swear: swore sworn|sweep: swept|weave: wove woven
+    child: children|person: people|man: men|woman: women|foot: feet|tooth: teeth|mouse: mice
+    goose: geese|wife: wives|life: lives|knife: knives|leaf: leaves|half: halves|shelf: shelves
+    analysis: analyses|index: indices indexes|criterion: criteria|medium: media
+    good: better best|bad: worse worst
+"""
+
+
+@cache
+def _irregular() -> dict[str, str]:
+    forms: dict[str, str] = {}
+    for entry in _IRREGULAR_ENGLISH.replace("\n", "|").split("|"):
+        if entry.strip():
+            base, _, inflected = entry.partition(":")
+            forms.update(dict.fromkeys(inflected.split(), base.strip()))
+    return forms
+
+
+@cache
+def _stemmer(language: str) -> Callable[[str], str]:
+    from Stemmer import Stemmer  # noqa: PLC0415 - loaded with the first text, not at start
+
+    stem: Callable[[str], str] = Stemmer(language, 0).stemWord
+    return stem
+
+
+def script_language(word: str) -> str | None:
+    """The language that a non-Latin script stands for, or None for Latin and unknown scripts."""
+    if word.isascii():
+        return None
+    return next((language for pattern, language in _BY_SCRIPT if pattern.search(word)), None)
+
+
+def stem(word: str, language: str) -> str:
+    """The stem of a case-folded `word`; `language` (a Snowball name) decides for Latin script."""
+    if language == "english":
+        word = _irregular().get(word, word)
+    return _stemmer(language)(word)
+
+
+DEFAULT_LATIN: Final = "english"
+
+_STOP_WORDS: Final = {
+    "english": """
+        a about above after again all also am an and any are as at be because been before being below
+        between both but by can could did do does doing don down during each few for from further had
+        has have having he her here hers him his how i if in into is it its itself just like me might
+        more most must my myself no nor not now of off on once only or other our ours out over own
+        shall she should so some such than that the their theirs them then there these they this those
+        through to too under until up upon us very was we were what when where which while who whom
+        whose why will with would you your yours im ive id ill youre theyre dont doesnt didnt isnt
+        arent wasnt werent cant couldnt wont wouldnt hasnt havent hadnt lets thats whats""",
+    "spanish": """
+        el la los las un una unos unas de del al a ante con contra desde en entre hacia hasta para por
+        según sin sobre tras y e o u ni que qué quién quiénes cuál cuáles cómo cuándo cuánto dónde es
+        son era fue ser está están estaba hay no sí se su sus lo le les me te nos mi tu yo él ella ellos
+        este esta estos estas ese esa eso como más pero si ya también muy fueron había ha han hemos""",
+    "portuguese": """
+        o a os as um uma uns umas de do da dos das em no na nos nas ao aos à às por pelo pela pelos
+        pelas para com sem sob sobre entre até e ou que quem qual quais como quando quanto onde é são
+        era foi ser está estão estava há não sim se seu sua seus suas lhe me te nós meu minha eu ele ela
+        eles elas este esta isto esse essa isso aquele aquela mais mas já também muito foram tem têm
+        você vocês porque""",
+    "french": """
+        le la les un une des du de d l à au aux en dans par pour sur sous avec sans entre vers chez et
+        ou ni que qu qui quoi quel quelle quels quelles comment quand où combien pourquoi est sont était
+        été être suis es sommes êtes a ai as avons avez ont ne pas n se s sa son ses leur leurs je tu il
+        elle nous vous ils elles mon ma mes ton ta tes ce cet cette ces plus mais si y aussi très""",
+    "german": """
+        der die das den dem des ein eine einen einem einer eines und oder aber nicht kein keine in im
+        an am auf aus bei beim mit nach von vom vor zu zum zur für über unter durch gegen ohne um ist
+        sind war waren sein wird werden wurde wurden hat haben hatte ich du er sie es wir ihr mich dich
+        mir dir uns euch mein dein was wer wen wem wie wo wann warum welche welcher welches dass daß
+        wenn als auch noch schon sehr nur man sich diese dieser dieses""",
+    "italian": """
+        il lo la i gli le un uno una di del dello della dei degli delle a al allo alla ai agli alle da
+        dal dalla in nel nello nella nei negli nelle con su sul sulla per tra fra e ed o che chi quale
+        quali come quando quanto dove perché è sono era erano essere stato ha hanno non si suo sua suoi
+        sue mi ti ci vi io tu lui lei noi voi loro questo questa quello quella più ma se anche molto""",
+    "dutch": """
+        de het een en of maar niet geen in op aan uit bij met naar van voor tot over onder door tegen
+        zonder om is zijn was waren wordt worden werd heeft hebben had ik jij je hij zij ze wij we jullie
+        mij me hem haar ons hun mijn jouw wat wie hoe waar wanneer waarom welke dat die dit deze als ook
+        nog al zeer er te""",
+    "swedish": """
+        och i att det som en ett på är av för den till med de inte om var han hon vi ni jag du mig dig
+        sig från har hade men eller så när vad vem hur varför vilken vilket vilka där här denna detta
+        dessa kan ska skulle blev bli blir vid över under efter utan mycket också""",
+    "turkish": """
+        ve veya ama bir bu şu o da de mi mı mu mü ne neden niçin nasıl nerede kim hangi kaç için ile gibi
+        kadar daha çok en değil var yok ben sen biz siz onlar olan olarak oldu olduğu her ki ise""",
+    "polish": """
+        i w z na do od po za o u przez dla bez pod nad przy oraz lub albo ale nie tak jest są był była
+        było były być ma mają się to ten ta te ci co kto kiedy gdzie jak dlaczego który która które czy
+        ja ty on ona my wy oni mnie cię go jej ich już tylko bardzo też że""",
+    "indonesian": """
+        yang dan di ke dari untuk dengan pada adalah itu ini atau tidak akan telah sudah apa siapa kapan
+        di mana bagaimana mengapa berapa saya kamu dia kami kita mereka oleh sebagai juga lebih ada""",
+    "russian": """
+        и в во не что он на я с со как а то все она так его но да ты к у же вы за бы по только ее мне
+        было вот от меня еще нет о из ему теперь когда даже ну ли если уже или ни быть был него до вас
+        нибудь вам там потом себя ничего ей может они тут где есть надо ней для мы тебя их чем была сам
+        чтоб без чего раз тоже себе под будет тогда кто этот того потому этого какой какая какие каком
+        ним здесь этом один почти мой тем чтобы сейчас были куда зачем всех можно при об другой хоть
+        после над больше тот через эти нас про них много три эту моя свою этой перед иногда лучше том
+        такой им более всегда конечно всю между сколько почему это чей""",
+}
+
+_STOP_PHRASES: Final = """
+    什么 怎么 怎样 如何 哪些 哪个 哪里 哪儿 为什么 是否 可以 请问 多少 什麼 怎麼 怎樣 哪個 哪裡 為什麼 是什么 的是
+    時候 时候 有没有 是不是 我们 他们 这个 那个 一个
+    です ます した する して いる ある どう どこ いつ だれ なに 何が 何を という について ですか ますか でした
+    ました ください から まで この その それ これ には では とは のは のか
+    무엇 무엇을 어떻게 언제 어디 어디서 누가 하나요 인가요 입니까 합니까 있나요 있는 하는 무슨 어떤 얼마나 습니다 습니까
+"""
+
+_LATIN_LANGUAGES: Final = tuple(name for name in _STOP_WORDS if name != "russian")
+_SAMPLE_CHARS: Final = 3_000
+_WORD = re.compile(r"[^\W\d_]+")
+
+
+@cache
+def stop_words_of(language: str) -> frozenset[str]:
+    """Stop words of one language, diacritics kept; empty for a language without a list."""
+    return frozenset(_STOP_WORDS.get(language, "").split())
+
+
+@cache
+def stop_bigrams() -> frozenset[str]:
+    """Character pairs of question and function words in the scripts without word spaces."""
+    return frozenset(
+        phrase[i : i + 2] for phrase in _STOP_PHRASES.split() for i in range(len(phrase) - 1)
+    )
+
+
+def guess_latin_language(text: str, default: str = DEFAULT_LATIN) -> str:
+    """The language with the most different stop words in the beginning of `text` (normalised).
+
+    Fewer than three, or less than one different word in twenty-five: `default`.
+    """
+    words = set(_WORD.findall(text[:_SAMPLE_CHARS].lower()))
+    best, most = default, len(words & stop_words_of(default))
+    for language in _LATIN_LANGUAGES:
+        found = len(words & stop_words_of(language))
+        if found > most and found >= max(3, len(words) / 25):
+            best, most = language, found
+    return best
+
 
 ANALYSER_VERSION: Final = 1
 """Goes up with every change of the terms that a text gives: stored indexes are then rebuilt."""

@@ -1,29 +1,33 @@
-"""All transcripts of one agent, wherever the chat gateway keeps them.
-
-Owns that all kinds are there at once, and that a conversation which is in the host's database and in a file is
-taken once, from the database. Those of Claude Code come with them where they are asked for.
-"""
+"""All transcripts of one agent, from files and from the host's database, and reading one as a conversation."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
 from msgspec.structs import replace
 
+from backends.errors import FileUnreadableError
+from backends.files.reading import MAX_SCANNED_BYTES, not_found, read_blocks
+from backends.files.roots import MARKDOWN_SUFFIX
+from backends.interface import ReadAnswer, ReadRequest
 from backends.transcripts.claude import ClaudeTranscripts
 from backends.transcripts.host import HostTranscripts
 from backends.transcripts.jsonl import JsonlTranscripts
-from backends.transcripts.listing import (
+from backends.transcripts.source import (
+    BEGINNING,
     PREFIX,
     SUFFIX,
     FoundTranscript,
+    OpenTranscript,
+    Place,
+    Taken,
     TranscriptListing,
+    TranscriptSource,
     is_claude,
     is_file,
 )
-from backends.transcripts.source import OpenTranscript, Place, Taken, TranscriptSource
 from config.settings import Settings
 
 
@@ -111,3 +115,41 @@ class AgentTranscripts:
 
 def _id_of(path: str) -> str:
     return path.removeprefix(PREFIX).removesuffix(SUFFIX)
+
+
+_STEP_BYTES = 256 * 1024
+
+
+def is_conversation(path: str) -> bool:
+    """Whether a path names a session of the host's database, which need not exist."""
+    path = path.strip()
+    name = path.removeprefix(PREFIX)
+    named = path.startswith(PREFIX) and name and "/" not in name
+    return bool(named) and not is_file(path) and not path.endswith(MARKDOWN_SUFFIX)
+
+
+def read_conversation(transcripts: TranscriptSource, request: ReadRequest) -> ReadAnswer:
+    """The lines asked for. Raises FileUnreadableError."""
+    path = request.path.strip()
+    try:
+        with transcripts.open(path, None) as opened:
+            return read_blocks(path, _rendered(transcripts, opened), request)
+    except FileNotFoundError:
+        return not_found(path, request)
+
+
+def _rendered(transcripts: TranscriptSource, opened: OpenTranscript) -> Iterator[bytes]:
+    path, place, is_last, newline = opened.found.path, BEGINNING, False, ""
+    while not is_last:
+        entries = opened.read(place, place.byte + _STEP_BYTES)
+        for line in entries.lines:
+            turn = transcripts.render(path, line) if line is not None else None
+            if turn is not None:
+                yield f"{newline}{turn}".encode()
+                newline = "\n"
+        place, is_last = entries.end, entries.is_last
+        if place.byte > MAX_SCANNED_BYTES:
+            raise FileUnreadableError(
+                f"{path!r} has no such line in its first {MAX_SCANNED_BYTES // 2**20} MiB.",
+                remedy="Ask for an earlier line.",
+            )

@@ -19,7 +19,7 @@ from backends.files.roots import Location, is_addressable
 from backends.files.safe_open import may_pass
 from backends.interface import SkippedFile
 from backends.transcripts.jsonl import JsonlTranscripts
-from backends.transcripts.listing import (
+from backends.transcripts.source import (
     CLAUDE_PREFIX,
     SUFFIX,
     FoundTranscript,

@@ -1,13 +1,4 @@
-"""The conversations in the database of the chat gateway, as OpenClaw 2026.9 keeps them.
-
-Owns which of its sessions are conversations to remember, and reading one by the numbers of its events.
-The file is another program's, which writes it meanwhile: it is opened for reading only, without following
-links, for one short transaction at a time, and closed after it, so that neither a checkpoint nor the end
-of that program ever waits for us. Nothing is guessed: a database of another shape is not read, and said.
-Blocks; may be used by several threads at once.
-
-An event is numbered by its `seq` plus one, so that numbers count from 1.
-"""
+"""Transcripts in the chat gateway's own database, read while it writes and without it noticing."""
 
 from __future__ import annotations
 
@@ -15,6 +6,7 @@ import hashlib
 import os
 import re
 import stat
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -38,18 +30,44 @@ from backends.files.safe_open import (
     walked,
 )
 from backends.interface import SkippedFile
-from backends.transcripts.compressed import decompressed
-from backends.transcripts.listing import (
+from backends.transcripts.jsonl import HASH_BYTES, MAX_LINE_BYTES
+from backends.transcripts.source import (
+    BEGINNING,
     PREFIX,
     SUFFIX,
+    Entries,
     FoundTranscript,
     HostDatabase,
+    Place,
+    Taken,
     TranscriptListing,
 )
-from backends.transcripts.source import BEGINNING, Entries, Place, Taken
-from backends.transcripts.stretches import HASH_BYTES, MAX_LINE_BYTES
 from backends.transcripts.turns import HOST_RENDERING_VERSION, render_event
 from config.paths import host_database
+
+_LARGEST_WINDOW_LOG: Final = 23
+"""8 MiB, what the format wants every decoder to allow; no entry is longer."""
+
+
+def decompressed(data: bytes, size: int) -> bytes | None:
+    """The `size` bytes that a zstd frame holds; None where it holds more, less, or is broken.
+
+    Allocates no more than `size`, whatever the frame claims.
+    """
+    if sys.version_info >= (3, 14):
+        from compression import zstd  # noqa: PLC0415 - few transcripts need it
+    else:
+        from backports import zstd  # noqa: PLC0415
+
+    options = {int(zstd.DecompressionParameter.window_log_max): _LARGEST_WINDOW_LOG}
+    decompressor = zstd.ZstdDecompressor(options=options)
+    try:
+        text = decompressor.decompress(data, max_length=size + 1)
+    except zstd.ZstdError:
+        return None
+    complete = len(text) == size and decompressor.eof and not decompressor.unused_data
+    return text if complete else None
+
 
 KNOWN_VERSION: Final = 23
 """`user_version` of OpenClaw 2026.9.6, with which all of this was tried."""

@@ -1,17 +1,161 @@
-"""What every kind of transcript offers to whoever takes conversations in.
-
-Owns the words of the interface: a place in a transcript, a stretch of entries, an open transcript, and a
-source of transcripts. Whether they are files of lines or rows of a database stays behind it. All of it
-blocks.
-"""
+"""What every kind of transcript offers to whoever takes conversations in, and how transcripts are listed and named."""
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
-from backends.transcripts.listing import FoundTranscript, TranscriptListing
+import msgspec
+
+from backends.files.roots import Location, is_addressable
+from backends.files.safe_open import IS_LINK, NOT_REGULAR, may_pass
+from backends.interface import SkippedFile
+
+SUFFIX: Final = ".jsonl"
+PREFIX: Final = "sessions/"
+CLAUDE_PREFIX: Final = f"{PREFIX}claude-code@"
+
+
+class FoundTranscript(msgspec.Struct, frozen=True, gc=False):
+    """One transcript as it was when it was listed. Unchanged stamps mean an unchanged file."""
+
+    path: str
+    """Index path: `sessions/<file name>`, or `sessions/<session id>` of the host's database."""
+    size: int
+    """Bytes."""
+    mtime_ns: int
+    ctime_ns: int
+    inode: int
+    is_settled: bool = True
+    """False while the host works out what is part of a conversation in its database."""
+
+    @property
+    def stamps(self) -> tuple[int, int, int, int]:
+        return self.size, self.mtime_ns, self.ctime_ns, self.inode
+
+
+class HostDatabase(msgspec.Struct, frozen=True):
+    """The database in which the host keeps its sessions, as it was when it was listed."""
+
+    path: str
+    version: int | None = None
+    """Its `user_version`; None where it could not be read."""
+    is_known: bool = False
+    """Whether this is the version that was tried."""
+    failure: str | None = None
+    """Why nothing is known of its sessions."""
+    may_pass: bool = False
+    left_out: Mapping[str, int] = {}
+    """How many sessions are no conversations to remember, by reason."""
+    ids: frozenset[str] = frozenset()
+    """Of all its sessions, also of those that are left out."""
+
+
+class TranscriptListing(msgspec.Struct, frozen=True):
+    files: tuple[FoundTranscript, ...] = ()
+    """By name."""
+    skipped: tuple[SkippedFile, ...] = ()
+    failure: str | None = None
+    """Why the directory could not be listed: nothing is known about its transcripts then."""
+    may_pass: bool = False
+    """Whether that may be otherwise the next time, without anybody's doing."""
+    database: HostDatabase | None = None
+    """None: the host has none."""
+    claude: TranscriptListing | None = None
+    """What of all this is of Claude Code; None where that is no source."""
+
+    @property
+    def failures(self) -> tuple[tuple[str, str, bool], ...]:
+        """What could not be listed, why, and whether that may pass."""
+        failed = []
+        if self.failure is not None:
+            failed.append(("sessions", self.failure, self.may_pass))
+        if self.database is not None and self.database.failure is not None:
+            failed.append((self.database.path, self.database.failure, self.database.may_pass))
+        if self.claude is not None and self.claude.failure is not None:
+            failed.append(("sessions of Claude Code", self.claude.failure, self.claude.may_pass))
+        return tuple(failed)
+
+    def tells_of(self, path: str) -> bool:
+        """Whether a transcript of this path that is not listed does not exist."""
+        if is_claude(path):
+            return self.claude is None or self.claude.failure is None
+        if is_file(path):
+            return self.failure is None
+        return self.database is None or self.database.failure is None
+
+
+def is_claude(path: str) -> bool:
+    """Whether this is the index path of a conversation of Claude Code."""
+    return path.startswith(CLAUDE_PREFIX)
+
+
+def is_file(path: str) -> bool:
+    """Whether this is the index path of a JSONL file, not of a session in the host's database."""
+    return path.endswith(SUFFIX)
+
+
+def list_transcripts(directory: Path) -> TranscriptListing:
+    """Never raises for the state of the disk. A directory that does not exist has no transcripts."""
+    try:
+        with os.scandir(directory) as entries:
+            listed = sorted(
+                (entry for entry in entries if entry.name.endswith(SUFFIX)),
+                key=lambda entry: entry.name,
+            )
+    except (FileNotFoundError, NotADirectoryError):
+        return TranscriptListing()
+    except OSError as error:
+        return TranscriptListing(failure=error.strerror or str(error), may_pass=may_pass(error))
+    files, skipped = [], []
+    for entry in listed:
+        found = look_at(entry, PREFIX + entry.name)
+        if isinstance(found, FoundTranscript):
+            files.append(found)
+        elif found is not None:
+            skipped.append(found)
+    return TranscriptListing(tuple(files), tuple(skipped))
+
+
+def location_of(directory: Path, path: str) -> Location:
+    """Where the transcript with this index path is to be opened."""
+    return Location(path=path, anchor=str(directory), names=(path.removeprefix(PREFIX),))
+
+
+def transcript_path(directory: Path, reference: str) -> str | None:
+    """The index path of what a client names: a session id, a file name or any path of the file.
+
+    None for a path that leads elsewhere. Looks at directories only, so the file need not exist.
+    """
+    reference = reference.strip()
+    parent, name = os.path.split(reference)
+    inside = parent in {"", PREFIX.rstrip("/")} or (
+        os.path.realpath(parent) == os.path.realpath(directory)
+    )
+    if not inside or not name or name in {".", ".."} or not is_addressable(name):
+        return None
+    return f"{PREFIX}{name if name.endswith(SUFFIX) else name + SUFFIX}"
+
+
+def look_at(entry: os.DirEntry[str], path: str) -> FoundTranscript | SkippedFile | None:
+    """What stands there, under this index path; None when it vanished."""
+    if not is_addressable(path):
+        shown = os.fsencode(path).decode(errors="backslashreplace")
+        return SkippedFile(path=shown, reason="its name is not valid UTF-8")
+    try:
+        status = entry.stat(follow_symlinks=False)
+    except OSError:
+        return None  # it vanished since it was listed
+    if not stat.S_ISREG(status.st_mode):
+        is_link = stat.S_ISLNK(status.st_mode)
+        return SkippedFile(path=path, reason=IS_LINK if is_link else NOT_REGULAR)
+    return FoundTranscript(
+        path, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
+    )
 
 
 class Place(NamedTuple):

@@ -6,17 +6,17 @@ field that the key fills.
 
 from __future__ import annotations
 
-from config.keys.memory import MEMORY
-from config.keys.search import SEARCH
-from config.keys.surroundings import (
+from config.keys.table import (
     AGENT,
     AGENT_DEFAULTS,
     AGENT_LIST,
     AUTH,
     COMPACTION,
+    MEMORY,
     MEMORY_FLUSH,
     MODELS,
     PLUGINS,
+    SEARCH,
 )
 from config.keys.tree import Section
 

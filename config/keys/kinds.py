@@ -1,7 +1,6 @@
-"""Kinds of single values: what is allowed for a key, and how a value from a file becomes ours.
+"""What one value may be: flags, numbers, durations, words, paths, addresses, model references, credentials.
 
-Owns the checks, clamps and conversions that need nothing but the value itself. A kind never raises:
-it reports to the `Reading` and answers `UNSET`, so that the default applies and reading goes on.
+A kind never raises: it reports to the `Reading` and answers `UNSET`, so that the default applies and reading goes on.
 """
 
 from __future__ import annotations
@@ -9,16 +8,48 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET
 
-from config.durations import format_duration, parse_duration
-from config.paths import Directories
-from config.source.located import KeyPath, Located, quote, type_words, value_words
-from config.source.reading import Reading
-from config.source.substitute import substitute
+from config.paths import AGENT_PLACEHOLDER, Directories
+from config.settings import Secret
+from config.source.environment import substitute
+from config.source.located import KeyPath, Located, Reading, descend, quote, type_words, value_words
+
+DurationUnit = Literal["ms", "s", "m", "h", "d"]
+
+MILLISECONDS: dict[str, int] = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+_PATTERN = r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)?"
+_MAX_LENGTH = 64
+
+
+def parse_duration(text: str, default_unit: DurationUnit) -> int:
+    """Whole milliseconds, rounded half up. Upper and lower case and outer blanks do not matter.
+
+    Raises `ValueError` for anything that is not a duration.
+    """
+    match = None
+    if len(text) <= _MAX_LENGTH:
+        match = re.fullmatch(_PATTERN, text.strip().lower())
+    if match is None:
+        raise ValueError(f"not a duration: {text[:_MAX_LENGTH]!r}")
+    whole, _, decimals = match.group(1).partition(".")
+    scale: int = 10 ** len(decimals)
+    scaled = int(whole + decimals) * MILLISECONDS[match.group(2) or default_unit]
+    return (2 * scaled + scale) // (2 * scale)
+
+
+def format_duration(milliseconds: int) -> str:
+    """The shortest duration string of that length: `300000` is `"5m"`, `1500` is `"1500ms"`."""
+    for unit in ("d", "h", "m", "s"):
+        if milliseconds and milliseconds % MILLISECONDS[unit] == 0:
+            return f"{milliseconds // MILLISECONDS[unit]}{unit}"
+    return f"{milliseconds}ms" if milliseconds else "0"
+
 
 MAX_SAFE_INTEGER = 2**53 - 1
 """Beyond it the chat gateway's own reader no longer tells neighbouring whole numbers apart."""
@@ -245,3 +276,265 @@ _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 def _bytes(text: str) -> int | None:
     match = _SIZE.fullmatch(text)
     return round(float(match[1]) * 1024 ** _POWERS[match[2].lower()]) if match else None
+
+
+_URI_PREFIXES = ("hf:", "http://", "https://")
+
+
+class Command(Text, frozen=True):
+    """A program with its arguments, as words of a shell, though no shell ever sees them."""
+
+    @property
+    def allowed(self) -> str:
+        return "the name or path of a program, with arguments if it needs some"
+
+    def read(self, node: Located, at: KeyPath, reading: Reading) -> Any:
+        text = Text.read(self, node, at, reading)
+        if text is UNSET:
+            return UNSET
+        import shlex  # noqa: PLC0415 - only when the key is set
+
+        try:
+            words = shlex.split(text)
+        except ValueError:
+            return self.mismatch(node, at, reading, "a string with an open quotation mark")
+        return shlex.join(words) if words and words[0] else UNSET
+
+    def settle(self, value: Any, dirs: Directories) -> Any:
+        if "~/" not in value:
+            return value
+        import shlex  # noqa: PLC0415 - only when the key is set
+
+        program, *arguments = shlex.split(value)
+        if program.startswith("~/"):
+            program = str(dirs.resolve(program))
+        return shlex.join((program, *arguments))
+
+
+class Address(Text, frozen=True):
+    """An http(s) address; a password in it is never shown."""
+
+    checked: bool = True
+
+    @property
+    def allowed(self) -> str:
+        return "an address that starts with http:// or https://"
+
+    def read(self, node: Located, at: KeyPath, reading: Reading) -> Any:
+        text = Text.read(self, node, at, reading)
+        if text is UNSET or not self.checked:
+            return text
+        if not text.lower().startswith(("http://", "https://")):
+            return self.mismatch(node, at, reading, "another string")
+        fault = address_fault(text)
+        if fault is not None:
+            # The value stays: without it the default address would count, and get this one's key.
+            reading.warn(at, node, f"{fault}, so nothing can be asked there")
+        return text
+
+    def render(self, value: Any) -> Any:
+        if value is None:
+            return None
+        from config.secrets import redact  # noqa: PLC0415 - only for output
+
+        return redact(value)
+
+
+def address_fault(text: str) -> str | None:
+    """Why this is no plain http(s) address; None when it is one. Never repeats the address."""
+    if not text.isprintable() or " " in text:
+        return "the address holds a space or a control character"
+    from urllib.parse import urlsplit  # noqa: PLC0415 - only when an address is given
+
+    try:
+        parts = urlsplit(text)
+        host = parts.hostname
+    except ValueError:
+        return "the address has an open bracket, or no address inside of its brackets"
+    if "@" in parts.netloc:
+        return "the address holds a user name or password"
+    if parts.scheme.lower() not in ("http", "https") or not host:
+        return "it is not an http or https address"
+    if parts.query or parts.fragment:
+        return "the address carries a query or fragment"
+    try:
+        return None if parts.port != 0 else "the address has no valid port"
+    except ValueError:
+        return "the address has no valid port"
+
+
+class ProviderId(Text, frozen=True):
+    """The id of a provider of embeddings, in lower case.
+
+    Any id is one: which of them can be used, only the providers know.
+    """
+
+    known: tuple[str, ...]
+    """For messages and the reference."""
+
+    @property
+    def allowed(self) -> str:
+        known = ", ".join(quote(one) for one in self.known)
+        return f"one of {known}, or the id of an entry of models.providers"
+
+    def read(self, node: Located, at: KeyPath, reading: Reading) -> Any:
+        text = Text.read(self, node, at, reading)
+        if text is UNSET or text.lower() in self.known:
+            return text if text is UNSET else text.lower()
+        from config.secrets import redact  # noqa: PLC0415 - only for an id that is not known here
+
+        # The text as written: what a variable holds is nobody else's business.
+        if redact(text) != text or not text.isprintable():
+            return self.mismatch(node, at, reading, redact(quote(node.value)))
+        return text.lower()
+
+
+class PathText(Text, frozen=True):
+    """A path; `~` is the home directory, a relative one is taken from `base`."""
+
+    base: Literal["cwd", "workspace"] = "cwd"
+
+    @property
+    def allowed(self) -> str:
+        return "a path as a string"
+
+    def settle(self, value: Any, dirs: Directories) -> Path:
+        return dirs.resolve(value, dirs.workspace if self.base == "workspace" else dirs.cwd)
+
+    def render(self, value: Any) -> Any:
+        return None if value is None else str(value)
+
+
+class IndexPath(PathText, frozen=True):
+    """A path in which every `{agentId}` stands for the agent."""
+
+    def settle(self, value: Any, dirs: Directories) -> Path:
+        return PathText.settle(self, value.replace(AGENT_PLACEHOLDER, dirs.agent_id), dirs)
+
+
+class ModelPath(Text, frozen=True):
+    """A model file, or an `hf:` or http(s) URI, which stays as it is."""
+
+    @property
+    def allowed(self) -> str:
+        return "a path, an hf: URI or an http(s) URI, as a string"
+
+    def settle(self, value: Any, dirs: Directories) -> Any:
+        return value if value.startswith(_URI_PREFIXES) else str(dirs.resolve(value))
+
+
+class TimeZoneName(Text, frozen=True):
+    """An IANA name; one that this machine does not know is no value."""
+
+    @property
+    def allowed(self) -> str:
+        return 'the name of a time zone, such as "Europe/Vienna"'
+
+    def read(self, node: Located, at: KeyPath, reading: Reading) -> Any:
+        name = Text.read(self, node, at, reading)
+        if name is UNSET:
+            return UNSET
+        import zoneinfo  # noqa: PLC0415 - only when the key is set
+
+        try:
+            zoneinfo.ZoneInfo(name)
+        except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+            reading.warn(
+                at, node, f"{quote(name)} is no time zone that this machine knows; ignored"
+            )
+            return UNSET
+        return name
+
+
+class Unresolved(msgspec.Struct, frozen=True):
+    """A key that is configured but cannot be had, and why."""
+
+    reason: str
+
+
+class ApiKey(Kind, frozen=True):
+    """A string, `${NAME}` filled in, or a reference `{source: "env", id: "NAME"}`."""
+
+    @property
+    def allowed(self) -> str:
+        return 'a string, or {source: "env", id: "NAME"}'
+
+    def read(self, node: Located, at: KeyPath, reading: Reading) -> Any:
+        if isinstance(node.value, dict):
+            return self._reference(node, at, reading)
+        if not isinstance(node.value, str):
+            return self.mismatch(node, at, reading, type_words(node.value))
+        filled = substitute(node.value, reading.environment)
+        if filled.missing:
+            return _variable_missing(filled.missing[0], node, at, reading)
+        if filled.used:
+            reading.variables[at] = filled.used
+        return self._secret(filled.text, node, at, reading)
+
+    def _secret(self, text: str, node: Located, at: KeyPath, reading: Reading) -> Any:
+        # Keys are often pasted with the line break behind them.
+        text = text.strip()
+        if not text.isprintable():
+            return self.mismatch(node, at, reading, "a string with control characters")
+        return Secret(text) if text else UNSET
+
+    def _reference(self, node: Located, at: KeyPath, reading: Reading) -> Any:
+        source, name = descend(node, "source"), descend(node, "id")
+        if not _is_text(source) or not _is_text(name):
+            found = "an object without the strings source and id"
+            return self.mismatch(node, at, reading, found)
+        assert source is not None
+        assert name is not None
+        if source.value != "env":
+            reason = f'refers to a secret in {quote(source.value)}; only "env" is supported'
+            return _unresolved(reason, node, at, reading)
+        value = reading.environment.get(name.value.strip(), "")
+        if not value.strip():
+            return _variable_missing(name.value.strip(), node, at, reading)
+        reading.variables[at] = (name.value.strip(),)
+        return self._secret(value, node, at, reading)
+
+    def render(self, value: Any) -> Any:
+        return None if value is None else "***"
+
+
+class Headers(Kind, frozen=True):
+    """HTTP headers: a map of names to strings, `${NAME}` filled in."""
+
+    @property
+    def allowed(self) -> str:
+        return "an object of strings"
+
+    def read(self, node: Located, at: KeyPath, reading: Reading) -> Any:
+        if not isinstance(node.value, dict):
+            return self.mismatch(node, at, reading, type_words(node.value))
+        headers: dict[str, str] = {}
+        for name, member in node.value.items():
+            value = self._header(name, member, (*at, name), reading)
+            if value is not UNSET:
+                headers[name] = value
+        return headers
+
+    def _header(self, name: str, node: Located, at: KeyPath, reading: Reading) -> Any:
+        secret = ApiKey().read(node, at, reading) if isinstance(node.value, str | dict) else None
+        if secret is None or not name.isprintable() or not name.strip():
+            found = "a name that is no header" if secret is not None else type_words(node.value)
+            return self.mismatch(node, at, reading, found)
+        return secret.reveal() if isinstance(secret, Secret) else UNSET
+
+    def render(self, value: Any) -> Any:
+        return dict.fromkeys(value, "***")
+
+
+def _is_text(node: Located | None) -> bool:
+    return node is not None and isinstance(node.value, str) and bool(node.value.strip())
+
+
+def _variable_missing(name: str, node: Located, at: KeyPath, reading: Reading) -> Unresolved:
+    reason = f"refers to the environment variable {name}, which is not set"
+    return _unresolved(reason, node, at, reading)
+
+
+def _unresolved(reason: str, node: Located, at: KeyPath, reading: Reading) -> Unresolved:
+    reading.warn(at, node, f"{reason}; the key has no value")
+    return Unresolved(reason)

@@ -1,22 +1,18 @@
-"""Putting chosen values into the typed settings of one agent.
-
-Owns the way from a documented key to the field it fills, and the settings that hold before any file is
-read. Everything is already checked; here paths become absolute and nothing can fail.
-"""
+"""Putting chosen values into typed settings, and telling which keys differ between two readings. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from operator import attrgetter
 from typing import Any, TypeVar
 
 import msgspec
 
 from config import paths
 from config.keys import SECTIONS
-from config.keys.credentials import Unresolved
+from config.keys.kinds import Unresolved
 from config.keys.tree import Key, Section
-from config.loading.resolve import Chosen
-from config.loading.rules import remembers_in_private_only
+from config.loading.resolve import Chosen, remembers_in_private_only
 from config.paths import Directories
 from config.settings import (
     AuthProfileRef,
@@ -136,3 +132,37 @@ def _named(chosen: Iterable[Chosen], section: str) -> Iterator[tuple[str, Key, A
     for item in chosen:
         if item.given and item.given.leaf.section.name == section:
             yield str(item.given.at[2]), item.given.leaf.key, item.value
+
+
+def changed_keys(old: Settings, new: Settings) -> tuple[str, ...]:
+    """Documented paths of the keys with another value, names of variables with another API key."""
+    return (*_fields(old, new), *_free_names(old, new))
+
+
+def _fields(old: Settings, new: Settings) -> Iterator[str]:
+    for section in SECTIONS:
+        for key in section.keys:
+            field = field_of(section, key)
+            if field and _value(old, field) != _value(new, field):
+                yield section.documented(key)
+
+
+def _value(settings: Settings, field: str) -> tuple[Any, Any]:
+    """The value and, for a key that could not be read, why."""
+    parent, _, name = f".{field}".rpartition(".")
+    holder = attrgetter(parent[1:])(settings) if parent else settings
+    return getattr(holder, name), getattr(holder, f"{name}_problem", None)
+
+
+def _free_names(old: Settings, new: Settings) -> Iterator[str]:
+    for path, field in (
+        ("models.providers.", "model_providers"),
+        ("auth.profiles.", "auth.profiles"),
+        ("auth.order.", "auth.order"),
+        ("", "environment_keys"),
+    ):
+        before: Mapping[str, Any] = attrgetter(field)(old)
+        after: Mapping[str, Any] = attrgetter(field)(new)
+        for name in sorted(before.keys() | after.keys()):
+            if before.get(name) != after.get(name):
+                yield f"{path}{name}"

@@ -1,32 +1,174 @@
-"""Loading the settings of one agent: from a request to an immutable `Settings`.
+"""From a request to the immutable `Settings` of one agent: find, read, choose, check, build.
 
-The function that the floors above call. It strings the steps together: find and read the file, check
-it, choose for the agent, apply the rules, settle. The rules of each step are in its own module.
+`load_settings` is what the floors above call.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import msgspec
 
-from config.agents import MAIN_AGENT, normalize_agent_id
-from config.host_keys import tolerates
+from config.agents import (
+    MAIN_AGENT,
+    AgentEntry,
+    agents_at_home,
+    default_agent_id,
+    listed_agents,
+    normalize_agent_id,
+)
+from config.host_keys import HOME_PATH, tolerates
 from config.keys import SECTIONS
-from config.keys.tree import ANY_NAME
+from config.keys.tree import ANY_NAME, Given, build_tree, walk
 from config.loading.build import build_settings, field_of
-from config.loading.content import FileContent, read_content
-from config.loading.directories import Surroundings
-from config.loading.resolve import Chosen, choose
-from config.loading.rules import apply_rules
-from config.loading.shared_index import refuse_shared_index
-from config.settings import Origin, Settings
+from config.loading.resolve import Chosen, apply_rules, choose
+from config.paths import Directories, claude_dir, default_workspace
+from config.settings import ExtraPath, Origin, Settings, StoreSettings
 from config.source.discover import Found, LoadRequest, discover
 from config.source.environment import Variables, gather_variables
-from config.source.located import render_path
-from config.source.reading import Reading
+from config.source.located import KeyPath, Located, Reading, render_path
 
-__all__ = ["LoadRequest", "load_settings"]
+
+class FileContent(msgspec.Struct, frozen=True):
+    """Every valid value at every place, and the agents that are listed. Empty without a file."""
+
+    givens: tuple[Given, ...] = ()
+    agents: tuple[AgentEntry, ...] = ()
+    """Those that the chat gateway has."""
+    at_home: tuple[tuple[str, KeyPath], ...] = ()
+    """Ids and places of what our own entry says of single agents."""
+
+    @property
+    def default_agent(self) -> str:
+        return default_agent_id(self.agents)
+
+    def agent(self, agent_id: str) -> AgentEntry | None:
+        return next((entry for entry in self.agents if entry.id == agent_id), None)
+
+    def places(self, agent_id: str) -> tuple[KeyPath, ...]:
+        """Where this agent's own keys stand."""
+        entry = self.agent(agent_id)
+        at_home = tuple(place for name, place in self.at_home if name == agent_id)
+        return (*at_home, *(entry.prefixes if entry else ()))
+
+    def places_of_others(self, agent_id: str) -> tuple[KeyPath, ...]:
+        at_home = tuple(place for name, place in self.at_home if name != agent_id)
+        listed = (e.prefixes for e in self.agents if e.id != agent_id)
+        return (*at_home, *(place for prefixes in listed for place in prefixes))
+
+
+def read_content(root: Located | None, reading: Reading) -> FileContent:
+    """Raises `ConfigInvalidError` with every problem that the file has."""
+    if root is None:
+        return FileContent()
+    givens = tuple(walk(build_tree(SECTIONS), root, (), reading))
+    agents = listed_agents(root, reading)
+    reading.raise_problems()
+    return FileContent(givens, agents, agents_at_home(root, HOME_PATH))
+
+
+class Surroundings(msgspec.Struct, frozen=True):
+    """All that decides where an agent's things are, except its own keys."""
+
+    request: LoadRequest
+    found: Found
+    content: FileContent
+
+    def directories(
+        self, agent_id: str, chosen: Mapping[str, Chosen]
+    ) -> tuple[Directories, Origin]:
+        """The directories, and where the workspace comes from.
+
+        The command line, the agent's own key, for the default agent `agents.defaults.workspace`, and
+        at last the built-in place.
+        """
+        is_default = agent_id == self.content.default_agent
+        workspace = default_workspace(
+            self.request.environment,
+            home=self.found.home,
+            state=self.found.state_dir,
+            agent_id=agent_id,
+            is_default=is_default,
+        )
+        dirs = Directories(
+            home=self.found.home,
+            cwd=self.request.cwd,
+            state_dir=self.found.state_dir,
+            workspace=workspace,
+            agent_id=agent_id,
+        )
+        named = self._named_workspace(chosen, is_default=is_default)
+        if named is None:
+            return dirs, Origin(kind="default")
+        return msgspec.structs.replace(dirs, workspace=dirs.resolve(named[0])), named[1]
+
+    def _named_workspace(
+        self, chosen: Mapping[str, Chosen], *, is_default: bool
+    ) -> tuple[str, Origin] | None:
+        if self.request.workspace is not None:
+            return str(self.request.workspace), Origin(kind="command-line", detail="--workspace")
+        named = chosen.get("workspace")
+        if named is None and is_default:
+            named = chosen.get("agents.defaults.workspace")
+        return (named.value, named.origin) if named else None
+
+    def with_claude_code(self, settings: Settings, dirs: Directories) -> Settings:
+        """The settings with what Claude Code remembers among the places of notes, if that is asked for."""
+        if not (settings.search.claude_code or self.request.claude_code):
+            return settings
+        own = claude_dir(self.request.environment, home=dirs.home, cwd=dirs.cwd)
+        places: tuple[tuple[Path, str | None], ...] = (
+            (own / "projects", "*/memory/**/*.md"),
+            (own / "CLAUDE.md", None),
+            (dirs.workspace / "CLAUDE.md", None),
+        )
+        extra = tuple(
+            ExtraPath(path=path, pattern=pattern, raw=str(path), is_optional=True)
+            for path, pattern in places
+        )
+        search = msgspec.structs.replace(
+            settings.search,
+            claude_code=True,
+            extra_paths=(*settings.search.extra_paths, *extra),
+        )
+        return msgspec.structs.replace(settings, search=search, claude_projects=own / "projects")
+
+
+_STORE_PATH = "memorySearch.store.path"
+
+
+def refuse_shared_index(
+    settings: Settings,
+    chosen: Mapping[str, Chosen],
+    surroundings: Surroundings,
+    reading: Reading,
+) -> None:
+    """Raises `ConfigInvalidError` naming both agents. Agents without memory search do not count."""
+    if not settings.search.enabled:
+        return
+    content = surroundings.content
+    for other in content.agents:
+        # What is noteworthy in the other agent's keys is for its own process to say.
+        theirs = choose(content.givens, content.places(other.id), Reading({}))
+        apply_rules(theirs, Reading({}))
+        search = build_settings(theirs, surroundings.directories(other.id, theirs)[0]).search
+        shared = _places(search.store) & _places(settings.search.store)
+        if other.id != settings.agent_id and search.enabled and shared:
+            culprit = (chosen.get(_STORE_PATH) or theirs[_STORE_PATH]).given
+            assert culprit is not None
+            message = (
+                f"the agents {settings.agent_id!r} and {other.id!r} would share the index "
+                f"{shared.pop()}; write {{agentId}} into the path"
+            )
+            reading.problem(culprit.at, culprit.node, message)
+    reading.raise_problems()
+
+
+def _places(store: StoreSettings) -> set[Path]:
+    """The former place counts: an index of ours there would be moved away from the other agent."""
+    return {store.path, store.former_path or store.path}
+
 
 _DEFAULT = Origin(kind="default")
 

@@ -1,25 +1,17 @@
-"""Choosing one value for every key from all the places that give one.
-
-Leaf by leaf an agent's own value beats the defaults, and those beat what is built in. Where one level
-gives a key at several places, our own entry among the plugins wins: there a user says what the chat
-gateway's key is not to say for us. Then the place documented first (February 2026) wins over those of
-later releases, leaf by leaf and with a warning: a value at a later place is usually what a migration
-left behind. Lists that concatenate put the defaults first.
-"""
+"""Choosing one value for every key from all the places that may give one, and the rules that tie keys together."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from config.host_keys import HOME_PATH, is_at_home
-from config.keys.tree import ANY_NAME
-from config.keys.walking import Given
-from config.settings import Origin
-from config.source.located import KeyPath, render_path
-from config.source.reading import Reading
+from config.keys.kinds import Unresolved
+from config.keys.tree import ANY_NAME, Given
+from config.settings import ChunkingSettings, HybridSettings, Origin
+from config.source.located import KeyPath, Located, Reading, render_path
 
 _AGENT_PLACES = (("agents", "list"), ("agents", "entries"), (*HOME_PATH, "agents"))
 
@@ -85,3 +77,122 @@ def _place(given: Given, reading: Reading) -> str:
     names = reading.variables.get(given.at, ())
     filled = "".join(f", from ${{{name}}}" for name in names)
     return reading.place(given.at, given.node) + filled
+
+
+_Values = dict[str, Chosen]
+
+_VECTOR_WEIGHT = "memorySearch.query.hybrid.vectorWeight"
+_TEXT_WEIGHT = "memorySearch.query.hybrid.textWeight"
+_TOKENS = "memorySearch.chunking.tokens"
+_OVERLAP = "memorySearch.chunking.overlap"
+_SOURCES = "memorySearch.sources"
+_SESSION_MEMORY = "memorySearch.experimental.sessionMemory"
+_ADDRESS = "memorySearch.remote.baseUrl"
+_KEY = "memorySearch.remote.apiKey"
+_REMEMBER = "memorySearch.rememberAcrossConversations"
+_INPUT_TYPE = "memorySearch.inputType"
+_INPUT_TYPES = ("memorySearch.queryInputType", "memorySearch.documentInputType")
+
+_SUM_TOLERANCE = 1e-9
+
+
+def apply_rules(values: _Values, reading: Reading) -> None:
+    """Applies every rule; what a rule changes against the file's wording is a warning."""
+    _spread_input_type(values)
+    _normalise_weights(values, reading)
+    _limit_overlap(values, reading)
+    _choose_sources(values, reading)
+    _withhold_keys(values)
+
+
+def _spread_input_type(values: _Values) -> None:
+    shared = values.pop(_INPUT_TYPE, None)
+    if shared is not None:
+        for name in _INPUT_TYPES:
+            values.setdefault(name, shared)
+
+
+def _normalise_weights(values: _Values, reading: Reading) -> None:
+    """Both divided by their sum; two zeros mean the defaults."""
+    defaults = HybridSettings()
+    vector = _value(values, _VECTOR_WEIGHT, defaults.vector_weight)
+    text = _value(values, _TEXT_WEIGHT, defaults.text_weight)
+    total = vector + text
+    if abs(total - 1) <= _SUM_TOLERANCE:
+        return
+    if total == 0:
+        _warn(values, _VECTOR_WEIGHT, "and textWeight are both 0; the defaults apply", reading)
+        del values[_VECTOR_WEIGHT], values[_TEXT_WEIGHT]
+        return
+    _derive(values, _VECTOR_WEIGHT, vector / total, "divided by the sum of both weights")
+    _derive(values, _TEXT_WEIGHT, text / total, "divided by the sum of both weights")
+
+
+def _limit_overlap(values: _Values, reading: Reading) -> None:
+    """At most one token less than a chunk has."""
+    defaults = ChunkingSettings()
+    tokens = _value(values, _TOKENS, defaults.tokens)
+    overlap = _value(values, _OVERLAP, defaults.overlap)
+    if overlap < tokens:
+        return
+    if _OVERLAP in values:
+        message = f"{overlap} is not less than the {tokens} tokens of a chunk; {tokens - 1} applies"
+        _warn(values, _OVERLAP, message, reading)
+    _derive(values, _OVERLAP, tokens - 1, "less than chunking.tokens")
+
+
+def _choose_sources(values: _Values, reading: Reading) -> None:
+    """Transcripts only where one of the two keys that allow them does."""
+    remembers = _value(values, _REMEMBER, default=False)
+    sources = _value(values, _SOURCES, None)
+    if sources is None:
+        if remembers:
+            origin = Origin(kind="derived", detail="with rememberAcrossConversations")
+            values[_SOURCES] = Chosen(("memory", "sessions"), origin)
+        return
+    allowed = remembers or _value(values, _SESSION_MEMORY, default=False)
+    if "sessions" in sources and not allowed:
+        message = '"sessions" needs experimental.sessionMemory: true and is left out'
+        _warn(values, _SOURCES, message, reading)
+    kept = tuple(source for source in sources if source != "sessions" or allowed)
+    if remembers and "sessions" not in kept:
+        _derive(values, _SOURCES, (*(kept or ("memory",)), "sessions"), "with those remembered")
+    else:
+        values[_SOURCES] = msgspec.structs.replace(values[_SOURCES], value=kept or ("memory",))
+
+
+def remembers_in_private_only(values: Mapping[str, Chosen]) -> bool:
+    """Whether transcripts are there because of `rememberAcrossConversations` alone."""
+    if not _value(values, _REMEMBER, default=False):
+        return False
+    sources = values.get(_SOURCES)
+    named = sources is not None and sources.given is not None and "sessions" in sources.given.value
+    return not named
+
+
+def _withhold_keys(values: _Values) -> None:
+    """A key whose address cannot be read goes nowhere: the default address is another one."""
+    address = values.get(_ADDRESS)
+    if address is not None and isinstance(address.value, Unresolved):
+        del values[_ADDRESS]
+        values[_KEY] = address
+
+
+def _value(values: Mapping[str, Chosen], name: str, default: Any) -> Any:
+    return values[name].value if name in values else default
+
+
+def _derive(values: _Values, name: str, value: Any, how: str) -> None:
+    known = values.get(name)
+    if known is None:
+        values[name] = Chosen(value, Origin(kind="derived", detail=how))
+        return
+    origin = Origin(kind=known.origin.kind, detail=f"{known.origin.detail}, {how}")
+    values[name] = msgspec.structs.replace(known, value=value, origin=origin)
+
+
+def _warn(values: _Values, name: str, message: str, reading: Reading) -> None:
+    given = values[name].given
+    assert given is not None
+    node: Located = given.node
+    reading.warn(given.at, node, message)

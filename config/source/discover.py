@@ -1,19 +1,20 @@
-"""Finding the state directory and the configuration file, and reading the latter.
-
-A file that was named must exist; a file that was merely looked for need not.
-"""
+"""Finding the state directory and the configuration file, and reading it with everything that it includes."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from functools import reduce
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from config import paths
-from config.errors import ConfigNotFoundError
+from config.errors import ConfigInvalidError, ConfigNotFoundError
 from config.settings import Origin
-from config.source.located import Located
+from config.source.json5 import MAX_DEPTH, error_at, read_json5
+from config.source.located import Located, quote, type_words
 
 
 class LoadRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,10 +87,83 @@ def _usual_config(request: LoadRequest, home: Path, state: Path) -> tuple[Locate
 
 
 def _read(path: Path) -> Located | None:
-    from config.source.includes import resolve_includes  # noqa: PLC0415 - only when there is a file
+
     from config.source.json5 import read_json5, require_object  # noqa: PLC0415 - likewise
 
     try:
         return require_object(resolve_includes(read_json5(path)))
     except FileNotFoundError:
         return None
+
+
+INCLUDE = "$include"
+MAX_CHAIN = 10
+"""Files that include one another, at most."""
+
+
+def resolve_includes(root: Located) -> Located:
+    """The tree with every include filled in. Raises `ConfigInvalidError`."""
+    return _resolve(root, (root.source.path,), 0) if INCLUDE in root.source.text else root
+
+
+def _resolve(node: Located, chain: tuple[Path, ...], depth: int) -> Located:
+    """`chain` holds the files from the first one to the one that `node` is in.
+
+    `depth` counts through all of them: each file for itself may be as deep as the reader allows.
+    """
+    if depth > MAX_DEPTH:
+        raise _refused(node, "the files together are nested too deep")
+    if isinstance(node.value, list):
+        return _replaced(node, [_resolve(item, chain, depth + 1) for item in node.value])
+    if not isinstance(node.value, dict):
+        return node
+    own = {n: _resolve(m, chain, depth + 1) for n, m in node.value.items() if n != INCLUDE}
+    if INCLUDE not in node.value:
+        return _replaced(node, own)
+    names = node.value[INCLUDE]
+    parts = [_load(name, chain, depth) for name in _names(names)]
+    if own and any(not isinstance(part.value, dict) for part in parts):
+        raise _refused(names, "what is included beside other members must be objects")
+    parts += [_replaced(node, own)] if own or not parts else []
+    return _replaced(node, reduce(_merged, parts).value)
+
+
+def _names(node: Located) -> list[Located]:
+    names = node.value if isinstance(node.value, list) else [node]
+    for name in names:
+        if not isinstance(name.value, str) or "\0" in name.value:
+            found = type_words(name.value)
+            raise _refused(name, f"found {found}, allowed is a path or a list of paths")
+    return names
+
+
+def _load(name: Located, chain: tuple[Path, ...], depth: int) -> Located:
+    path = Path(os.path.realpath(chain[-1].parent / name.value))
+    if path in (Path(os.path.realpath(link)) for link in chain):
+        raise _refused(name, f"{quote(name.value)} includes itself")
+    if len(chain) > MAX_CHAIN:
+        raise _refused(name, f"files are included more than {MAX_CHAIN} deep")
+    try:
+        included = read_json5(path)
+    except FileNotFoundError:
+        raise _refused(name, f"there is no file {quote(str(path))}") from None
+    return _resolve(included, (*chain, path), depth)
+
+
+def _refused(node: Located, message: str) -> ConfigInvalidError:
+    return error_at(node.source, node.offset, f"{INCLUDE}: {message}", "Correct it there.")
+
+
+def _replaced(node: Located, value: Any) -> Located:
+    return msgspec.structs.replace(node, value=value)
+
+
+def _merged(under: Located, over: Located) -> Located:
+    if isinstance(under.value, dict) and isinstance(over.value, dict):
+        members = dict(under.value)
+        for name, member in over.value.items():
+            members[name] = _merged(members[name], member) if name in members else member
+        return _replaced(over, members)
+    if isinstance(under.value, list) and isinstance(over.value, list):
+        return _replaced(over, under.value + over.value)
+    return over

@@ -1,20 +1,16 @@
-"""The variables that count: those of the process, completed from the places where users keep keys.
-
-Nothing that the process has is overridden. What it lacks comes from the credentials of its service
-manager (systemd's LoadCredential=), from `.env` in the state directory, then from the `env` block of the configuration file, as in the chat gateway; a `.env` in the working
-directory is not read, since a service's working directory is nobody's choice.
-"""
+"""The environment variables that count, and filling `${NAME}` into values."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 
 import msgspec
 
-from config.disk.reading import SilentFileError, read_file
 from config.errors import ConfigInvalidError, ConfigProblem
+from config.runtime.files import SilentFileError, read_file
 from config.settings import Origin, Secret
 from config.source.located import Located, descend
 
@@ -132,3 +128,32 @@ def _from_block(root: Located | None) -> Iterator[tuple[str, str, Origin]]:
             if isinstance(node.value, str) and _is_name(name):
                 detail = f"{'.'.join(path)}.{name}, line {node.line}"
                 yield name, node.value, Origin(kind="file", detail=detail)
+
+
+_REFERENCE = r"(\$?)\$\{([A-Z_][A-Z0-9_]*)\}"
+
+
+class Substituted(msgspec.Struct, frozen=True):
+    text: str
+    used: tuple[str, ...] = ()
+    """Names of the variables that were filled in."""
+    missing: tuple[str, ...] = ()
+    """Names that were not set; their references stay in `text`."""
+
+
+def substitute(text: str, environment: Mapping[str, str]) -> Substituted:
+    """The text with every reference filled in from `environment`, in one pass."""
+    used: list[str] = []
+    missing: list[str] = []
+
+    def fill(match: re.Match[str]) -> str:
+        name = match.group(2)
+        if match.group(1):
+            return match.group()[1:]
+        value = environment.get(name, "")
+        found = bool(value.strip())
+        (used if found else missing).append(name)
+        return value if found else match.group()
+
+    filled = re.sub(_REFERENCE, fill, text) if "$" in text else text
+    return Substituted(filled, tuple(used), tuple(missing))

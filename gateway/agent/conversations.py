@@ -22,20 +22,20 @@ from config.paths import flush_records_path
 from config.runtime.bounded import BoundedWork
 from config.settings import Settings
 from gateway.agent.memory import Memory
-from gateway.flush.deciding import Decision, Situation, decide
-from gateway.flush.prompts import flush_prompts
-from gateway.flush.store import SessionStore
-from gateway.rpc.errors import InvalidParamsError
-from gateway.sessions.days import agent_now, daily_log
-from gateway.sessions.instructions import recall_instructions
-from gateway.sessions.keys import is_heartbeat, is_main_session
-from gateway.sessions.known import KnownSessions
-from gateway.sessions.loading import load, parts_of
-from gateway.sessions.scope import judge_session
+from gateway.flush import Decision, SessionStore, Situation, decide, flush_prompts
+from gateway.rpc.wire import InvalidParamsError
+from gateway.sessions.keys import KnownSessions, is_heartbeat, is_main_session, judge_session
+from gateway.sessions.loading import agent_now, daily_log, load, parts_of, recall_instructions
 from gateway.sessions.terms import Guest
-from gateway.tools.append import AppendParams, AppendResult, Target, read_entry
-from gateway.tools.flush import FlushDoneParams, FlushDoneResult, FlushParams, FlushResult
-from gateway.tools.session_start import SessionStartParams, SessionStartResult
+from gateway.tools.get import AppendParams, AppendResult, Target, read_entry
+from gateway.tools.sessions import (
+    FlushDoneParams,
+    FlushDoneResult,
+    FlushParams,
+    FlushResult,
+    SessionStartParams,
+    SessionStartResult,
+)
 
 _log = structlog.get_logger(__name__)
 

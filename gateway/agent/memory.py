@@ -1,18 +1,18 @@
 """One agent's memory as the methods see it: settings, backend and background work together.
 
-Owns switching off, the session key that holds for a request, other settings while it runs, and turning
-backend failures into answers that say so. Knows no wire.
+Switches off and on, takes over other settings while it runs, and turns backend failures into answers that say so.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import anyio
 import structlog
+from anyio.abc import TaskStatus
 from msgspec.structs import replace
 
 from backends.builtin.backend import open_builtin, open_database
@@ -27,24 +27,107 @@ from backends.interface import (
     SyncRequest,
     Trial,
 )
-from backends.transcripts.conversations import is_conversation
-from config.errors import MemoryGatewayError
-from config.groups import ungrouped
+from backends.transcripts.agents import is_conversation
+from config.errors import MemoryGatewayError, ungrouped
+from config.runtime.tasks import Wakeup
 from config.settings import CitationsMode, Settings, Source
 from config.switched_off import is_disabled, why_disabled
-from gateway.agent.engine import Engine, run_engine
-from gateway.metrics.measures import Metrics
-from gateway.sessions.keys import is_main_session
-from gateway.sessions.known import KnownSessions
-from gateway.sessions.scope import judge_session
+from gateway.metrics import Metrics
+from gateway.scheduler import ObserveSync, SyncScheduler
+from gateway.sessions.keys import KnownSessions, is_main_session, judge_session
 from gateway.sessions.terms import Guest
 from gateway.tools import get, search
-from gateway.tools.health import Health, judge_health, judge_trials
 from gateway.tools.metrics import MetricsResult, write_metrics
-from gateway.tools.status import StatusResult, write_status
+from gateway.tools.status import Health, StatusResult, judge_health, judge_trials, write_status
+from gateway.watching.directories import watched_places
+from gateway.watching.watcher import OFF, ON_DEMAND, Watcher, WatchState
 
 if TYPE_CHECKING:
     from backends.builtin.storage.database import Database
+
+
+OpenBackend = Callable[[Settings], AbstractAsyncContextManager[MemoryBackend]]
+
+
+class Engine:
+    """Made and kept alive by `run_engine`."""
+
+    def __init__(
+        self,
+        backend: MemoryBackend,
+        scheduler: SyncScheduler | None,
+        watcher: Watcher | None = None,
+    ) -> None:
+        self.scheduler = scheduler
+        """None: nothing happens by itself."""
+        self._watcher = watcher
+        self._backend = backend
+        self._uses = 0
+        self._changed = Wakeup()
+        self._replaced = anyio.Event()
+
+    @contextmanager
+    def used(self) -> Iterator[MemoryBackend]:
+        """The backend, which stays open at least until the body is left."""
+        self._uses += 1
+        try:
+            yield self._backend
+        finally:
+            self._uses -= 1
+            self._changed.fire()
+
+    @property
+    def watch_state(self) -> WatchState:
+        if self._watcher is not None:
+            return self._watcher.state
+        return OFF if self.scheduler else ON_DEMAND
+
+    def sync_later(self, reason: str, *, force: bool = False) -> None:
+        if self.scheduler is not None:
+            self.scheduler.request(reason, force=force)
+
+    def retire(self) -> None:
+        """Another engine answers from now on."""
+        self._replaced.set()
+
+    async def replaced(self) -> None:
+        await self._replaced.wait()
+
+    async def unused(self) -> None:
+        while self._uses:
+            await self._changed.wait()
+
+
+async def run_engine(
+    settings: Settings,
+    open_backend: OpenBackend,
+    observe: ObserveSync,
+    *,
+    boot_reason: str | None,
+    task_status: TaskStatus[Engine] = anyio.TASK_STATUS_IGNORED,
+) -> None:
+    """Opens a backend, tells its engine as task status, and closes it after its retirement.
+
+    With a `boot_reason` the index is brought up to date at once and then as `sync.*` says; without,
+    only when somebody asks. `observe` hears of the syncs in the background. Raises what `open_backend` raises.
+    """
+    async with open_backend(settings) as backend:
+        async with anyio.create_task_group() as background:
+            scheduler = watcher = None
+            if boot_reason is not None:
+                interval = settings.search.sync.interval_minutes
+                scheduler = SyncScheduler(backend, interval_minutes=interval, observe=observe)
+                scheduler.request(boot_reason)
+                background.start_soon(scheduler.run)
+                if places := watched_places(settings):
+                    watcher = Watcher(places, scheduler)
+                    background.start_soon(watcher.run)
+            engine = Engine(backend, scheduler, watcher)
+            task_status.started(engine)
+            await engine.replaced()
+            background.cancel_scope.cancel()
+        await engine.unused()
+
 
 _log = structlog.get_logger(__name__)
 

@@ -16,7 +16,7 @@ import structlog
 from msgspec.structs import replace
 
 from config.errors import ConfigInvalidError, ConfigProblem, MemoryGatewayError
-from config.loading.changes import changed_keys
+from config.loading.build import changed_keys
 from config.paths import auth_profile_paths
 from config.runtime.bounded import BoundedWork
 from config.settings import Settings

@@ -27,7 +27,7 @@ from backends.interface import (
     SyncReport,
     SyncRequest,
 )
-from config.groups import ungrouped
+from config.errors import ungrouped
 from config.settings import Settings
 from config.switched_off import is_disabled
 from gateway.agent.conversations import Conversations
@@ -35,16 +35,13 @@ from gateway.agent.memory import TRIAL_S, Memory, open_memory
 from gateway.agent.reloading import ReloadResult
 from gateway.client import Client, connect
 from gateway.ownership.bridge import PATIENCE_S
-from gateway.ownership.lock import check_workspace, name_owner
-from gateway.ownership.places import place_of
+from gateway.ownership.lock import check_workspace, name_owner, place_of
 from gateway.ownership.sockets import connect_owner
-from gateway.rpc.errors import DeadlineExceededError
-from gateway.tools.append import AppendParams, AppendResult
-from gateway.tools.get import GetParams
-from gateway.tools.health import Health, judge_health
+from gateway.rpc.wire import DeadlineExceededError
+from gateway.tools.get import AppendParams, AppendResult, GetParams
 from gateway.tools.metrics import MetricsResult
 from gateway.tools.search import SearchParams
-from gateway.tools.status import StatusResult
+from gateway.tools.status import Health, StatusResult, judge_health
 
 _HEALTH_TIMEOUT_S: Final = 0.6
 """A probe has a second, and the interpreter takes its part of it."""

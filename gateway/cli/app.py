@@ -11,22 +11,21 @@ from typing import Annotated
 
 import typer
 
-from gateway.cli.commands.asking import get, search
-from gateway.cli.commands.batches import cancel_batch, list_batches
-from gateway.cli.commands.demonstrating import demo
-from gateway.cli.commands.diagnosing import doctor
-from gateway.cli.commands.indexing import index
-from gateway.cli.commands.inspecting import config, health, status
-from gateway.cli.commands.measuring import metrics
-from gateway.cli.commands.models import list_models, pull, remove
-from gateway.cli.commands.reloading import reload
-from gateway.cli.commands.remembering import remember
-from gateway.cli.commands.servicing import service
-from gateway.cli.commands.serving import serve
-from gateway.cli.commands.sidecar import qmd
+from gateway.cli.commands.asking import get, remember, search
+from gateway.cli.commands.indexing import (
+    cancel_batch,
+    index,
+    list_batches,
+    list_models,
+    pull,
+    qmd,
+    remove,
+)
+from gateway.cli.commands.inspecting import config, doctor, health, metrics, status
+from gateway.cli.commands.serving import demo, reload, serve, service
+from gateway.cli.guard import Command, with_options
 from gateway.cli.options import PROGRAM, SERVE_OPTIONS, SHARED_OPTIONS, SharedOption
-from gateway.cli.shared import Command, with_options
-from gateway.rpc.errors import InvalidParamsError
+from gateway.rpc.wire import InvalidParamsError
 
 app = typer.Typer(
     help="Makes the plain-Markdown memory of an AI agent searchable.",

@@ -17,8 +17,8 @@ import msgspec
 
 from gateway.cli.guard import guarded
 from gateway.cli.options import LOG_LEVELS, SERVE_OPTIONS, Options
-from gateway.process.dumps import forbid_core_dumps
 from gateway.process.orphans import PARENT, is_orphan
+from gateway.process.tuning import forbid_core_dumps
 
 _FIELDS: Final = {option.flag: option.field for option in SERVE_OPTIONS if option.metavar}
 _SOCKET_ONLY: Final = "--socket-only"

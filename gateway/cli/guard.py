@@ -1,21 +1,124 @@
-"""Runs a command and turns every way of failing into a message and an exit code.
-
-Owns what people read when something went wrong: cause and remedy, never a traceback. The codes are in
-`exit_codes`.
-"""
+"""Runs a command with the shared options; every way of failing becomes a message and an exit code."""
 
 from __future__ import annotations
 
+import errno
+import inspect
+import os
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from typing import Annotated, Any, Final, TypeGuard
 
-from config.errors import MemoryGatewayError
-from config.groups import lone_error
+import typer
+from typer.core import TyperCommand
+
+from config.errors import ErrorKind, MemoryGatewayError, lone_error
+from config.runtime.tasks import lacks_threads
 from gateway.cli import output
-from gateway.cli.exit_codes import BROKEN_PIPE, EXIT_CODES, INTERRUPTED
-from gateway.cli.options import PROGRAM, Options
-from gateway.cli.shortage import shortage
+from gateway.cli.options import PROGRAM, SHARED_OPTIONS, LogLevel, Options, SharedOption
+
+INTERRUPTED: Final = 130
+"""128 + SIGINT, as shells have it."""
+BROKEN_PIPE: Final = 141
+"""128 + SIGPIPE: the reader of our output went away, as `head` does."""
+
+EXIT_CODES: Final[Mapping[ErrorKind, int]] = {
+    ErrorKind.INVALID_PARAMS: os.EX_USAGE,
+    ErrorKind.LINE_TOO_LONG: os.EX_DATAERR,
+    ErrorKind.PROVIDER_INPUT_TOO_LARGE: os.EX_DATAERR,
+    ErrorKind.FILE_UNREADABLE: os.EX_NOINPUT,
+    ErrorKind.FILE_UNWRITABLE: os.EX_CANTCREAT,
+    ErrorKind.INDEX_UNAVAILABLE: os.EX_UNAVAILABLE,
+    ErrorKind.PROVIDER_UNAVAILABLE: os.EX_UNAVAILABLE,
+    ErrorKind.PROVIDER_QUOTA: os.EX_UNAVAILABLE,
+    ErrorKind.QMD_UNAVAILABLE: os.EX_UNAVAILABLE,
+    ErrorKind.INTERNAL: os.EX_SOFTWARE,
+    ErrorKind.CANCELLED: os.EX_TEMPFAIL,
+    ErrorKind.DEADLINE_EXCEEDED: os.EX_TEMPFAIL,
+    ErrorKind.SHUTTING_DOWN: os.EX_TEMPFAIL,
+    ErrorKind.OVERLOADED: os.EX_TEMPFAIL,
+    ErrorKind.PROVIDER_RATE_LIMITED: os.EX_TEMPFAIL,
+    ErrorKind.PROVIDER_TRANSIENT: os.EX_TEMPFAIL,
+    ErrorKind.PARSE_ERROR: os.EX_PROTOCOL,
+    ErrorKind.INVALID_REQUEST: os.EX_PROTOCOL,
+    ErrorKind.METHOD_NOT_FOUND: os.EX_PROTOCOL,
+    ErrorKind.UNSUPPORTED_PROTOCOL_VERSION: os.EX_PROTOCOL,
+    ErrorKind.PROVIDER_BAD_RESPONSE: os.EX_PROTOCOL,
+    ErrorKind.PATH_NOT_ALLOWED: os.EX_NOPERM,
+    ErrorKind.PROVIDER_AUTH: os.EX_NOPERM,
+    ErrorKind.CONFIG_INVALID: os.EX_CONFIG,
+    ErrorKind.CONFIG_NOT_FOUND: os.EX_CONFIG,
+}
+HEALTH_CODES: Final = {"ok": 0, "degraded": 1, "failing": 2}
+"""Of `health` and `doctor`, as probes have it."""
+NOT_FOUND: Final = os.EX_NOINPUT
+"""`get` of a permitted path where no file is."""
+
+
+_NO_SPACE: Final = (
+    "no space is left where it had to write",
+    "Free some, or send the output, TMPDIR or memorySearch.store.path to a disk with room.",
+)
+_SHORTAGES: Final = {
+    errno.EMFILE: (
+        "this process may not open more files",
+        "Allow it more: `ulimit -n` in the shell, LimitNOFILE= in a service.",
+    ),
+    errno.ENFILE: (
+        "the machine can open no more files",
+        "End what holds many of them, or raise fs.file-max.",
+    ),
+    errno.ENOMEM: (
+        "no memory is left",
+        "Free some, or allow more: `ulimit -v` in the shell, MemoryMax= in a service.",
+    ),
+    errno.EAGAIN: (
+        "no further thread or process may be started",
+        "End some, or allow more: `ulimit -u` and `ulimit -v` in the shell, TasksMax= in a service.",
+    ),
+    errno.ENOSPC: _NO_SPACE,
+    errno.EDQUOT: _NO_SPACE,
+}
+
+
+class ShortageError(MemoryGatewayError):
+    """The machine, or what it allows us, ran out of something. Exit code 75, EX_TEMPFAIL."""
+
+    kind = ErrorKind.OVERLOADED
+
+
+def shortage(error: BaseException) -> ShortageError | None:
+    """What ran out, if that is what `error` says."""
+    number = _number(error)
+    if number is None:
+        return None
+    what, remedy = _SHORTAGES[number]
+    place = f" ({error.filename})" if _names_a_place(error) else ""
+    return ShortageError(f"The command could not go on: {what}{place}.", remedy=remedy)
+
+
+def _names_a_place(error: BaseException) -> TypeGuard[OSError]:
+    """Where there is no space matters; which file could not be opened for want of a descriptor does not."""
+    return (
+        isinstance(error, OSError)
+        and error.errno in (errno.ENOSPC, errno.EDQUOT)
+        and error.filename is not None
+    )
+
+
+def _number(error: BaseException) -> int | None:
+    """The errno of a shortage. Of threads, and of libraries, there are only words for it."""
+    if isinstance(error, MemoryError):
+        return errno.ENOMEM
+    if isinstance(error, OSError):
+        is_one = error.errno in _SHORTAGES and error.errno != errno.EAGAIN  # of pipes it says less
+        return error.errno if is_one else None
+    if isinstance(error, RuntimeError):
+        return errno.EAGAIN if lacks_threads(error) else None
+    if isinstance(error, ImportError):
+        return next((one for one in _SHORTAGES if os.strerror(one) in str(error)), None)
+    return None
 
 
 def guarded(command: Callable[[], int], options: Options) -> int:
@@ -77,4 +180,51 @@ def _apology(error: BaseException, options: Options) -> MemoryGatewayError:
     return MemoryGatewayError(
         f"Sorry, this is a fault of the program: {type(error).__name__}: {error}.",
         remedy=f"{remedy} and the output of `{PROGRAM} --version`.",
+    )
+
+
+_TYPES: dict[str, Any] = {"json": bool, "claude_code": bool, "log_level": LogLevel | None}
+
+
+class Command(TyperCommand):
+    """A command to which an argument such as `- The kettle is descaled.` is text, never an option."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        items = [] if "--" in args else [one for one in args if one.startswith("- ")]
+        others = [one for one in args if one not in items]
+        return super().parse_args(ctx, [*others, "--", *items] if items else args)
+
+
+def with_options(
+    command: Callable[..., int], shared: Sequence[SharedOption] = SHARED_OPTIONS
+) -> Callable[..., int]:
+    """The command as typer wants it. Its first parameter takes the `Options`."""
+    own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
+    fields = [option.field for option in shared]
+
+    def run(**values: Any) -> int:
+        options = Options(**{field: values.pop(field) for field in fields})
+        return guarded(lambda: _run_logged(command, options, values), options)
+
+    run.__name__, run.__doc__ = command.__name__, command.__doc__
+    run.__signature__ = inspect.Signature([*own, *map(_parameter, shared)])  # type: ignore[attr-defined]
+    return run
+
+
+def _run_logged(command: Callable[..., int], options: Options, values: dict[str, Any]) -> int:
+    from gateway.process.logs import configure_logs
+
+    configure_logs(options.log_level or "warning", for_people=not options.json)
+    return command(options, **values)
+
+
+def _parameter(option: SharedOption) -> inspect.Parameter:
+    flags = (option.flag, option.short) if option.short else (option.flag,)
+    declared = typer.Option(*flags, metavar=option.metavar, help=option.help)
+    kind = _TYPES.get(option.field, str | None)
+    return inspect.Parameter(
+        option.field,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=False if kind is bool else None,
+        annotation=Annotated[kind, declared],
     )

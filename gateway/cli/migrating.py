@@ -6,15 +6,13 @@ import os
 from pathlib import Path
 from typing import Final
 
-from config.disk.reading import read_file
-from config.disk.replacing import replace_file
 from config.errors import ConfigInvalidError, ConfigNotFoundError, ConfigProblem
 from config.migration import Migration, Move, migrate_in_force
+from config.runtime.files import read_file, replace_file
 from config.source.json5 import MAX_BYTES
 from config.source.located import render_path
 from gateway.cli import output
-from gateway.cli.loading import load_request
-from gateway.cli.options import Options
+from gateway.cli.options import Options, load_request
 
 _BACKUP: Final = "{name}.before-memory-gateway{number}"
 _BACKUPS: Final = 1000

@@ -1,14 +1,18 @@
-"""The options that the commands share, as data.
-
-Owns their names and help texts, once for typer and once for the quick way of `serve`. Imports no
-command line library.
-"""
+"""The options that the commands share, and the settings they lead to."""
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Final, Literal, NamedTuple, get_args
 
 import msgspec
+from msgspec.structs import replace
+
+from config.errors import ConfigNotFoundError
+from config.loading.load import load_settings
+from config.settings import Settings, StartedAs
+from config.source.discover import LoadRequest
 
 PROGRAM: Final = "memory-gateway"
 
@@ -54,3 +58,27 @@ SHARED_OPTIONS: Final = (
 )
 SERVE_OPTIONS: Final = tuple(option for option in SHARED_OPTIONS if option.field != "json")
 """The output of `serve` is the protocol, which is always JSON."""
+
+
+def load(options: Options, started_as: StartedAs = "command") -> Settings:
+    """Raises ConfigInvalidError, ConfigNotFoundError."""
+    return replace(load_settings(load_request(options)), started_as=started_as)
+
+
+def load_request(options: Options) -> LoadRequest:
+    """What to load, as the options say. Raises ConfigNotFoundError."""
+    try:
+        here = Path.cwd()
+    except FileNotFoundError:
+        raise ConfigNotFoundError(
+            "The working directory does not exist any more.", remedy="Change to another directory."
+        ) from None
+    return LoadRequest(
+        environment=os.environ,
+        cwd=here,
+        agent_id=options.agent,
+        config_path=options.config,
+        state_dir=options.state_dir,
+        workspace=options.workspace,
+        claude_code=options.claude_code,
+    )

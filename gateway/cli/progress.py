@@ -1,4 +1,4 @@
-"""Progress bars: on standard error, only where they can move, gone when they are done."""
+"""Progress bars of syncs and downloads: on standard error, on terminals, gone when they are done."""
 
 from __future__ import annotations
 
@@ -7,7 +7,22 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from backends.interface import ProgressCallback
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
+from rich.text import Text
+
+from backends.interface import ProgressCallback, SyncProgress
+from gateway.cli.output import console
+from gateway.cli.rendering.words import size
 
 
 def can_move() -> bool:
@@ -22,7 +37,6 @@ def sync_progress() -> Iterator[ProgressCallback | None]:
     if not can_move():
         yield None
         return
-    from gateway.cli.progress_bar import sync_bar
 
     with sync_bar() as bar:
         yield bar
@@ -34,7 +48,60 @@ def download_progress(name: str) -> Iterator[Callable[[int, int | None], None] |
     if not can_move():
         yield None
         return
-    from gateway.cli.download_bar import download_bar
 
     with download_bar(name) as bar:
         yield bar
+
+
+class RateColumn(ProgressColumn):
+    """Files and bytes a second since the start."""
+
+    def render(self, task: Task) -> Text:
+        seconds = task.elapsed or 0
+        if not seconds or not task.completed:
+            return Text("- files/s")
+        bytes_done: int = task.fields["bytes_done"]
+        return Text(f"{task.completed / seconds:,.0f} files/s  {size(bytes_done / seconds)}/s")
+
+
+@contextmanager
+def sync_bar() -> Iterator[ProgressCallback]:
+    """A bar for as long as the body runs; it disappears afterwards."""
+    with Progress(
+        TextColumn("Indexing"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("files"),
+        RateColumn(),
+        TimeRemainingColumn(),
+        console=console(stderr=True),
+        transient=True,
+    ) as progress:
+        task = progress.add_task("", total=None, bytes_done=0)
+
+        def show(state: SyncProgress) -> None:
+            progress.update(
+                task, completed=state.done, total=state.total, bytes_done=state.bytes_done
+            )
+
+        yield show
+
+
+@contextmanager
+def download_bar(name: str) -> Iterator[Callable[[int, int | None], None]]:
+    """A bar for as long as the body runs; it disappears afterwards."""
+    with Progress(
+        TextColumn(name),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+        console=console(stderr=True),
+        transient=True,
+    ) as progress:
+        task = progress.add_task("", total=None)
+
+        def show(done: int, total: int | None) -> None:
+            progress.update(task, completed=done, total=total)
+
+        yield show

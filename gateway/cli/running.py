@@ -8,8 +8,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from config.settings import StartedAs
-from gateway.cli.loading import load
-from gateway.cli.options import LogLevel, Options
+from gateway.cli.options import LogLevel, Options, load
 from gateway.process.logs import configure_logs
 from gateway.process.serve import serve
 
@@ -33,8 +32,7 @@ def _run(options: Options, started_as: StartedAs, **service: Any) -> int:
 
 def _run_service(options: Options) -> int:
     """As a service; a child of a chat gateway leaves the service manager to its parent."""
-    from gateway.notify.handed_in import handed_in_sockets
-    from gateway.notify.notifier import notifying
+    from gateway.notify import handed_in_sockets, notifying
 
     configure_logs(options.log_level or _LOG_LEVEL)  # what is handed in may be worth a line
     sockets = handed_in_sockets()

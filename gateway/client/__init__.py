@@ -4,8 +4,7 @@
 starts a gateway and gives its pipe to `calls`.
 """
 
-from gateway.client.calls import Client, connect
-from gateway.client.frames import GatewayGoneError, RemoteError
+from gateway.client.calls import Client, GatewayGoneError, RemoteError, connect
 from gateway.client.spawning import SpawnedGateway, spawn_gateway
 
 __all__ = [

@@ -17,7 +17,7 @@ import anyio
 from anyio.abc import Process
 from anyio.streams.text import TextReceiveStream
 
-from config.groups import ungrouped
+from config.errors import ungrouped
 from config.runtime.start import command_of
 from gateway.client.calls import Client, NotificationCallback
 

@@ -1,15 +1,22 @@
-"""Whether the configuration can be read, and what in it does not do what its author may think. Pure."""
+"""What of the configuration cannot work, and whether files and directories are readable, writable and private."""
 
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
 
+from backends.builtin.storage.moving import present_path
+from backends.files.roots import MemoryRoots
+from backends.files.scan import ScanResult, scan
 from config.errors import ConfigInvalidError, MemoryGatewayError
 from config.host_keys import HOST_RELEASE
 from config.migration import find_moves, is_of_today
+from config.paths import auth_profile_paths
 from config.settings import ConfigWarning, Settings
-from config.source.includes import resolve_includes
+from config.source.discover import resolve_includes
 from config.source.json5 import read_json5
 from config.source.located import render_path
 from config.switched_off import switches
@@ -80,3 +87,183 @@ def _explain_warning(warning: ConfigWarning, path: str | None) -> Finding:
 
 def _place(file: str | None, line: int | None) -> str | None:
     return f"{file}:{line}" if file and line else file
+
+
+_OTHERS_WRITE: Final = 0o022
+_OTHERS: Final = 0o077
+_SHOWN_SKIPPED: Final = 5
+
+
+class _Directory(NamedTuple):
+    what: str
+    path: Path
+    key: str
+    """What to set to have it elsewhere."""
+
+
+def check_places(settings: Settings) -> Iterator[Finding]:
+    """State directory, directory of the index, workspace and what is in it."""
+    store = settings.search.store.path
+    own = (
+        _Directory("The state directory", settings.state_dir, "--state-dir"),
+        _Directory("The directory of the index", store.parent, "memorySearch.store.path"),
+    )
+    for one in own:
+        yield from _check_own(one)
+    yield from _check_file_of_ours(present_path(store, settings.search.store.former_path))
+    yield from _check_workspace(settings)
+
+
+def _check_own(one: _Directory) -> Iterator[Finding]:
+    """A directory that is ours to write to."""
+    there = next(path for path in (one.path, *one.path.parents) if _exists(path))
+    if there.is_dir() and _may(there, os.R_OK | os.W_OK | os.X_OK):
+        yield from _judge_mode(one, there)
+        return
+    what = "cannot be written" if there == one.path else f"cannot be created in {there}"
+    if not there.is_dir():
+        what = f"cannot be: {there} is no directory"
+    yield Finding(
+        check="places",
+        severity="error",
+        cause=f"{one.what} {what}.",
+        place=str(one.path),
+        fix=f"Give this user permission (chown, chmod u+rwx), or choose another place: {one.key}.",
+    )
+
+
+def _judge_mode(one: _Directory, there: Path) -> Iterator[Finding]:
+    mode = stat.S_IMODE(there.stat().st_mode)
+    if there == one.path and mode & _OTHERS_WRITE:
+        yield Finding(
+            check="places",
+            severity="warning",
+            cause=f"{one.what} can be written to by others (mode {mode:03o}).",
+            place=str(one.path),
+            fix=f"chmod go-w {one.path}",
+        )
+        return
+    cause = "can be read and written" if there == one.path else "will be created at the first start"
+    yield Finding(check="places", severity="ok", cause=f"{one.what} {cause}.", place=str(one.path))
+
+
+def _check_file_of_ours(index: Path) -> Iterator[Finding]:
+    if not _exists(index):
+        return
+    if not _may(index, os.R_OK | os.W_OK):
+        yield Finding(
+            check="places",
+            severity="error",
+            cause="The index cannot be read or written.",
+            place=str(index),
+            fix="Give this user permission (chown, chmod u+rw), or delete it: it will be rebuilt.",
+        )
+        return
+    mode = stat.S_IMODE(index.stat().st_mode)
+    if mode & _OTHERS:
+        yield Finding(
+            check="places",
+            severity="warning",
+            cause=f"The index holds the text of the memory, and others can open it (mode {mode:03o}).",
+            place=str(index),
+            fix=f"chmod 600 {index}",
+        )
+
+
+def _check_workspace(settings: Settings) -> Iterator[Finding]:
+    workspace = settings.workspace
+    place = str(workspace)
+    if not workspace.is_dir() or not _may(workspace, os.R_OK | os.X_OK):
+        there = _exists(workspace)
+        yield Finding(
+            check="places",
+            severity="error" if there else "warning",
+            cause=f"The workspace {'cannot be read' if there else 'does not exist'}.",
+            place=place,
+            fix=f"{'Check its owner and mode' if there else 'Create it'}, or correct "
+            "agents.defaults.workspace or --workspace.",
+        )
+        return
+    roots = MemoryRoots(workspace, settings.search.extra_paths)
+    found = scan(roots)
+    unreadable = [one.path for one in found.files if not _may(workspace / one.path, os.R_OK)]
+    unreadable += [f"{one.path} ({one.reason})" for one in found.failed_dirs]
+    yield from (_unreadable(workspace, one) for one in unreadable)
+    for path in found.missing:
+        yield Finding(
+            check="places",
+            severity="note",
+            cause="It is named as a place of notes and does not exist (yet).",
+            place=str(path),
+            fix="Create it, or remove it from memorySearch.extraPaths.",
+        )
+    yield from _left_out(found)
+    if not unreadable:
+        cause = f"The workspace can be read; {_counts(found)}."
+        yield Finding(check="places", severity="ok", cause=cause, place=place)
+
+
+def _counts(found: ScanResult) -> str:
+    """`5 files of memory are in it, 64 in memorySearch.extraPaths`."""
+    elsewhere = sum(one.path.startswith("../") for one in found.files)
+    inside = len(found.files) - elsewhere
+    text = f"{inside:,} {'file of memory is' if inside == 1 else 'files of memory are'} in it"
+    return f"{text}, {elsewhere:,} elsewhere (memorySearch.extraPaths)" if elsewhere else text
+
+
+def _left_out(found: ScanResult) -> Iterator[Finding]:
+    if not found.skipped_count:
+        return
+    shown = found.skipped[:_SHOWN_SKIPPED]
+    names = "; ".join(f"{one.path}: {one.reason}" for one in shown)
+    more = found.skipped_count - len(shown)
+    yield Finding(
+        check="places",
+        severity="note",
+        cause=f"Not indexed: {names}{f'; and {more:,} more' if more else ''}.",
+        fix="`memory-gateway status` lists what is left out." if more else None,
+    )
+
+
+def _unreadable(workspace: Path, path: str) -> Finding:
+    return Finding(
+        check="places",
+        severity="warning",
+        cause="It cannot be read, so it is not searched.",
+        place=str(workspace / path),
+        fix="Give this user permission (chown, chmod u+r; u+rx for a directory).",
+    )
+
+
+def _exists(path: Path) -> bool:
+    return os.path.lexists(path)
+
+
+def _may(path: Path, wanted: int) -> bool:
+    return os.access(path, wanted, effective_ids=True)
+
+
+def check_secrets(settings: Settings) -> Iterator[Finding]:
+    """Nothing to tell where every such file is private."""
+    for path in dict.fromkeys(_files_with_keys(settings)):
+        try:
+            mode = stat.S_IMODE(path.stat().st_mode)
+        except OSError:
+            continue
+        if mode & _OTHERS:
+            yield Finding(
+                check="secrets",
+                severity="warning",
+                cause=f"It holds keys, and others may open it (mode {mode:03o}).",
+                place=str(path),
+                fix=f"chmod 600 {path}",
+            )
+
+
+def _files_with_keys(settings: Settings) -> Iterator[Path]:
+    yield settings.state_dir / ".env"
+    yield from auth_profile_paths(settings.state_dir, settings.agent_dir)
+    keys = [settings.search.remote.api_key]
+    keys += [one.api_key for one in settings.model_providers.values()]
+    if settings.config_path and any(keys):
+        yield settings.config_path

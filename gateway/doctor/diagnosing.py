@@ -13,23 +13,18 @@ import anyio
 import structlog
 from anyio.to_thread import run_sync
 
-from config.errors import MemoryGatewayError
-from config.groups import lone_error
+from config.errors import MemoryGatewayError, lone_error
 from config.settings import Settings
-from gateway.doctor.canary import sing
-from gateway.doctor.configuration import check_configuration, explain_failure
+from gateway.doctor.configuration import (
+    check_configuration,
+    check_places,
+    check_secrets,
+    explain_failure,
+)
 from gateway.doctor.finding import Check, Diagnosis, Finding, judge_findings
-from gateway.doctor.index import check_index
-from gateway.doctor.libraries import check_libraries
-from gateway.doctor.machine import check_disk, check_watches
-from gateway.doctor.model import check_model
-from gateway.doctor.owner import check_owner
-from gateway.doctor.places import check_places
-from gateway.doctor.provider import check_provider
-from gateway.doctor.qmd import check_qmd
-from gateway.doctor.secrets import check_secrets
-from gateway.doctor.service import check_service
-from gateway.doctor.transcripts import check_transcripts
+from gateway.doctor.index import check_index, check_owner, check_transcripts, sing
+from gateway.doctor.providers import check_libraries, check_model, check_provider
+from gateway.doctor.surroundings import check_disk, check_qmd, check_service, check_watches
 from gateway.version import VERSION
 
 _log = structlog.get_logger(__name__)

@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from gateway.tools.health import HealthState
+from gateway.tools.status import HealthState
 
 Check = Literal[
     "configuration",

@@ -1,19 +1,37 @@
-"""Whether the index file is ours, whole and free, and where OpenClaw lets it be. Blocks for some seconds."""
+"""Whether the index file is ours, whole and free, whether its owner answers, and a canary note through all of it."""
 
 from __future__ import annotations
 
 import glob
+import os
 import re
-from collections.abc import Iterator
+import stat
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from backends.builtin.storage.inspecting import IndexState, inspect_index
+import anyio
+from anyio.to_thread import run_sync
+from msgspec.structs import replace
+
+from backends.builtin.storage.index_file import IndexState, inspect_index
 from backends.builtin.storage.moving import is_movable, present_path
+from backends.interface import SyncRequest
+from backends.transcripts.agents import AgentTranscripts
+from backends.transcripts.source import HostDatabase, TranscriptListing
+from config.errors import MemoryGatewayError
 from config.settings import Settings, StoreSettings
-from gateway.doctor.finding import Finding
+from gateway.agent.memory import Memory, open_memory
+from gateway.client import connect
+from gateway.doctor.finding import Finding, Severity, sentence
+from gateway.ownership.lock import OwnerRecord, check_workspace, place_of, read_owner
+from gateway.ownership.sockets import connect_owner
+from gateway.tools.search import SearchParams
 
-_TIMEOUT_S: Final = 3.0
+_INDEX_TIMEOUT_S: Final = 3.0
 _CLAIMED: Final = re.compile(r"[a-z0-9_-]+(\.retry-.*)?\.sqlite\Z", re.IGNORECASE)
 _REBUILD: Final = "Delete it, or let the next start set it aside: it is rebuilt from Markdown."
 
@@ -21,7 +39,7 @@ _REBUILD: Final = "Delete it, or let the next start set it aside: it is rebuilt 
 def check_index(settings: Settings) -> Iterator[Finding]:
     store = settings.search.store
     path = present_path(store.path, store.former_path)
-    state = inspect_index(path, timeout_s=_TIMEOUT_S)
+    state = inspect_index(path, timeout_s=_INDEX_TIMEOUT_S)
     yield _explain(state, str(path))
     yield from check_names(settings, path)
 
@@ -92,4 +110,225 @@ def _soundness(state: IndexState) -> str:
         return "It is of an earlier release, and the next start rebuilds it."
     return (
         "It is whole." if state.was_checked else "It can be used; it is too large to be read now."
+    )
+
+
+_TIMEOUT_S: Final = 2.0
+_SEVERITIES: Final[dict[str, Severity]] = {"ok": "ok", "degraded": "warning", "failing": "error"}
+_OTHERS: Final = 0o077
+
+
+async def check_owner(settings: Settings) -> list[Finding]:
+    lock = place_of(settings).lock
+    record = read_owner(lock)
+    if record is None:
+        cause = "No gateway runs for this index; commands open it themselves."
+        return [Finding(check="owner", severity="ok", cause=cause, place=str(lock))]
+    stream = await connect_owner(lock)
+    if stream is None:
+        return [_unreachable(record, lock)]
+    try:
+        async with stream, connect(stream, stream) as client:
+            check_workspace(lock, settings.workspace)
+            health = await client.call("health", timeout_s=_TIMEOUT_S)
+    except MemoryGatewayError as error:
+        return [_broken(record, lock, error)]
+    return [_answers(record, health), *_open_socket(record)]
+
+
+def _unreachable(record: OwnerRecord, lock: Path) -> Finding:
+    if not _lives(record.pid):
+        cause = f"Process {record.pid}, which owned the index, is gone; the next start takes over."
+        return Finding(check="owner", severity="note", cause=cause, place=str(lock))
+    if record.socket is None:
+        cause = f"Process {record.pid} owns the index and could not make a socket."
+    else:
+        cause = f"Process {record.pid} owns the index, and nobody listens at its socket."
+    return Finding(
+        check="owner",
+        severity="warning",
+        cause=f"{cause} Other processes cannot ask it.",
+        place=record.socket or str(lock),
+        fix=f"See its log, then end it (kill {record.pid}) and start it again; "
+        "a socket needs a private directory, such as XDG_RUNTIME_DIR.",
+    )
+
+
+def _broken(record: OwnerRecord, lock: Path, error: MemoryGatewayError) -> Finding:
+    return Finding(
+        check="owner",
+        severity="error",
+        cause=f"The owner of the index (process {record.pid}) does not serve us: {error.message}",
+        place=record.socket or str(lock),
+        fix=error.remedy or f"End it (kill {record.pid}) and start it again.",
+    )
+
+
+def _answers(record: OwnerRecord, health: dict[str, Any]) -> Finding:
+    state = health["status"]
+    reasons = " ".join(health["reasons"])
+    return Finding(
+        check="owner",
+        severity=_SEVERITIES[state],
+        cause=f"Process {record.pid} owns the index and is {state}. {reasons}".rstrip(),
+        place=record.socket,
+        fix=None
+        if state == "ok"
+        else "See the other findings; `memory-gateway reload` tries again.",
+    )
+
+
+def _open_socket(record: OwnerRecord) -> list[Finding]:
+    """The directory guards the socket: others must not even enter it."""
+    assert record.socket is not None
+    directory = Path(record.socket).parent
+    mode = stat.S_IMODE(directory.stat().st_mode)
+    if not mode & _OTHERS:
+        return []
+    return [
+        Finding(
+            check="owner",
+            severity="warning",
+            cause=f"Others can enter the directory of the socket (mode {mode:03o}).",
+            place=str(directory),
+            fix=f"chmod 700 {directory}",
+        )
+    ]
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # somebody else's, and alive
+    return True
+
+
+_CANARY_TIMEOUT_S: Final = 15.0
+_WORD: Final = "quillwort"
+_NOTE: Final = f"# Canary\n\n- The {_WORD} sings in the temporary workspace.\n"
+_NAME: Final = "memory/2026-01-01.md"
+_FIX: Final = "Run it again with --log-level debug; check the disk and TMPDIR."
+
+
+class _CanaryError(Exception):
+    """A step did not do what it should. The message says which."""
+
+
+async def sing(settings: Settings) -> list[Finding]:
+    """Raises nothing for what fails: that is the finding."""
+    started = time.perf_counter()
+    try:
+        with anyio.fail_after(_CANARY_TIMEOUT_S):
+            async with _temporary(settings) as (memory, note):
+                await _write_and_find(memory, note)
+                await _delete_and_miss(memory, note)
+    except TimeoutError:
+        return [_failed(f"took longer than {_CANARY_TIMEOUT_S:g} s")]
+    except (_CanaryError, MemoryGatewayError, OSError) as error:
+        return [_failed(str(error))]
+    ms = (time.perf_counter() - started) * 1000
+    cause = f"A note was written, indexed, found and deleted in {ms:.0f} ms."
+    return [Finding(check="canary", severity="ok", cause=cause)]
+
+
+@asynccontextmanager
+async def _temporary(settings: Settings) -> AsyncIterator[tuple[Memory, Path]]:
+    """An empty memory, and where its only note is to be."""
+    folder = await run_sync(lambda: tempfile.TemporaryDirectory(prefix="memory-gateway-doctor-"))
+    with folder as name:
+        root = Path(name)
+        note = root / "workspace" / _NAME
+        await run_sync(lambda: note.parent.mkdir(parents=True))
+        async with open_memory(canary_settings(settings, root), background=False) as memory:
+            yield memory, note
+
+
+def canary_settings(settings: Settings, root: Path) -> Settings:
+    """The user's settings, but nothing of the user's: everything lies below `root`."""
+    search = replace(
+        settings.search,
+        enabled=True,
+        provider="none",
+        sources=("memory",),
+        extra_paths=(),
+        store=StoreSettings(path=root / "index" / "canary.sqlite"),
+    )
+    return replace(
+        settings,
+        workspace=root / "workspace",
+        state_dir=root,
+        sessions_dir=root / "sessions",
+        search=search,
+        backend="builtin",
+        memory_slot=None,
+    )
+
+
+async def _write_and_find(memory: Memory, note: Path) -> None:
+    await run_sync(lambda: note.write_text(_NOTE, encoding="utf-8"))
+    report = await memory.sync(SyncRequest(reason="cli"))
+    if report is None or report.added != 1:
+        raise _CanaryError("the note was written and not indexed")
+    if await _found(memory) != [_NAME]:
+        raise _CanaryError("the note was indexed and not found")
+
+
+async def _delete_and_miss(memory: Memory, note: Path) -> None:
+    await run_sync(note.unlink)
+    await memory.sync(SyncRequest(reason="cli"))
+    if await _found(memory):
+        raise _CanaryError("the note was deleted and is still found")
+
+
+async def _found(memory: Memory) -> list[str]:
+    params = SearchParams(query=_WORD, min_score=0.0)
+    result = await memory.search(params, None, operator=True)
+    return [hit.path for hit in result.hits]
+
+
+def _failed(cause: str) -> Finding:
+    return Finding(check="canary", severity="error", cause=f"The canary: {cause}", fix=_FIX)
+
+
+def check_transcripts(settings: Settings) -> Iterator[Finding]:
+    """Nothing while transcripts are neither a source nor exported."""
+    if "sessions" not in settings.search.sources and not settings.qmd.sessions.enabled:
+        return
+    listing = AgentTranscripts.of(settings).listing()
+    for path, why, _ in listing.failures:
+        place = path if path != "sessions" else str(settings.sessions_dir)
+        yield Finding(
+            check="transcripts",
+            severity="warning",
+            cause=sentence(f"Its conversations are not searched: {why}"),
+            place=place,
+            fix="Start the host once, see owner and mode of the file, or use a newer gateway.",
+        )
+    if not listing.failures:
+        yield from _readable(listing, settings)
+
+
+def _readable(listing: TranscriptListing, settings: Settings) -> Iterator[Finding]:
+    database = listing.database
+    yield Finding(
+        check="transcripts",
+        severity="ok",
+        cause=f"Conversations that can be read: {len(listing.files):,}.",
+        place=database.path if database else str(settings.sessions_dir),
+    )
+    if database is not None and not database.is_known:
+        yield _untried(database)
+
+
+def _untried(database: HostDatabase) -> Finding:
+    return Finding(
+        check="transcripts",
+        severity="note",
+        cause=f"The host's database is of version {database.version}, with which this gateway was"
+        " not tried; it has the tables that are needed.",
+        place=database.path,
+        fix="Look whether there is a newer gateway.",
     )

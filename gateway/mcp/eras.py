@@ -1,9 +1,4 @@
-"""Which revision of the Model Context Protocol a request speaks. Pure.
-
-Owns the revisions we know and how a request tells its own: up to 2025-11-25 `initialize` settles it for
-the connection, from 2026-07-28 on every request carries it in `_meta`. Each request is judged by
-itself, so clients of both eras, and plain JSON-RPC, may share one process.
-"""
+"""The revisions of the Model Context Protocol, and results as each wants them. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +7,8 @@ from typing import Any, Final
 import msgspec
 
 from config.errors import ErrorKind
-from gateway.rpc.errors import InvalidParamsError, RpcError
+from gateway.rpc.wire import InvalidParamsError, RpcError, replace_lone_surrogates
+from gateway.version import VERSION
 
 HANDSHAKE_REVISIONS: Final = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 """Newest first; agreed on by `initialize`."""
@@ -106,3 +102,59 @@ def stateless_revision(meta: Meta | None) -> Revision:
     if name not in STATELESS_REVISIONS:
         raise UnsupportedRevisionError(name)
     return Revision(name)
+
+
+SERVER: Final = {"name": "memory-gateway", "title": "Memory Gateway", "version": VERSION}
+SERVER_KEY: Final = "io.modelcontextprotocol/serverInfo"
+CAPABILITIES: Final[dict[str, Any]] = {"tools": {}}
+_LIFETIME_MS: Final = 3_600_000
+"""The tools change only with the program, and with `memory.append.enabled`."""
+
+Result = dict[str, Any]
+
+
+def dressed(result: Result, revision: Revision) -> Result:
+    """Any result as the revision wants it."""
+    if not revision.is_stateless:
+        return result
+    return result | {"resultType": "complete", "_meta": {SERVER_KEY: SERVER}}
+
+
+def cacheable(result: Result, revision: Revision) -> Result:
+    """A result that holds for every client, and for an hour."""
+    hints = {"ttlMs": _LIFETIME_MS, "cacheScope": "public"} if revision.is_stateless else {}
+    return dressed(result | hints, revision)
+
+
+def handshake(requested: str | None) -> Result:
+    """What `initialize` answers for MCP's sake; instructions and the rest it has from our protocol."""
+    return {
+        "protocolVersion": negotiated(requested),
+        "serverInfo": SERVER,
+        "capabilities": CAPABILITIES,
+    }
+
+
+def discovery(revision: Revision, instructions: str) -> Result:
+    """The answer to `server/discover`."""
+    found = {
+        "supportedVersions": [*STATELESS_REVISIONS, *HANDSHAKE_REVISIONS],
+        "capabilities": CAPABILITIES,
+        "instructions": instructions,
+    }
+    return cacheable(found, revision)
+
+
+def tool_result(answer: msgspec.Struct, *, failed: bool) -> Result:
+    """What a tool answered, as data and, for clients that know no data, as the same JSON in a text."""
+    data = replace_lone_surrogates(msgspec.to_builtins(answer))
+    return _result(msgspec.json.encode(data).decode(), failed) | {"structuredContent": data}
+
+
+def tool_failure(text: str) -> Result:
+    """A failure that the model can read and act upon."""
+    return _result(text, failed=True)
+
+
+def _result(text: str, failed: bool) -> Result:
+    return {"content": [{"type": "text", "text": text}], "isError": failed}

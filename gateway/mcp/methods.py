@@ -1,27 +1,73 @@
-"""The methods of MCP for the pipe, beside our own.
-
-Owns their parameters and handlers. `initialize` is shared with our own protocol and stands in
-`gateway.methods.table`; its MCP half is `replies.handshake`.
-"""
+"""The methods of MCP on the pipe: `initialize`, `server/discover`, `tools/list`, `tools/call`."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import anyio
 import msgspec
 
-from config.groups import ungrouped
+from config.errors import ungrouped
 from gateway.agent.memory import Memory
-from gateway.mcp import replies
-from gateway.mcp.calls import Arguments, call_tool, tell_progress, tool_of
-from gateway.mcp.eras import Meta, revision_of, stateless_revision
-from gateway.mcp.replies import Result
-from gateway.mcp.tools import tool_list
-from gateway.rpc.context import RequestContext
-from gateway.rpc.errors import InvalidParamsError
-from gateway.rpc.methods import Method
-from gateway.sessions.instructions import recall_instructions
+from gateway.mcp import eras
+from gateway.mcp.eras import Meta, Result, Revision, revision_of, stateless_revision, tool_failure
+from gateway.mcp.tools import TOOLS, Tool, tool_list
+from gateway.rpc.methods import Method, RequestContext, decode_params
+from gateway.rpc.wire import InvalidParamsError
+from gateway.sessions.loading import recall_instructions
+
+SIGN_OF_LIFE_S: Final = 1.0
+"""Well below any client's time-out, which progress may set back."""
+
+Arguments = dict[str, msgspec.Raw]
+
+
+def tool_of(name: str) -> Tool[Any]:
+    """Raises InvalidParamsError."""
+    if (tool := TOOLS.get(name)) is None:
+        raise InvalidParamsError(
+            f"There is no tool {name[:64]!r}.", remedy=f"The tools are {', '.join(TOOLS)}."
+        )
+    return tool
+
+
+async def call_tool(
+    memory: Memory,
+    tool: Tool[Any],
+    given: Arguments,
+    revision: Revision,
+    context: RequestContext,
+) -> Result:
+    """The tool's result. Raises InvalidParamsError where the revision wants that for wrong arguments."""
+    try:
+        arguments = decode_params(tool.name, tool.arguments, _without_nulls(given))
+        return await tool.run(memory, arguments, context)
+    except InvalidParamsError as error:
+        if not revision.explains_arguments:
+            raise
+        return tool_failure(str(error))
+
+
+async def tell_progress(tool: Tool[Any], meta: Meta | None, context: RequestContext) -> None:
+    """Says at once, and then every second, that the call is being worked on, if the client asked.
+
+    Never returns when it did; how much is left is not known, so seconds count up.
+    """
+    token = (meta or {}).get("progressToken")
+    if isinstance(token, bool) or not isinstance(token, str | int):
+        return
+    started = anyio.current_time()
+    while True:
+        seconds = round(anyio.current_time() - started, 1)
+        params = {"progressToken": token, "progress": seconds, "message": tool.doing}
+        context.notify("notifications/progress", params)
+        await anyio.sleep(SIGN_OF_LIFE_S)
+
+
+def _without_nulls(given: Arguments) -> bytes:
+    """Models spell what they do not want to say as null."""
+    said = {name: value for name, value in given.items() if bytes(value) != b"null"}
+    return msgspec.json.encode(said)
 
 
 class MetaParams(msgspec.Struct, frozen=True):
@@ -42,10 +88,10 @@ def mcp_methods(memory: Memory) -> list[Method[Any]]:
 
     async def discover(params: MetaParams, _context: RequestContext) -> Result:
         instructions = recall_instructions(memory.settings.citations)
-        return replies.discovery(stateless_revision(params.meta), instructions)
+        return eras.discovery(stateless_revision(params.meta), instructions)
 
     async def ping(params: MetaParams, context: RequestContext) -> Result:
-        return replies.dressed({}, revision_of(params.meta, context.session.protocol))
+        return eras.dressed({}, revision_of(params.meta, context.session.protocol))
 
     async def list_tools(params: ListParams, context: RequestContext) -> Result:
         revision = revision_of(params.meta, context.session.protocol)
@@ -53,7 +99,7 @@ def mcp_methods(memory: Memory) -> list[Method[Any]]:
             raise InvalidParamsError("There is no such page.", remedy="Leave out cursor.")
         settings, guest = memory.settings, context.session.guest
         appends = settings.append_enabled and (guest is None or guest.may_append(settings))
-        return replies.cacheable({"tools": tool_list(appends=appends)}, revision)
+        return eras.cacheable({"tools": tool_list(appends=appends)}, revision)
 
     async def call(params: CallParams, context: RequestContext) -> Result:
         revision = revision_of(params.meta, context.session.protocol)
@@ -63,7 +109,7 @@ def mcp_methods(memory: Memory) -> list[Method[Any]]:
                 tasks.start_soon(tell_progress, tool, params.meta, context)
                 result = await call_tool(memory, tool, params.arguments or {}, revision, context)
                 tasks.cancel_scope.cancel()
-        return replies.dressed(result, revision)
+        return eras.dressed(result, revision)
 
     manners = {"open_params": True, "silent_when_cancelled": True}
     return [

@@ -1,26 +1,189 @@
-"""The tools as a model sees them, and what each does with the memory.
-
-Owns names, titles, descriptions and hints; the arguments are explained in `arguments`. The order is
-fixed, so that a client's cached prompt stays valid.
-"""
+"""The two tools as a model sees them: arguments, explanations, schemas, and what each does."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from functools import cache
-from typing import Any, Final, Generic, TypeVar
+from typing import Annotated, Any, Final, Generic, TypeVar
 
 import msgspec
+from msgspec import UNSET, Meta, UnsetType
 
 from backends.interface import ReadAnswer, SearchAnswer
+from config.settings import Source
 from gateway.agent.conversations import Conversations
 from gateway.agent.memory import Memory
-from gateway.mcp.arguments import AppendArguments, GetArguments, SearchArguments
-from gateway.mcp.replies import Result, tool_result
-from gateway.mcp.schemas import object_schema
-from gateway.rpc.context import RequestContext
-from gateway.tools.append import AppendResult
+from gateway.mcp.eras import Result, tool_result
+from gateway.rpc.methods import RequestContext
+from gateway.tools.get import AppendParams, AppendResult, GetParams
+from gateway.tools.search import MAX_RESULTS, SearchParams
+
+
+class SearchArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """Arguments of the tool `memory_search`."""
+
+    query: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            description=(
+                "What to look for: a question or keywords, in any language. Names, dates, numbers and "
+                "identifiers found in the conversation make it sharper. There is no query syntax."
+            ),
+        ),
+    ]
+    max_results: (
+        Annotated[
+            int,
+            Meta(
+                ge=1,
+                le=MAX_RESULTS,
+                description="How many passages at most. Leave it out for the usual 6; more costs context.",
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+    min_score: (
+        Annotated[
+            float,
+            Meta(
+                ge=0,
+                le=1,
+                description=(
+                    "Leave out passages that score lower. Normally left out; lower it (0.1) when a search "
+                    "found nothing though the memory should know."
+                ),
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+    sources: (
+        Annotated[
+            tuple[Source, ...],
+            Meta(
+                description=(
+                    "Where to look: `memory` are the notes, `sessions` past conversations. Both, as far as "
+                    "they are indexed, when left out."
+                )
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+    include: (
+        Annotated[
+            tuple[str, ...],
+            Meta(
+                description="Only files whose path matches one of these, as in `memory/projects/**`."
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+    exclude: (
+        Annotated[tuple[str, ...], Meta(description="No files whose path matches one of these.")]
+        | UnsetType
+    ) = UNSET
+    after: (
+        Annotated[
+            date,
+            Meta(description="Only notes dated this day or later, as in `2026-02-08`."),
+        ]
+        | UnsetType
+    ) = UNSET
+    before: (
+        Annotated[
+            date,
+            Meta(description="Only notes dated before this day, which itself is left out."),
+        ]
+        | UnsetType
+    ) = UNSET
+
+    def to_params(self) -> SearchParams:
+        return SearchParams(**_given(self))
+
+
+class GetArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Arguments of the tool `memory_get`."""
+
+    path: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            description=(
+                "The `path` of a search result, such as `memory/2026-02-08.md`; or `MEMORY.md`, `USER.md`. Only memory "
+                "files can be read."
+            ),
+        ),
+    ]
+    first_line: (
+        Annotated[
+            int,
+            Meta(ge=1, description="First line to read, counting from 1, as in `startLine`."),
+        ]
+        | UnsetType
+    ) = msgspec.field(default=UNSET, name="from")
+    lines: (
+        Annotated[
+            int,
+            Meta(ge=1, description="How many lines to read. Leave out both for the whole file."),
+        ]
+        | UnsetType
+    ) = UNSET
+
+    def to_params(self) -> GetParams:
+        return GetParams(**_given(self))
+
+
+class AppendArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Arguments of the tool `memory_append`."""
+
+    text: Annotated[
+        str,
+        Meta(min_length=1, description="The entry, as Markdown: one fact, or a few short lines."),
+    ]
+
+    def to_params(self) -> AppendParams:
+        return AppendParams(text=self.text)
+
+
+ToolArguments = SearchArguments | GetArguments
+
+
+def _given(arguments: ToolArguments) -> dict[str, Any]:
+    values = msgspec.structs.asdict(arguments)
+    return {name: value for name, value in values.items() if value is not UNSET}
+
+
+_DEFINITIONS: Final = "$defs"
+
+
+def object_schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
+    """The schema of a struct; `type` is `object` at its root. Other structs stand in `$defs`."""
+    (_root,), components = msgspec.json.schema_components(
+        (kind,), ref_template=f"#/{_DEFINITIONS}/{{name}}"
+    )
+    definitions = {name: _without_null(schema) for name, schema in sorted(components.items())}
+    schema: dict[str, Any] = definitions.pop(kind.__name__)
+    del schema["title"]
+    schema.pop("description", None)
+    return schema | ({_DEFINITIONS: definitions} if definitions else {})
+
+
+def _without_null(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_without_null(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if schema.get("default", ...) is None:
+        schema = {name: value for name, value in schema.items() if name != "default"}
+    choices = schema.get("anyOf")
+    if choices is not None:
+        rest = {name: value for name, value in schema.items() if name != "anyOf"}
+        choices = [choice for choice in choices if choice != {"type": "null"}]
+        schema = rest | (choices[0] if len(choices) == 1 else {"anyOf": choices})
+    return {name: _without_null(value) for name, value in schema.items()}
+
 
 A = TypeVar("A", bound=msgspec.Struct)
 

@@ -1,19 +1,15 @@
-"""One process among those that serve an index: its owner, or a guest of the owner.
-
-Owns which of the two it is and the way from guest to owner. Both serve their client on the pipe and
-those of sockets that were handed in; the owner answers them, a guest carries their lines to the owner.
-Signals and the parent are the business of `serve`.
-"""
+"""One process among those that serve an index: its owner, or a bridge to it; one client for as long as it is connected."""
 
 from __future__ import annotations
 
 import os
 import socket
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import anyio
 import structlog
@@ -23,31 +19,124 @@ from msgspec.structs import replace
 from config.errors import MemoryGatewayError
 from config.settings import Settings
 from config.switched_off import is_disabled
-from gateway.notify.notifier import STANDING_BY, Notifier
-from gateway.ownership.announcing import announced
-from gateway.ownership.bridge import Bridge
-from gateway.ownership.conversation import (
-    Conversation,
-    Peeked,
-    Pipe,
-    Serve,
-    serve_pipe,
-    serve_socket,
+from gateway.notify import STANDING_BY, Notifier
+from gateway.ownership.bridge import Bridge, stand_by
+from gateway.ownership.lock import (
+    OwnerLock,
+    OwnerRecord,
+    Place,
+    announced,
+    check_workspace,
+    name_owner,
+    place_of,
 )
-from gateway.ownership.listening import ServeClient, serving
-from gateway.ownership.lock import OwnerLock, OwnerRecord, check_workspace, name_owner
-from gateway.ownership.places import Place, place_of
-from gateway.ownership.sockets import listen_somewhere, reach_owner
-from gateway.ownership.standby import stand_by
+from gateway.ownership.sockets import ServeClient, listen_somewhere, reach_owner, serving
 from gateway.rpc.connection import Lane, serve_connection, serve_lines
-from gateway.rpc.limits import ConnectionLimits
-from gateway.rpc.outbox import Outbox
+from gateway.rpc.methods import Session
+from gateway.rpc.transport import ByteReader, ByteWriter, Outbox, SocketChannel
+from gateway.rpc.wire import ConnectionLimits
 from gateway.sessions.terms import terms_of
 from gateway.version import VERSION
 
 if TYPE_CHECKING:
     from gateway.agent.reloading import Reloader
     from gateway.rpc.methods import MethodRegistry
+
+
+_LONGEST_LOOK: Final = 1024 * 1024
+"""A first line that is longer is no greeting."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pipe:
+    """The bytes of the client that started this process."""
+
+    reader: ByteReader
+    writer: ByteWriter
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    reader: ByteReader
+    writer: ByteWriter
+    shutdown: anyio.Event
+    session: Session
+
+
+Serve = Callable[[Conversation], Awaitable[None]]
+"""Serves one client until it leaves or its `shutdown` is set."""
+
+
+async def serve_pipe(
+    serve: Serve, pipe: Pipe, shutdown: anyio.Event, *, on_end: Callable[[], None]
+) -> None:
+    """Calls `on_end` as soon as the input has ended, while open requests still finish."""
+    reader = _Noticed(pipe.reader, on_end)
+    await serve(Conversation(reader, pipe.writer, shutdown, Session()))
+    on_end()
+
+
+async def serve_socket(
+    serve: Serve, closing: anyio.Event, channel: SocketChannel, name: str
+) -> None:
+    """Ends with `closing`, or when the client asks for the end of its own connection."""
+    leaving = anyio.Event()
+    session = Session(connection=name, leave=leaving.set)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_set_after, closing, leaving)
+        await serve(Conversation(channel, channel, leaving, session))
+        tasks.cancel_scope.cancel()
+
+
+async def _set_after(first: anyio.Event, second: anyio.Event) -> None:
+    await first.wait()
+    second.set()
+
+
+class _Noticed:
+    """A reader whose end somebody else wants to know, too."""
+
+    def __init__(self, reader: ByteReader, on_end: Callable[[], None]) -> None:
+        self._reader = reader
+        self._on_end = on_end
+
+    async def receive(self) -> bytes:
+        data = await self._reader.receive()
+        if not data:
+            self._on_end()
+        return data
+
+    def hung_up(self) -> bool:
+        return self._reader.hung_up()
+
+
+class Peeked:
+    """A reader whose first line somebody looked at before it is served."""
+
+    def __init__(self, reader: ByteReader) -> None:
+        self._reader = reader
+        self._held = b""
+
+    async def first_line(self) -> bytes:
+        """The first line that is not blank, or the first `_LONGEST_LOOK` bytes; empty at the end."""
+        while True:
+            line, newline, _ = self._held.lstrip().partition(b"\n")
+            if newline or len(line) >= _LONGEST_LOOK:
+                return line
+            data = await self._reader.receive()
+            if not data:
+                return line
+            self._held += data
+
+    async def receive(self) -> bytes:
+        if self._held:
+            held, self._held = self._held, b""
+            return held
+        return await self._reader.receive()
+
+    def hung_up(self) -> bool:
+        return self._reader.hung_up()
+
 
 _log = structlog.get_logger(__name__)
 
@@ -170,8 +259,8 @@ class Host:
         """Opens the memory and answers the clients of these sockets; yields how to answer others."""
         from gateway.agent.memory import open_memory  # noqa: PLC0415 - a guest needs none of it
         from gateway.agent.reloading import Reloader  # noqa: PLC0415
-        from gateway.methods.table import build_registry  # noqa: PLC0415
-        from gateway.notify.supervision import supervised  # noqa: PLC0415
+        from gateway.methods import build_registry  # noqa: PLC0415
+        from gateway.notify import supervised  # noqa: PLC0415
 
         settings = self._settings
         async with open_memory(settings) as memory:

@@ -1,21 +1,25 @@
-"""The lock on one index: whoever holds it owns the index.
-
-Owns the lock file and the record of its holder in it. The kernel takes the lock from a process that
-ends, however it ends, so a lock is never stale; a record may be, and is then only a hint that leads
-nowhere. The file itself stays: deleting it would let two processes lock two files.
-"""
+"""The lock on one index, where its owner is to be found, and announcing that."""
 
 from __future__ import annotations
 
+import hashlib
 import os
+import stat
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
+import anyio
 import msgspec
+import structlog
 
+from backends.builtin.storage.moving import lock_path
 from backends.errors import IndexUnavailableError
-from config.disk.locking import try_lock_file
-from config.disk.making import foreign_owner, make_directories
+from config.errors import ungrouped
+from config.paths import runtime_dir
+from config.runtime.files import foreign_owner, make_directories, try_lock_file
+from config.settings import Settings
 
 OWNER: Final = "The gateway that owns the index"
 _MAX_RECORD_BYTES: Final = 65_536
@@ -93,3 +97,74 @@ def check_workspace(path: Path, workspace: Path) -> None:
             remedy="End that process, or choose another --state-dir, --agent or "
             "memorySearch.store.path for this workspace.",
         )
+
+
+class Place(msgspec.Struct, frozen=True):
+    lock: Path
+    sockets: tuple[Path, ...]
+    """Where the socket may be, best first."""
+
+
+def place_of(settings: Settings, environment: Mapping[str, str] = os.environ) -> Place:
+    """The place of the index that these settings mean. Two indexes never share one."""
+    store = settings.search.store
+    index = Path(os.path.realpath(store.path))
+    mark = hashlib.blake2s(os.fsencode(index), digest_size=4).hexdigest()
+    name = f"{settings.agent_id}-{mark}.sock"
+    usual = runtime_dir(environment, state=settings.state_dir, uid=os.getuid())
+    directories = dict.fromkeys((usual, settings.state_dir / "run"))
+    return Place(
+        lock=lock_path(store.path, store.former_path),
+        sockets=tuple(directory / name for directory in directories),
+    )
+
+
+def make_private(directory: Path) -> None:
+    """Makes a directory that only this user may enter, or makes the present one so.
+
+    Raises OSError, also for a directory of somebody else's: what is in it could not be trusted.
+    """
+    make_directories(directory)
+    status = directory.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
+        raise PermissionError(f"{directory} is not a directory of this user")
+    if status.st_mode & 0o077:
+        directory.chmod(0o700)
+
+
+_log = structlog.get_logger(__name__)
+
+_PAUSE_S: Final = 1.0
+
+
+@asynccontextmanager
+async def announced(lock: OwnerLock, record: OwnerRecord) -> AsyncIterator[None]:
+    """The record stands in the lock file while the body runs, as soon as it can be written."""
+    problem = _announce(lock, record)
+    if problem is None:
+        yield
+        return
+    _log.warning("the owner of the index is not announced yet", error=str(problem))
+    with ungrouped():
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_announce_later, lock, record)
+            try:
+                yield
+            finally:
+                tasks.cancel_scope.cancel()
+
+
+async def _announce_later(lock: OwnerLock, record: OwnerRecord) -> None:
+    while True:
+        await anyio.sleep(_PAUSE_S)
+        if _announce(lock, record) is None:
+            _log.info("the owner of the index is announced")
+            return
+
+
+def _announce(lock: OwnerLock, record: OwnerRecord) -> OSError | None:
+    try:
+        lock.announce(record)
+    except OSError as error:
+        return error
+    return None

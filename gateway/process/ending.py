@@ -1,9 +1,4 @@
-"""The end of the process, which comes in time whatever hangs.
-
-Owns the last resort. A thread that waits for a disk that does not answer cannot be stopped, and the
-interpreter would wait for it: then the process ends without waiting. Nothing is lost that a kill would
-not lose, and the index is made for those.
-"""
+"""What ends the process: its parent's death, and a limit on how long an orderly end may take, whatever hangs."""
 
 from __future__ import annotations
 
@@ -17,7 +12,8 @@ from typing import Final
 import anyio
 import structlog
 
-from gateway.rpc.streams import DescriptorWriter
+from gateway.process.orphans import OUTSIDE, is_orphan
+from gateway.rpc.transport import DescriptorWriter
 
 _log = structlog.get_logger(__name__)
 
@@ -83,3 +79,29 @@ class Ending:
 
 def _names() -> list[str]:
     return sorted({one.name for one in threading.enumerate()} - {threading.current_thread().name})
+
+
+_POLL_S: Final = 0.5
+
+
+async def end_with_parent(parent: int, shutdown: anyio.Event) -> None:
+    """Sets `shutdown` once `parent`, as `os.getppid()` gave it first, is gone."""
+    if parent == OUTSIDE:
+        return
+    if not is_orphan(parent):
+        await _outlive(parent)
+    _log.info("stopping", cause="the process that started this one is gone")
+    shutdown.set()
+
+
+async def _outlive(parent: int) -> None:
+    with suppress(OSError, AttributeError):  # an older kernel, another system
+        descriptor = os.pidfd_open(parent)
+        try:
+            if os.getppid() == parent:
+                await anyio.wait_readable(descriptor)
+        finally:
+            os.close(descriptor)
+        return
+    while os.getppid() == parent:  # noqa: ASYNC110 - another process sets no event
+        await anyio.sleep(_POLL_S)

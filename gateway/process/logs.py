@@ -14,7 +14,7 @@ from typing import Final
 
 import structlog
 
-from gateway.tools.escaping import escape_controls
+from gateway.tools.search import escape_controls
 
 LONGEST_TRACEBACK_CHARS: Final = 8000
 """A record of a fault stays a line that a log can hold; the end of a traceback tells most."""

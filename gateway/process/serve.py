@@ -14,19 +14,15 @@ import anyio
 import structlog
 from anyio.abc import TaskGroup
 
-from config.groups import ungrouped
+from config.errors import ungrouped
 from config.settings import Settings
-from gateway.notify.notifier import Notifier
-from gateway.ownership.conversation import Pipe
-from gateway.ownership.host import Host
-from gateway.process.allocator import limit_arenas
-from gateway.process.ending import Ending
-from gateway.process.garbage import settle_collector
+from gateway.notify import Notifier
+from gateway.ownership.host import Host, Pipe
+from gateway.process.ending import Ending, end_with_parent
 from gateway.process.logs import configure_logs
 from gateway.process.orphans import PARENT
-from gateway.process.parent import end_with_parent
-from gateway.rpc.descriptors import claim_stdio
-from gateway.rpc.streams import DescriptorReader, DescriptorWriter
+from gateway.process.tuning import limit_arenas, settle_collector
+from gateway.rpc.transport import DescriptorReader, DescriptorWriter, claim_stdio
 
 _log = structlog.get_logger(__name__)
 

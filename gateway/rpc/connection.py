@@ -16,14 +16,18 @@ import structlog
 from anyio.abc import TaskGroup
 
 from config.runtime.tasks import Wakeup
-from gateway.rpc.context import Session
 from gateway.rpc.dispatcher import Dispatcher
-from gateway.rpc.errors import RequestCancelledError, RpcError, ShuttingDownError
-from gateway.rpc.framing import SMALL_LINE_BYTES, LineRoom, LineSplitter
-from gateway.rpc.limits import ConnectionLimits
-from gateway.rpc.methods import MethodRegistry
-from gateway.rpc.outbox import Outbox
-from gateway.rpc.streams import ByteReader, ByteWriter
+from gateway.rpc.methods import MethodRegistry, Session
+from gateway.rpc.transport import ByteReader, ByteWriter, Outbox
+from gateway.rpc.wire import (
+    SMALL_LINE_BYTES,
+    ConnectionLimits,
+    LineRoom,
+    LineSplitter,
+    RequestCancelledError,
+    RpcError,
+    ShuttingDownError,
+)
 
 _log = structlog.get_logger(__name__)
 

@@ -13,7 +13,7 @@ import msgspec
 
 from backends.errors import IndexUnavailableError
 from config.settings import ScopePolicy, Settings
-from gateway.sessions.scope import Verdict, judge_scope
+from gateway.sessions.keys import Verdict, judge_scope
 
 GREETING: Final = "$/guest"
 """The method by which a bridge tells its terms. No client calls it, so it is not in the list of methods."""

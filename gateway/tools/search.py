@@ -1,4 +1,4 @@
-"""`memory_search`: parameters, limits, and what the gateway adds to the backend's answer."""
+"""`memory_search`: parameters, limits, citations, and the result as the contract has it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,67 @@ from msgspec.structs import replace
 from backends.interface import Hit, SearchAnswer, SearchRequest
 from backends.ranking.query import MAX_QUERY_CHARS
 from config.settings import CitationsMode, Settings, Source
-from gateway.rpc.errors import InvalidParamsError
-from gateway.tools.bounds import Globs, Key
-from gateway.tools.citations import citation_of, shows_citations, with_footer
-from gateway.tools.escaping import escape_controls
+from gateway.rpc.wire import InvalidParamsError
+from gateway.sessions.keys import chat_type_of
+
+_IN_LINES: Final = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))}
+_IN_TEXTS: Final = {code: escape for code, escape in _IN_LINES.items() if chr(code) not in "\t\n"}
+
+
+def escape_controls(text: str) -> str:
+    """Text of several lines without control characters but tabs and newlines."""
+    return text.translate(_IN_TEXTS)
+
+
+def escape_line(text: str) -> str:
+    """Text that must stay one line, such as a path, without any control character."""
+    return text.translate(_IN_LINES)
+
+
+def shows_citations(mode: CitationsMode, session_key: str | None) -> bool:
+    """`auto` shows them in direct chats only; without a session key nobody else is listening."""
+    if mode == "auto":
+        return session_key is None or chat_type_of(session_key) == "direct"
+    return mode == "on"
+
+
+def citation_of(hit: Hit) -> str:
+    """`path#L12` or `path#L12-L30`; what is unprintable in the path is escaped.
+
+    Of a conversation in the host's database also the events: `sessions/<id>#L3-L4 (events 7-9)`.
+    """
+    path = escape_line(hit.path)
+    cited = f"{path}#L{hit.start_line}"
+    if hit.start_line != hit.end_line:
+        cited += f"-L{hit.end_line}"
+    if hit.events is None:
+        return cited
+    first, last = hit.events
+    return f"{cited} (event {first})" if first == last else f"{cited} (events {first}-{last})"
+
+
+def with_footer(snippet: str, citation: str) -> str:
+    """The snippet with its source below it, as documented."""
+    return f"{snippet.strip()}\n\nSource: {citation}"
+
+
+MAX_KEY_CHARS: Final = 1024
+MAX_PATH_CHARS: Final = 4096
+"""The system's own bound on a path (PATH_MAX), in characters."""
+MAX_GLOB_CHARS: Final = 1024
+MAX_GLOBS: Final = 64
+
+MAX_NAME_CHARS: Final = 128
+"""Of what is repeated in reports and logs: the reason of a sync, a client's name, a protocol version."""
+
+Name = Annotated[str, msgspec.Meta(max_length=MAX_NAME_CHARS)]
+Key = Annotated[str, msgspec.Meta(max_length=MAX_KEY_CHARS)]
+PathText = Annotated[str, msgspec.Meta(max_length=MAX_PATH_CHARS)]
+Globs = Annotated[
+    tuple[Annotated[str, msgspec.Meta(max_length=MAX_GLOB_CHARS)], ...],
+    msgspec.Meta(max_length=MAX_GLOBS),
+]
+
 
 MAX_RESULTS = 200
 """More than anybody reads; keeps one answer below a few hundred kilobytes."""

@@ -1,8 +1,4 @@
-"""Watches on directories, one each, by watchdog's inotify thread.
-
-Owns the watches and what an event means. Its layer of recursive observers is left out: that one says
-nothing about directories it could not watch, and about events that were lost.
-"""
+"""Watches on directories by watchdog's inotify thread, and waiting until a burst of changes is over."""
 
 from __future__ import annotations
 
@@ -11,11 +7,13 @@ import itertools
 import logging
 import os
 import sys
+import threading
+import time
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
-from gateway.watching.bursts import Bursts
-from gateway.watching.directories import Directory, WatchingFailedError, WatchPlan
+from gateway.watching.directories import Directory, Place, WatchingFailedError, WatchPlan
 
 if TYPE_CHECKING:
     from watchdog.observers.inotify_c import (
@@ -25,6 +23,89 @@ if TYPE_CHECKING:
         Mask,
         WatchDescriptor,
     )
+
+
+LONGEST_WAIT: Final = 1.5
+"""The longest wait, in debounce times: a save is found within 2.5 s of the default of 1.5 s even while
+other files are being saved, and one that is saved all the time is indexed at most every 2.25 s."""
+
+
+class Debounce:
+    """One kind of change. Times are in seconds of one monotonic clock."""
+
+    def __init__(self, quiet_s: float) -> None:
+        self._quiet_s = quiet_s
+        self._first: float | None = None
+        self._last = 0.0
+
+    def note(self, now: float) -> None:
+        """Something changed."""
+        self._first = now if self._first is None else self._first
+        self._last = now
+
+    @property
+    def due(self) -> float | None:
+        """When the burst counts as over; None when there is none."""
+        if self._first is None:
+            return None
+        return min(self._last + self._quiet_s, self._first + LONGEST_WAIT * self._quiet_s)
+
+    def take(self, now: float) -> bool:
+        """Whether a burst is over by now; it is forgotten then."""
+        if self.due is None or now < self.due:
+            return False
+        self._first = None
+        return True
+
+
+class Ended(NamedTuple):
+    """Bursts that are over."""
+
+    reasons: tuple[str, ...]
+    structural: bool
+    """Directories came, went or moved, or may have: watches have to be set anew."""
+
+
+class Bursts:
+    """The changes nobody has acted on so far, by the reason of the sync they ask for."""
+
+    def __init__(self, places: Iterable[Place], wake: Callable[[], None]) -> None:
+        """`wake` is called from any thread."""
+        self._wake = wake
+        self._lock = threading.Lock()
+        self._debounces = {place.reason: Debounce(place.debounce_s) for place in places}
+        self._structural = False
+
+    def note(self, reason: str, *, structural: bool = False) -> None:
+        """Something changed. May be called from any thread."""
+        with self._lock:
+            debounce = self._debounces[reason]
+            begins = debounce.due is None
+            debounce.note(time.monotonic())
+            self._structural |= structural
+        if begins:
+            self._wake()
+
+    def note_all(self) -> None:
+        """Anything may have changed."""
+        for reason in self._debounces:
+            self.note(reason, structural=True)
+
+    def next_due_s(self) -> float | None:
+        """Seconds until the first burst may be over; None when there is none."""
+        with self._lock:
+            dues = [one.due for one in self._debounces.values() if one.due is not None]
+        return max(0.0, min(dues) - time.monotonic()) if dues else None
+
+    def take(self) -> Ended:
+        """What is over by now; it is forgotten here."""
+        with self._lock:
+            now = time.monotonic()
+            reasons = tuple(name for name, one in self._debounces.items() if one.take(now))
+            structural = bool(reasons) and self._structural
+            self._structural &= not reasons
+        return Ended(reasons, structural)
+
 
 SPARE_DESCRIPTORS: Final = 16
 """What must be free besides: an accelerator does not take the last ones."""

@@ -1,8 +1,4 @@
-"""The task that notices changes: by inotify where it can, by looking at intervals where it cannot.
-
-Owns the way between the two, what is said about it (one line in the log each time, and `status`), and when
-syncs are asked for. A sync looks at everything, so nothing here needs to know what changed.
-"""
+"""The task that notices changes: by inotify where it can, by looking at intervals where it cannot."""
 
 from __future__ import annotations
 
@@ -10,9 +6,10 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Final
+from typing import Final, Literal
 
 import anyio
+import msgspec
 import structlog
 from anyio import from_thread
 from anyio.lowlevel import EventLoopToken, current_token
@@ -20,12 +17,23 @@ from anyio.to_thread import run_sync
 
 from config.runtime.bounded import BoundedWork
 from config.runtime.tasks import Wakeup, lacks_threads
-from gateway.scheduling.scheduler import SyncScheduler
-from gateway.watching.bursts import Bursts
-from gateway.watching.directories import WatchingFailedError, WatchPlan, plan_watches
-from gateway.watching.inotify import DirectoryWatches
-from gateway.watching.places import WATCH, Place
-from gateway.watching.state import STARTING, WatchState
+from gateway.scheduler import SyncScheduler
+from gateway.watching.directories import WATCH, Place, WatchingFailedError, WatchPlan, plan_watches
+from gateway.watching.inotify import Bursts, DirectoryWatches
+
+
+class WatchState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    mode: Literal["off", "starting", "watching", "polling"]
+    reason: str | None = None
+    """Why it is off, or why it does not watch."""
+    directories: int = 0
+    """How many are watched."""
+
+
+STARTING: Final = WatchState(mode="starting")
+OFF: Final = WatchState(mode="off", reason="memorySearch.sync.watch is false")
+ON_DEMAND: Final = WatchState(mode="off", reason="this process answers once and ends")
+
 
 _log = structlog.get_logger(__name__)
 

@@ -1,8 +1,4 @@
-"""Batch jobs of Gemini, through the `google-genai` library.
-
-Imports the library; loaded by `providers.batch.opening` only. A job bears the name of its file, so that
-it is found again when an answer got lost. The library calls these jobs experimental, which is known.
-"""
+"""Batch jobs of Gemini, through the `google-genai` library: requests written, results read."""
 
 from __future__ import annotations
 
@@ -10,18 +6,68 @@ import io
 import re
 import warnings
 from collections.abc import AsyncIterator, Callable
-from typing import IO, Final, TypeVar, cast
+from typing import IO, Any, Final, TypeVar, cast
 
+import msgspec
 from google.genai import types
 
-from providers.batch.deleting import deleting
-from providers.batch.gemini_lines import read_line, write_line
-from providers.batch.interface import OnResults, Outcome, RemoteJob
-from providers.batch.reading import ResultReader
+from providers.batch.interface import OnResults, Outcome, RemoteJob, deleting
+from providers.batch.results import Line, ResultReader
+from providers.interface import without_lone_surrogates
 from providers.remote.gemini import open_library
 from providers.remote.spec import RemoteSpec
 from providers.remote.transport import open_client, typed_errors
-from providers.texts import without_lone_surrogates
+
+_CODE: Final = re.compile(r"[A-Za-z0-9_.-]{1,60}")
+
+
+class _Embedding(msgspec.Struct):
+    values: Any = None
+
+
+class _Response(msgspec.Struct):
+    embedding: _Embedding | None = None
+
+
+class _Error(msgspec.Struct):
+    code: int | str | None = None
+    status: str | None = None
+
+
+class _RawLine(msgspec.Struct):
+    key: str
+    response: _Response | None = None
+    error: _Error | None = None
+
+
+def write_line(key: str, text: str, *, task_type: str | None, dimensions: int | None) -> bytes:
+    """The request for one text; options that are None are left to the vendor."""
+    options = {"task_type": task_type, "output_dimensionality": dimensions}
+    request = {
+        "content": {"parts": [{"text": text}]},
+        **{name: value for name, value in options.items() if value is not None},
+    }
+    return msgspec.json.encode({"key": key, "request": request}) + b"\n"
+
+
+def read_line(raw: bytes) -> Line | None:
+    """What a line says; None for one that is blank or cannot be understood."""
+    try:
+        line = msgspec.json.decode(raw, type=_RawLine)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    if line.error is not None:
+        return Line(line.key, error=_refusal(line.error))
+    if line.response is None or line.response.embedding is None:
+        return Line(line.key, error="The batch job's answer holds no vector for this text.")
+    return Line(line.key, line.response.embedding.values)
+
+
+def _refusal(error: _Error) -> str:
+    said = (str(word) for word in (error.code, error.status) if word is not None)
+    known = ", ".join(word for word in said if _CODE.fullmatch(word))
+    return f"A batch job refused this text ({known or 'it gave no reason'})."
+
 
 _T = TypeVar("_T")
 

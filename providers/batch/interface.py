@@ -1,19 +1,19 @@
-"""What every vendor's batch jobs offer to the floor above, in types.
-
-Each call of a host is one request that is sent once: when to ask again is decided by who keeps the
-record of the jobs, since that is also what survives a restart.
-"""
+"""What every vendor's batch jobs offer to the floor above, and how a vendor's word on one job is read."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+import re
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import IO, Literal, Protocol
+from typing import IO, Any, Final, Literal, Protocol
 
 import msgspec
 
-from providers.fingerprint import Fingerprint
-from providers.interface import ItemError, Vector
+from providers.errors import ProviderError
+from providers.interface import Fingerprint, ItemError, Vector
+from providers.remote.spec import RemoteSpec
+from providers.remote.transport import typed_errors
 
 Outcome = Literal["completed", "failed", "expired", "cancelled"]
 """How a job ended. Any of them may have left results."""
@@ -103,3 +103,74 @@ class BatchAccess:
     place: str
     open: Callable[[], BatchHost]
     """Blocking: reads the auth profiles and imports the vendor's library. Raises `ProviderError`."""
+
+
+_OUTCOMES: Final[dict[str, Outcome]] = {
+    "completed": "completed",
+    "failed": "failed",
+    "expired": "expired",
+    "cancelled": "cancelled",
+    "canceled": "cancelled",
+}
+_SIZES: Final = frozenset({"token_limit_exceeded", "request_limit_exceeded", "file_too_large"})
+"""Codes of a job that was larger than the account, or any account, may submit."""
+_CODE: Final = re.compile(r"[A-Za-z0-9_.-]{1,60}")
+
+
+class _Fault(msgspec.Struct):
+    code: str | None = None
+
+
+class _Faults(msgspec.Struct):
+    data: list[_Fault] | None = None
+
+
+class _Counts(msgspec.Struct):
+    completed: int = 0
+    failed: int = 0
+
+
+class _Job(msgspec.Struct):
+    id: str
+    status: str
+    output_file_id: str | None = None
+    error_file_id: str | None = None
+    errors: _Faults | None = None
+    request_counts: _Counts | None = None
+
+
+def read_job(fields: Any) -> RemoteJob:
+    """Raises `msgspec.ValidationError` for what is no job."""
+    job = msgspec.convert(fields, _Job)
+    counts = job.request_counts or _Counts()
+    files = (job.output_file_id, job.error_file_id)
+    return RemoteJob(
+        id=job.id,
+        state=job.status,
+        outcome=_OUTCOMES.get(job.status),
+        done=counts.completed,
+        failed=counts.failed,
+        result_files=tuple(file for file in files if file),
+        reason=_reason(job.errors),
+        too_large=_reason(job.errors) in _SIZES,
+    )
+
+
+def _reason(faults: _Faults | None) -> str | None:
+    codes = [fault.code for fault in (faults.data if faults else None) or () if fault.code]
+    return codes[0] if codes and _CODE.fullmatch(codes[0]) else None
+
+
+GONE: Final = frozenset({404, 405, 410})
+"""405: a compatible server that knows no deleting."""
+
+
+@contextmanager
+def deleting(spec: RemoteSpec, gone: Collection[int] = GONE) -> Iterator[None]:
+    """Raises `ProviderError`, but not for the statuses of a file that is `gone`."""
+    try:
+        with typed_errors(spec):
+            yield
+    except ProviderError as error:
+        if error.status not in gone:
+            raise

@@ -11,14 +11,11 @@ from typing import IO, Any, Final
 import httpx2
 import msgspec
 
-from providers.batch.deleting import deleting
-from providers.batch.interface import OnResults, RemoteJob
-from providers.batch.jobs import read_job
-from providers.batch.lines import read_line
-from providers.batch.reading import ResultReader, read_results
+from providers.batch.interface import OnResults, RemoteJob, deleting, read_job
+from providers.batch.results import ResultReader, read_line, read_results
+from providers.interface import without_lone_surrogates
 from providers.remote.spec import RemoteSpec
 from providers.remote.transport import open_client, typed_errors
-from providers.texts import without_lone_surrogates
 
 _ENDPOINT: Final = "/v1/embeddings"
 _MOST_RESULT_BYTES: Final = 4 << 30

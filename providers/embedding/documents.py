@@ -1,23 +1,18 @@
-"""One run of embedding many texts: workers, refusals of size, spoilt texts, delivery as it arrives.
-
-Owns what happens to each text: it is delivered exactly once, with a vector or with its own error,
-unless the run ends with an error as a whole; then what was delivered stays valid, and the rest was
-never paid for, except for requests that failed.
-"""
+"""One run of embedding many texts: its work list, its workers, refusals of size, delivery as answers arrive."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 import anyio
+import msgspec
 import structlog
 
 from config.errors import ErrorKind
-from providers.embedding.batching import size_of
-from providers.embedding.jobs import Job
-from providers.embedding.limits import LearnedLimits
 from providers.embedding.requester import Requester
+from providers.embedding.sizing import LearnedLimits, Size, fill, size_of, total
 from providers.errors import (
     ProviderError,
     ProviderInputTooLargeError,
@@ -25,8 +20,54 @@ from providers.errors import (
     ProviderRejectedError,
     ProviderTimeoutError,
 )
-from providers.fingerprint import Fingerprint
-from providers.interface import InputLimits, ItemError, Vector
+from providers.interface import Fingerprint, InputLimits, ItemError, Vector
+
+
+class Job:
+    """`limits` is asked anew for every request, since a host's refusals change it meanwhile."""
+
+    def __init__(
+        self, sizes: Sequence[Size], positions: Sequence[int], limits: Callable[[], InputLimits]
+    ) -> None:
+        self._sizes = sizes
+        self._limits = limits
+        self._waiting = deque(positions)
+        self._split: deque[list[int]] = deque()
+        self._token_cap: int | None = None
+
+    def take(self) -> list[int] | None:
+        """Positions of the next request in order, or None if nothing waits."""
+        if self._split:
+            return self._split.popleft()
+        if not self._waiting:
+            return None
+        count = fill((self._sizes[at] for at in self._waiting), self._current_limits())
+        return [self._waiting.popleft() for _ in range(count)]
+
+    def size(self, positions: Sequence[int]) -> Size:
+        return total(self._sizes[at] for at in positions)
+
+    def put_back(self, positions: Sequence[int]) -> None:
+        """To be taken again, in whatever sizes the limits allow by then."""
+        self._waiting.extendleft(reversed(positions))
+
+    def split(self, positions: Sequence[int]) -> None:
+        """To be taken next, as two halves: one of the texts spoils the request."""
+        half = len(positions) // 2
+        self._split.extendleft([list(positions[half:]), list(positions[:half])])
+
+    def shrink(self, positions: Sequence[int]) -> None:
+        """To be taken again in requests of half the size, for the rest of this run."""
+        self._token_cap = max(1, self.size(positions).tokens // 2)
+        self.put_back(positions)
+
+    def _current_limits(self) -> InputLimits:
+        limits = self._limits()
+        if self._token_cap is None:
+            return limits
+        capped = min(self._token_cap, limits.max_request_tokens)
+        return msgspec.structs.replace(limits, max_request_tokens=capped)
+
 
 _log = structlog.get_logger(__name__)
 

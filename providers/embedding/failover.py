@@ -19,9 +19,8 @@ import structlog
 from providers.embedding.documents import OnBatch
 from providers.embedding.service import DEFAULT_QUERY_DEADLINE_S, EmbeddingService, ServiceState
 from providers.errors import ProviderError, ProviderUnavailableError
-from providers.fingerprint import Fingerprint
-from providers.interface import Vector
-from providers.resilience.clock import Clock, SystemClock
+from providers.interface import Fingerprint, Vector
+from providers.resilience import Clock, SystemClock
 
 _log = structlog.get_logger(__name__)
 _SHORTEST_PAUSE_S = 30.0

@@ -1,19 +1,15 @@
-"""One request to one provider, with everything around it: circuit, retries, pace, time limit, counts.
-
-Owns these for documents and for queries alike. A query neither waits for the pace of background work
-nor is retried beyond its own short deadline.
-"""
+"""One request to one provider with everything around it: circuit, retries, pace, time limit, counts."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import anyio
 import msgspec
 
-from providers.embedding.statistics import Counters
 from providers.errors import (
     ProviderError,
     ProviderRateLimitError,
@@ -22,10 +18,61 @@ from providers.errors import (
     ProviderUnavailableError,
 )
 from providers.interface import EmbeddedBatch, Embedder, Vector
-from providers.resilience.circuit import Circuit, CircuitPolicy
-from providers.resilience.clock import Clock, SystemClock
-from providers.resilience.pacing import Pacer
-from providers.resilience.retry import SINGLE, RetryPolicy, retrying
+from providers.resilience import (
+    SINGLE,
+    Circuit,
+    CircuitPolicy,
+    Clock,
+    Pacer,
+    RetryPolicy,
+    SystemClock,
+    retrying,
+)
+
+
+class Statistics(msgspec.Struct, frozen=True, kw_only=True):
+    """One snapshot. `requests` counts every request sent, also repeated and refused ones."""
+
+    requests: int
+    retries: int
+    failures: int
+    """Requests given up, after their retries."""
+    documents: int
+    """Texts that got a vector."""
+    item_errors: int
+    """Texts that got none although their request succeeded, or that were refused alone."""
+    queries: int
+    """Query embeddings asked for, cached ones included."""
+    query_cache_hits: int
+    tokens: int
+    """As counted by the host."""
+
+
+@dataclass(slots=True)
+class Counters:
+    """The running counts; belongs to one event loop."""
+
+    requests: int = 0
+    retries: int = 0
+    failures: int = 0
+    documents: int = 0
+    item_errors: int = 0
+    queries: int = 0
+    query_cache_hits: int = 0
+    tokens: int = 0
+
+    def snapshot(self) -> Statistics:
+        return Statistics(
+            requests=self.requests,
+            retries=self.retries,
+            failures=self.failures,
+            documents=self.documents,
+            item_errors=self.item_errors,
+            queries=self.queries,
+            query_cache_hits=self.query_cache_hits,
+            tokens=self.tokens,
+        )
+
 
 _LEAST_TIME_S = 0.001
 _HARMLESS = "ping"

@@ -1,12 +1,9 @@
-"""What the floor above asks for vectors: one provider with its policies, caches and state.
-
-Puts together the embedder, its requester, the learned limits and the query cache. Which provider that
-is, and what happens when it fails, is the business of `choosing` and `failover`.
-"""
+"""What the floor above asks for vectors: one provider with its policies, its cache of queries and its state."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -14,14 +11,65 @@ import anyio
 import msgspec
 
 from providers.embedding.documents import DocumentRun, OnBatch
-from providers.embedding.limits import LearnedLimits
-from providers.embedding.queries import QueryCache
-from providers.embedding.requester import Requester, RequestOptions
-from providers.embedding.statistics import Statistics
-from providers.errors import ProviderRejectedError, ProviderTimeoutError
-from providers.fingerprint import Fingerprint
-from providers.interface import Embedder, Vector
-from providers.resilience.clock import Clock
+from providers.embedding.requester import Requester, RequestOptions, Statistics
+from providers.embedding.sizing import LearnedLimits
+from providers.errors import ProviderError, ProviderRejectedError, ProviderTimeoutError
+from providers.interface import Embedder, Fingerprint, Vector
+from providers.resilience import Clock
+
+
+class _Flight:
+    """One request under way, and how it ended."""
+
+    def __init__(self) -> None:
+        self.landed = anyio.Event()
+        self.error: ProviderError | None = None
+
+
+class QueryCache:
+    def __init__(self, capacity: int = 256) -> None:
+        self._capacity = capacity
+        self._vectors: OrderedDict[str, Vector] = OrderedDict()
+        self._flights: dict[str, _Flight] = {}
+
+    def peek(self, text: str) -> Vector | None:
+        """The cached vector, which thereby becomes the most recently used."""
+        if text not in self._vectors:
+            return None
+        self._vectors.move_to_end(text)
+        return self._vectors[text]
+
+    async def get(self, text: str, ask: Callable[[], Awaitable[Vector]]) -> Vector:
+        """The vector from the cache, from an equal request under way, or from `ask`."""
+        while True:
+            cached = self.peek(text)
+            if cached is not None:
+                return cached
+            flight = self._flights.get(text)
+            if flight is None:
+                return await self._fly(text, ask)
+            await flight.landed.wait()
+            if flight.error is not None:
+                raise flight.error
+
+    async def _fly(self, text: str, ask: Callable[[], Awaitable[Vector]]) -> Vector:
+        flight = self._flights[text] = _Flight()
+        try:
+            vector = await ask()
+            self._store(text, vector)
+        except ProviderError as error:
+            flight.error = error
+            raise
+        finally:
+            del self._flights[text]
+            flight.landed.set()
+        return vector
+
+    def _store(self, text: str, vector: Vector) -> None:
+        self._vectors[text] = vector
+        if len(self._vectors) > self._capacity:
+            self._vectors.popitem(last=False)
+
 
 DEFAULT_QUERY_DEADLINE_S = 4.0
 _GRACE_S = 0.1

@@ -1,16 +1,14 @@
-"""The local model as an embedder: from a reference to a file, to prompts, to the worker's vectors.
-
-Owns which model file is in use and when it is looked for. Downloading belongs to `models`, the worker
-to `supervisor`.
-"""
+"""The provider `local`: assessing it, making it, and embedding through the worker process."""
 
 from __future__ import annotations
 
 import importlib
+import importlib.util
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import anyio
 import msgspec
@@ -23,12 +21,24 @@ from providers.errors import (
     ProviderRejectedError,
     ProviderUnavailableError,
 )
-from providers.fingerprint import Fingerprint
-from providers.interface import EmbeddedBatch, InputLimits, ItemError, Purpose, Vector
-from providers.local.model import ENGINE, Model, Wishes, read_model, stamp_of
-from providers.local.models import obtain, take
+from providers.installing import install_remedy
+from providers.interface import (
+    Candidate,
+    EmbeddedBatch,
+    Embedder,
+    Fingerprint,
+    InputLimits,
+    ItemError,
+    ProviderRequest,
+    Purpose,
+    Vector,
+    unusable,
+    without_lone_surrogates,
+)
+from providers.local.model import ENGINE, Model, Wishes, read_model, shown, stamp_of
+from providers.local.models import locate, obtain, take
+from providers.local.models.references import FileReference, configured_models, parse_reference
 from providers.local.supervisor import Patience, Supervisor
-from providers.texts import without_lone_surrogates
 
 _LIMITS = InputLimits(
     # A longer text is cut by the worker, so none has to go alone.
@@ -196,3 +206,52 @@ def _describe(model: Model) -> dict[str, Any]:
         "query_prompt": model.prompts.query,
         "document_prompt": model.prompts.document,
     }
+
+
+_MODULES: Final = ("llama_cpp", "numpy")
+
+
+def assess(request: ProviderRequest) -> Candidate:
+    missing = next((name for name in _MODULES if importlib.util.find_spec(name) is None), None)
+    if missing is not None:
+        return unusable("local", _not_installed(missing))
+    models = configured_models(request.settings, os.environ)
+    try:
+        path = locate(models.reference, models.cache_dir)
+    except ProviderError as error:
+        return unusable("local", error)
+    name = shown(models.reference)
+    lacks = None if path else _lacks(models.reference)
+    return Candidate(
+        provider="local",
+        usable=True,
+        reason=lacks or f"The model is {path}.",
+        model=name,
+        lacks=lacks,
+    )
+
+
+def _lacks(reference: str) -> str:
+    is_file = isinstance(parse_reference(reference), FileReference)
+    return f"The model {shown(reference)} {'is not there' if is_file else 'is yet to be fetched'}."
+
+
+def create(request: ProviderRequest) -> Embedder:
+    search, primary = request.settings.search, request.role == "primary"
+    wishes = Wishes(
+        dimensions=search.output_dimensionality if primary else None,
+        query_prompt=search.query_input_type if primary else None,
+        document_prompt=search.document_input_type if primary else None,
+        chunk_tokens=search.chunking.tokens,
+    )
+    models = configured_models(request.settings, os.environ)
+    name = shown(models.reference)
+    spec = LocalSpec(models.reference, name, models.cache_dir, wishes, models.environment)
+    return LocalEmbedder(spec)
+
+
+def _not_installed(module: str) -> ProviderUnavailableError:
+    return ProviderUnavailableError(
+        f"Local embeddings are not installed ({module} is missing).",
+        remedy=install_remedy("local"),
+    )

@@ -1,23 +1,69 @@
-"""One model file as the provider uses it: what it is, how it is asked, and its fingerprint.
-
-Owns the decisions that follow from the file alone: pooling, the longest input, prompts. The file's
-hash is part of the fingerprint, so another file under the same name embeds everything anew.
-"""
+"""One local model: where its file is, what it is, which marks its family wants, and its fingerprint."""
 
 from __future__ import annotations
 
 import hashlib
+import os
+import re
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
-from providers.errors import ProviderUnavailableError
-from providers.fingerprint import Fingerprint
-from providers.interface import Purpose
-from providers.local.families import TEXT, Prompts, prompts_for
+from config.settings import Settings
+from providers.errors import ProviderError, ProviderUnavailableError
+from providers.interface import Fingerprint, Purpose
 from providers.local.gguf import Header, read_header
+from providers.local.models import locate
+from providers.local.models.references import configured_models
 from providers.local.protocol import Open
+
+TEXT: Final = "{text}"
+_RETRIEVE: Final = "Given a web search query, retrieve relevant passages that answer the query"
+_PASSAGES: Final = "Represent this sentence for searching relevant passages: "
+
+
+class Prompts(msgspec.Struct, frozen=True):
+    """What stands before a text; with `{text}` in it, a template around the text."""
+
+    query: str = ""
+    document: str = ""
+
+    def apply(self, purpose: Purpose, text: str) -> str:
+        prompt = self.query if purpose == "query" else self.document
+        if TEXT in prompt:
+            before, _, after = prompt.partition(TEXT)
+            return f"{before}{text}{after}"
+        return f"{prompt}{text}"
+
+
+_FAMILIES: Final[tuple[tuple[str, Prompts], ...]] = (
+    (
+        r"embedding-?gemma|gemma-embedding",
+        Prompts("task: search result | query: ", "title: none | text: "),
+    ),
+    (r"nomic-(embed|bert)", Prompts("search_query: ", "search_document: ")),
+    (r"qwen3-?embedding", Prompts(f"Instruct: {_RETRIEVE}\nQuery:")),
+    (r"e5-.*instruct", Prompts(f"Instruct: {_RETRIEVE}\nQuery: ")),
+    (r"\be5-(mistral|small|base|large|v2)|multilingual-e5", Prompts("query: ", "passage: ")),
+    (r"bge-(small|base|large)-zh", Prompts("为这个句子生成表示以用于检索相关文章：")),
+    (r"bge-(small|base|large)-en", Prompts(_PASSAGES)),
+)
+"""The first that matches counts. MiniLM, bge-m3 and whatever is not known want no words."""
+
+
+def prompts_for(*names: str) -> Prompts:
+    """The prompts of the family that one of the names belongs to; none for an unknown one.
+
+    Names are the architecture, the model's own name and the file's, most telling first.
+    """
+    for name in names:
+        plain = re.sub(r"[\s_]+", "-", name.lower())
+        for pattern, prompts in _FAMILIES:
+            if re.search(pattern, plain):
+                return prompts
+    return Prompts()
+
 
 ENGINE: Final = "llama.cpp"
 _POOLINGS: Final = {1: "mean", 2: "cls", 3: "last"}
@@ -174,3 +220,21 @@ def _sha256(path: Path) -> str:
 def _whole(value: Any) -> int:
     """A number as the header has it; 0 for anything else."""
     return value if isinstance(value, int) and value > 0 else 0
+
+
+def shown(reference: str) -> str:
+    """A reference without the query of its address, which may hold a secret."""
+    return reference.partition("?")[0] if "://" in reference else reference
+
+
+def longest_text(settings: Settings) -> int | None:
+    """The longest text that the local model reads, in its own tokens. Blocking, some milliseconds.
+
+    None where its file is not there or does not say.
+    """
+    try:
+        models = configured_models(settings, os.environ)
+        path = locate(models.reference, models.cache_dir)
+        return context_of(path) if path else None
+    except ProviderError:
+        return None  # told when the model is to be used

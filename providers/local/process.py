@@ -1,7 +1,4 @@
-"""One worker process as the gateway sees it: started, spoken to, and surely gone at the end.
-
-Owns the process, its pipe and its last words. What is said to it is the supervisor's business.
-"""
+"""One worker process: its environment, its start, its pipe, and that it is surely gone at the end."""
 
 from __future__ import annotations
 
@@ -19,7 +16,6 @@ from anyio.abc import Process
 
 from config.runtime.start import command_of
 from providers.errors import ProviderTransientError, ProviderUnavailableError
-from providers.local.environment import worker_variables
 from providers.local.protocol import (
     FrameReader,
     Open,
@@ -30,6 +26,30 @@ from providers.local.protocol import (
     Request,
     frame,
 )
+
+_PASSED = frozenset(
+    "PATH HOME LANG TMPDIR LD_LIBRARY_PATH DYLD_LIBRARY_PATH LLAMA_CPP_LIB_PATH "
+    "CUDA_VISIBLE_DEVICES HIP_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES "
+    "PYTHONPATH PYTHONHOME VIRTUAL_ENV".split()
+)
+_PASSED_PREFIXES = ("LC_", "GGML_", "OMP_", "KMP_", "GOMP_")
+_OWN = {
+    # Threads that spin while they wait make everything ten times slower beside other work.
+    "OMP_WAIT_POLICY": "passive",
+    # An abort would start a debugger on the dying process.
+    "GGML_NO_BACKTRACE": "1",
+    "PYTHONDONTWRITEBYTECODE": "1",
+}
+
+
+def worker_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    passed = {
+        name: value
+        for name, value in environment.items()
+        if name in _PASSED or name.startswith(_PASSED_PREFIXES)
+    }
+    return {**passed, **_OWN}
+
 
 _COMMAND: Final = command_of("providers.local.worker")
 _LAST_WORDS: Final = 4096

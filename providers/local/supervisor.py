@@ -1,28 +1,225 @@
-"""Keeps one worker process at work: starts it on demand, restarts it, lets it go when idle.
+"""Keeping one worker process at work: started on demand, restarted after a crash, let go when idle.
 
-Owns the worker's life. `run` must be running for anything to be embedded; all its parts end with it.
-Which text a dead worker died of, and what is computed again, is decided by `desk`.
+Knows what the worker has of each call, so that the text that crashed it is found and the others are computed.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import anyio
 import msgspec
 import structlog
 
-from config.groups import ungrouped
+from config.errors import ErrorKind, ungrouped
 from providers.errors import ProviderError
-from providers.interface import EmbeddedBatch
-from providers.local.desk import Desk
-from providers.local.job import Job
+from providers.interface import EmbeddedBatch, ItemError, Vector
 from providers.local.process import Worker, started
-from providers.local.protocol import Cancel, Computed, Computing, Failed, Lane, Open, Ping
-from providers.resilience.clock import Clock, SystemClock
+from providers.local.protocol import Cancel, Computed, Computing, Embed, Failed, Lane, Open, Ping
+from providers.resilience import Clock, SystemClock
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+_NO_DIRECTION = ItemError(
+    kind=ErrorKind.PROVIDER_BAD_RESPONSE,
+    message="The model gave a vector that is zero or not finite.",
+)
+
+
+class Job:
+    """Belongs to one event loop. `texts` carry their prompts."""
+
+    def __init__(self, lane: Lane, texts: Sequence[str]) -> None:
+        self.lane = lane
+        self.texts = tuple(texts)
+        self.ended = anyio.Event()
+        self.error: ProviderError | None = None
+        self.cut = 0
+        """How many texts were longer than what the model is given."""
+        self._tokens = 0
+        self._items: dict[int, Vector | ItemError] = {}
+        if not texts:
+            self.ended.set()
+
+    def accept(self, positions: Sequence[int], reply: Computed) -> None:
+        """Takes the vectors of these texts."""
+        self._tokens += reply.tokens
+        self.cut += reply.cut
+        rows = _rows(reply.vectors, len(positions))
+        for position, row in zip(positions, rows, strict=True):
+            self.answer(position, row if row.any() else _NO_DIRECTION)
+
+    def answer(self, position: int, item: Vector | ItemError) -> None:
+        self._items[position] = item
+        if len(self._items) == len(self.texts):
+            self.ended.set()
+
+    def fail(self, error: ProviderError) -> None:
+        """Ends the job as a whole."""
+        self.error = error
+        self.ended.set()
+
+    def missing(self, positions: Iterable[int]) -> list[int]:
+        """Those of the positions that have no answer yet."""
+        return [position for position in positions if position not in self._items]
+
+    def result(self) -> EmbeddedBatch:
+        """Of a job that ended. Raises the `ProviderError` it ended with."""
+        if self.error is not None:
+            raise self.error
+        items = tuple(self._items[position] for position in range(len(self.texts)))
+        return EmbeddedBatch(items, self._tokens)
+
+
+def _rows(data: bytes, count: int) -> NDArray[np.float32]:
+    import numpy as np  # noqa: PLC0415 - loaded in a worker thread before the first job
+
+    return np.frombuffer(data, dtype="<f4").reshape(count, -1)
+
+
+_AHEAD: Final[dict[Lane, int]] = {"query": 4, "document": 2}
+"""Requests that the worker has at a time, so that it never waits for the next one."""
+_DEATHS_THAT_CONVICT: Final = 2
+_MOST_REMEMBERED: Final = 1_000
+
+
+@dataclass(eq=False, slots=True)
+class _Parcel:
+    """Some texts of one job, as they go to the worker."""
+
+    job: Job
+    positions: Sequence[int]
+    suspect: bool = False
+    computing: Sequence[int] = ()
+
+
+class Desk:
+    """Belongs to one event loop."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[Lane, deque[_Parcel]] = {"query": deque(), "document": deque()}
+        self._sent: dict[int, _Parcel] = {}
+        self._numbers = 0
+        self._deaths: OrderedDict[bytes, int] = OrderedDict()
+        self.convicted = 0
+        """Texts that got an error because they end workers."""
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._sent and not any(self._waiting.values())
+
+    def put(self, job: Job) -> None:
+        for position, text in enumerate(job.texts):
+            if self._deaths.get(_digest(text), 0) >= _DEATHS_THAT_CONVICT:
+                self._convict(job, position, "on an earlier try")
+        if unknown := job.missing(range(len(job.texts))):
+            self._waiting[job.lane].append(_Parcel(job, unknown))
+
+    def next(self) -> Embed | None:
+        """What to send now, if anything. Queries come first."""
+        suspects = any(parcel.suspect for parcel in self._parcels())
+        for lane, waiting in self._waiting.items():
+            if not waiting or (suspects and self._sent):
+                continue
+            if sum(parcel.job.lane == lane for parcel in self._sent.values()) < _AHEAD[lane]:
+                return self._send(waiting.popleft())
+        return None
+
+    def withdraw(self, job: Job) -> list[int]:
+        """Forgets a job; returns the numbers under which the worker has parts of it."""
+        waiting = self._waiting[job.lane]
+        self._waiting[job.lane] = deque(parcel for parcel in waiting if parcel.job is not job)
+        numbers = [number for number, parcel in self._sent.items() if parcel.job is job]
+        for number in numbers:
+            del self._sent[number]
+        return numbers
+
+    def note(self, reply: Computing | Computed | Failed) -> None:
+        """Takes what the worker says; what it says of a forgotten job is nothing."""
+        parcel = self._sent.get(reply.number)
+        if parcel is None:
+            return
+        positions = [parcel.positions[at] for at in reply.positions]
+        if isinstance(reply, Computing):
+            parcel.computing = positions
+            return
+        parcel.computing = ()
+        if isinstance(reply, Computed):
+            parcel.job.accept(positions, reply)
+        else:
+            fault = ItemError(kind=ErrorKind.PROVIDER_UNAVAILABLE, message=f"{reply.message}.")
+            for position in positions:
+                parcel.job.answer(position, fault)
+        if not parcel.job.missing(parcel.positions):
+            del self._sent[reply.number]
+
+    def bury(self, cause: str, *, blame: bool = True) -> None:
+        """Takes back what a dead worker had. Without `blame` no text is held responsible."""
+        dead = list(self._sent.values())
+        self._sent.clear()
+        alone = blame and sum(bool(parcel.computing) for parcel in dead) == 1
+        for parcel in reversed(dead):
+            rest = parcel.job.missing(set(parcel.positions) - set(parcel.computing))
+            again = [_Parcel(parcel.job, sorted(rest))] if rest else []
+            if parcel.computing:
+                again = [*self._after_death(parcel, cause, alone=alone, blame=blame), *again]
+            self._waiting[parcel.job.lane].extendleft(reversed(again))
+
+    def fail_all(self, error: ProviderError) -> None:
+        """Ends every job."""
+        for parcel in tuple(self._parcels()):
+            parcel.job.fail(error)
+            self.withdraw(parcel.job)
+
+    def _after_death(
+        self, parcel: _Parcel, cause: str, *, alone: bool, blame: bool
+    ) -> list[_Parcel]:
+        suspects = parcel.computing
+        half = len(suspects) // 2
+        if alone and half:
+            parts = (suspects[:half], suspects[half:])
+            return [_Parcel(parcel.job, part, suspect=True) for part in parts]
+        if alone and self._count_death(parcel.job.texts[suspects[0]]) >= _DEATHS_THAT_CONVICT:
+            self._convict(parcel.job, suspects[0], cause)
+            return []
+        return [_Parcel(parcel.job, suspects, suspect=blame)]
+
+    def _count_death(self, text: str) -> int:
+        digest = _digest(text)
+        self._deaths[digest] = self._deaths.pop(digest, 0) + 1
+        if len(self._deaths) > _MOST_REMEMBERED:
+            self._deaths.popitem(last=False)
+        return self._deaths[digest]
+
+    def _convict(self, job: Job, position: int, cause: str) -> None:
+        self.convicted += 1
+        message = f"llama.cpp dies of this text ({cause}), so it is left out."
+        job.answer(position, ItemError(kind=ErrorKind.PROVIDER_UNAVAILABLE, message=message))
+
+    def _send(self, parcel: _Parcel) -> Embed:
+        self._numbers += 1
+        self._sent[self._numbers] = parcel
+        texts = [parcel.job.texts[position] for position in parcel.positions]
+        return Embed(self._numbers, parcel.job.lane, texts)
+
+    def _parcels(self) -> Iterator[_Parcel]:
+        yield from self._sent.values()
+        for waiting in self._waiting.values():
+            yield from waiting
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
 
 _log = structlog.get_logger(__name__)
 

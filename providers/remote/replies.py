@@ -1,14 +1,9 @@
-"""From a host's unhappy answer to one typed error: status, headers and body, nothing else.
-
-Pure. Owns the knowledge of which status and which wording of which vendor means what. Only the
-message that a host meant for people is passed on, redacted and cut; never its whole body, which may
-repeat the request.
-"""
+"""From a host's unhappy answer to one typed error, without the user's texts and without secrets."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any
 
@@ -24,9 +19,96 @@ from providers.errors import (
     ProviderRejectedError,
     ProviderTransientError,
     ProviderUnavailableError,
+    SizeReason,
 )
-from providers.remote.echo import without_echo
-from providers.remote.sizes import size_refusal
+
+_WINDOW = 16
+"""So many characters in common with a sent text are no coincidence."""
+_NOT_TEXTS = frozenset({"model", "taskType", "input_type", "encoding_format"})
+
+
+def without_echo(message: str, request: bytes) -> str:
+    """The message up to where it begins to repeat a text of the request's JSON body."""
+    try:
+        sent = "\n".join(_strings(msgspec.json.decode(request)))
+    except (msgspec.DecodeError, RecursionError):
+        return message
+    for at in range(len(message) - _WINDOW + 1):
+        if message[at : at + _WINDOW] in sent:
+            return f"{message[:at]}…"
+    return message
+
+
+def _strings(node: Any) -> Iterator[str]:
+    if isinstance(node, str):
+        yield node
+    elif isinstance(node, list):
+        for entry in node:
+            yield from _strings(entry)
+    elif isinstance(node, dict):
+        for name, entry in node.items():
+            if name not in _NOT_TEXTS:
+                yield from _strings(entry)
+
+
+_STATUSES = frozenset({400, 413, 422, 429, 500})
+"""500: llama.cpp's server answers so when a text exceeds its physical batch."""
+
+_N = r"(?P<limit>\d[\d_,]*)"
+_WORDINGS: tuple[tuple[SizeReason, str], ...] = (
+    ("input", r"too large to process"),
+    ("tokens", rf"request too large.{{0,160}}limit:? {_N}"),
+    (
+        "tokens",
+        rf"max(?:imum)? (?:allowed )?tokens per (?:submitted batch|request) (?:is |of )?{_N}",
+    ),
+    ("tokens", rf"max(?:imum)? {_N} tokens per request"),
+    ("tokens", rf"enqueued tokens?.{{0,160}}limit:? {_N}"),
+    ("tokens", r"enqueued tokens?"),
+    ("tokens", r"max_tokens_per_request|tokens per (?:request|submitted batch)"),
+    (
+        "items",
+        rf"batch size.{{0,80}}(?:maximum allowed batch size|larger than|limit is|at most) {_N}",
+    ),
+    ("items", rf"at most {_N} (?:requests|inputs|texts|items|documents)"),
+    ("items", rf"max(?:imum)? (?:number of )?(?:inputs|items|texts|documents)(?: is| of|:)? {_N}"),
+    ("items", rf"array (?:is )?too long.{{0,80}}maximum length {_N}"),
+    ("items", rf"maximum (?:of )?{_N} (?:inputs|items|texts|documents)"),
+    ("items", r"too many (?:inputs|items|texts|documents|embeddings)|batch size|array too long"),
+    ("bytes", rf"payload size exceeds the limit:? {_N}"),
+    ("bytes", r"(?:payload|entity|body|request) (?:is )?too large|payload size exceeds"),
+    (
+        "input",
+        r"maximum (?:context|input|sequence) length|context length|input (?:is |text )?too l",
+    ),
+    ("input", r"too many tokens|input length|exceeds the (?:model|context)"),
+)
+_PATTERNS = tuple(
+    (reason, re.compile(text, re.IGNORECASE | re.DOTALL)) for reason, text in _WORDINGS
+)
+
+
+class SizeRefusal(msgspec.Struct, frozen=True):
+    reason: SizeReason
+    limit: int | None = None
+    """The host's own number, in the unit of the reason."""
+
+
+def size_refusal(status: int, words: str) -> SizeRefusal | None:
+    """What was too large, or None if this answer is about something else.
+
+    A bare 413 speaks of the body's bytes.
+    """
+    if status not in _STATUSES:
+        return None
+    for reason, pattern in _PATTERNS:
+        match = pattern.search(words)
+        if match:
+            named = match.groupdict().get("limit")
+            limit = int(re.sub(r"\D", "", named)) if named else None
+            return SizeRefusal(reason, limit or None)
+    return SizeRefusal("bytes") if status == 413 else None
+
 
 _MAX_DETAIL = 200
 _USED_UP = re.compile(

@@ -19,7 +19,6 @@ import structlog
 
 from config.errors import MemoryGatewayError
 from providers import proxies
-from providers.causes import causes
 from providers.endpoints import Origin
 from providers.errors import (
     ProviderBadResponseError,
@@ -28,6 +27,7 @@ from providers.errors import (
     ProviderTimeoutError,
     ProviderTransientError,
     ProviderUnavailableError,
+    causes,
 )
 from providers.remote.replies import Refusal, error_for
 from providers.remote.spec import RemoteSpec

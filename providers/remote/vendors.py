@@ -1,7 +1,4 @@
-"""What is known about each remote vendor: names, addresses, defaults, documented limits.
-
-Tables, and finding the row of an id. How a wire is spoken stands in the module of the wire's name.
-"""
+"""What is known about each remote vendor: names, addresses, defaults, limits, and how it is told queries from documents."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from config.settings import ModelProviderSettings, Settings
 from config.source.located import quote
 from providers.endpoints import Endpoint
 from providers.errors import ProviderUnavailableError
-from providers.interface import InputLimits, Role
+from providers.interface import InputLimits, Purpose, Role
 
 Wire = Literal["openai", "gemini", "voyage"]
 
@@ -273,3 +270,34 @@ def _limits(input_tokens: int, items: int, tokens: int, size: int) -> InputLimit
         max_request_tokens=tokens * 5 // 6,
         max_request_bytes=size,
     )
+
+
+_DEFAULT_TYPES: dict[Wire, dict[Purpose, str]] = {
+    "openai": {},
+    "gemini": {"query": "RETRIEVAL_QUERY", "document": "RETRIEVAL_DOCUMENT"},
+    "voyage": {"query": "query", "document": "document"},
+}
+_BY_TASK_TYPE = ("gemini-embedding-001", "gemini-embedding-exp", "text-embedding", "embedding-001")
+
+
+def input_type(wire: Wire, model: str, purpose: Purpose, configured: str | None) -> str | None:
+    """The request's input or task type; None sends none."""
+    if _prompted(wire, model):
+        return None
+    return configured or _DEFAULT_TYPES[wire].get(purpose)
+
+
+def prompt(wire: Wire, model: str, purpose: Purpose, configured: str | None) -> str:
+    """What stands before each text; empty for most models.
+
+    A configured query type is the prompt's task (`search result`, `question answering` ...).
+    """
+    if not _prompted(wire, model):
+        return ""
+    if purpose == "document":
+        return "title: none | text: "
+    return f"task: {configured or 'search result'} | query: "
+
+
+def _prompted(wire: Wire, model: str) -> bool:
+    return wire == "gemini" and not model.startswith(_BY_TASK_TYPE)

@@ -26,9 +26,9 @@ from anyio.to_thread import run_sync
 from rich.console import Console
 from rich.table import Table
 
-from backends.builtin.storage import moving, places
+from backends.builtin.storage import index_file, moving
 from backends.builtin.storage.database import Database
-from backends.builtin.storage.identity import Verdict, judge
+from backends.builtin.storage.index_file import Verdict, judge
 from benchmarks.notes import NoteWriter
 from endurance.oracle import Content, damage, read_content, searchable
 from fakes.vendors import FakeVendor
@@ -38,7 +38,7 @@ FORMER: Final = "memory/main.sqlite"
 NEW: Final = "memory/main.memory-gateway.sqlite"
 _PATIENCE_S: Final = 1800.0
 _PAUSE_S: Final = 0.5
-_FILES_OF_THE_MOVE: Final = (moving.__file__, places.__file__)
+_FILES_OF_THE_MOVE: Final = (moving.__file__, index_file.__file__)
 
 
 def arguments(root: Path, host: FakeVendor, *, former: bool) -> list[str]:

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from backends.qmd.asking import question_for
-from backends.qmd.http import post_query
+from backends.qmd.server import post_query
 from benchmarks.embedding_server import embedding_server
 from benchmarks.hash_embedder import HashEmbedder
 from benchmarks.qmd_agents import ten_agents

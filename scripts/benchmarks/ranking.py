@@ -17,11 +17,9 @@ from rich.console import Console
 from rich.table import Table
 
 from backends.builtin.searching.search import SNIPPET_CHARS
+from backends.ranking.evidence import KEYWORDS_ONLY, Background, Candidate, Excerpt, Lanes
 from backends.ranking.fusion import PassageRanker
-from backends.ranking.lanes import KEYWORDS_ONLY, Background, Lanes
-from backends.ranking.query import QueryAnalyser
-from backends.ranking.units import Candidate, Excerpt
-from backends.ranking.weights import Weights
+from backends.ranking.query import QueryAnalyser, Weights
 from benchmarks.large_index import LANGUAGE, ZipfText
 from benchmarks.scoring import percentile
 

@@ -20,7 +20,7 @@ from backends.builtin.storage.database import Database
 from backends.builtin.vectors import store
 from backends.builtin.vectors.salvage import take_over
 from backends.errors import IndexUnavailableError
-from providers.fingerprint import Fingerprint
+from providers.interface import Fingerprint
 
 FINGERPRINT: Final = Fingerprint(provider="openai", model="made", endpoint="http://127.0.0.1")
 PAGE_BYTES: Final = 4096

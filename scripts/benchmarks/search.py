@@ -27,11 +27,12 @@ from benchmarks.large_index import Size, ZipfText, adopt, make_index
 from benchmarks.scoring import percentile
 from benchmarks.search_report import Row, plot, show
 from benchmarks.start import resident_bytes
-from config.loading.load import LoadRequest, load_settings
+from config.loading.load import load_settings
+from config.source.discover import LoadRequest
 from fakes.vendors import FakeVendor
 from gateway.client import SpawnedGateway, spawn_gateway
 from providers.choosing import choose, open_embeddings
-from providers.fingerprint import Fingerprint
+from providers.interface import Fingerprint
 
 ENGINES: Final = ("resident", "sqlite-vec", "numpy")
 MODES: Final = ("keyword", "vector", "hybrid")

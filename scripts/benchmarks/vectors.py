@@ -22,17 +22,15 @@ from rich.table import Table
 
 from backends.builtin.storage.database import Database
 from backends.builtin.vectors import store
-from backends.builtin.vectors.engine import VectorEngine
-from backends.builtin.vectors.extension import Extension
-from backends.builtin.vectors.numpy_scan import NumpyScan
+from backends.builtin.vectors.engines import Extension, VectorEngine
 from backends.builtin.vectors.resident import ResidentEngine
-from backends.builtin.vectors.sqlite_scan import SqliteScan
+from backends.builtin.vectors.scans import NumpyScan, SqliteScan
 from benchmarks.large_index import Vectors, random_units
 from benchmarks.minilm_gguf import CACHE
 from benchmarks.questions import locomo
 from benchmarks.scoring import percentile
 from benchmarks.vector_cache import CachedEmbedder
-from providers.fingerprint import Fingerprint
+from providers.interface import Fingerprint
 
 FINGERPRINT = Fingerprint(provider="benchmark", model="random", endpoint="none")
 CHUNKS_A_FILE = 20

@@ -46,22 +46,22 @@ class Target(NamedTuple):
 _REMOTE: Final = ("providers.remote",)
 
 TARGETS: Final[dict[str, Target]] = {
-    "protocol": Target("protocol", ("gateway.rpc.framing", "gateway.rpc.messages", "gateway.rpc.arrays", "gateway.rpc.surrogates")),
+    "protocol": Target("protocol", ("gateway.rpc.wire", "gateway.rpc.wire", "gateway.rpc.wire", "gateway.rpc.wire")),
     "configuration": Target("configuration", ("config",), 2048),
     "markdown": Target(
         "markdown",
         ("backends.chunking", "backends.text", "backends.ranking", "backends.builtin.notes.preparing",
-         "backends.qmd.passages", "backends.qmd.documents"),
+         "backends.qmd.answering", "backends.qmd.answering"),
     ),
     "transcripts": Target("transcripts", ("backends.transcripts", "backends.redaction")),
     "openai": Target("openai", _REMOTE, 1024),
     "gemini": Target("gemini", _REMOTE, 1024),
     "voyage": Target("voyage", _REMOTE, 1024),
-    "refusals": Target("refusals", ("providers.remote.replies", "providers.remote.sizes", "providers.remote.echo", "config.secrets")),
-    "batches": Target("batches", ("providers.batch.lines", "providers.remote.vectors")),
-    "qmd-answer": Target("qmd_answer", ("backends.qmd.asking", "backends.qmd.http")),
-    "qmd-server": Target("qmd_server", ("backends.qmd.asking", "backends.qmd.http"), 1024),
-    "gguf": Target("gguf", ("providers.local.gguf", "providers.local.model", "providers.local.families")),
+    "refusals": Target("refusals", ("providers.remote.replies", "providers.remote.replies", "providers.remote.replies", "config.secrets")),
+    "batches": Target("batches", ("providers.batch.results", "providers.remote.embedder")),
+    "qmd-answer": Target("qmd_answer", ("backends.qmd.asking", "backends.qmd.server")),
+    "qmd-server": Target("qmd_server", ("backends.qmd.asking", "backends.qmd.server"), 1024),
+    "gguf": Target("gguf", ("providers.local.gguf", "providers.local.model", "providers.local.model")),
     "worker-frames": Target("frames", ("providers.local.protocol",), 1024),
 }  # fmt: skip
 

@@ -21,29 +21,28 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from backends.builtin.notes.preparing import Preparer
 from backends.chunking import Chunk, ChunkLimits, chunk_markdown
 from backends.files.reading import decode
+from backends.qmd.answering import Found, Proposal, analyse, document_passages, lexical_passages
 from backends.qmd.asking import Row, rows_of_answer
-from backends.qmd.documents import analyse
-from backends.qmd.errors import QmdUnavailableError
-from backends.qmd.http import post_query
-from backends.qmd.passages import Found, Proposal, document_passages, lexical_passages
+from backends.qmd.process import QmdUnavailableError
+from backends.qmd.server import post_query
 from backends.redaction import redact
-from backends.text.units import split_units, utf16_length
-from backends.transcripts.stretches import digest_of, read_stretch
+from backends.text.passages import split_units, utf16_length
+from backends.transcripts.jsonl import digest_of, read_stretch
 from backends.transcripts.turns import render_turn
 from config.describe import describe_json
 from config.errors import ConfigInvalidError
-from config.loading.load import LoadRequest, load_settings
+from config.loading.load import load_settings
+from config.source.discover import LoadRequest
 from fakes.loopback import LoopbackHandler, LoopbackServer
 from fakes.settings import make_settings, remote
-from gateway.rpc.errors import RpcError
-from gateway.rpc.framing import LineSplitter as PipeSplitter
-from gateway.rpc.messages import Batch, Call, ClientReply, Malformed, decode_line
-from providers.batch.lines import Line, LineSplitter, read_line, results_of
+from gateway.rpc.wire import Batch, Call, ClientReply, Malformed, RpcError, decode_line
+from gateway.rpc.wire import LineSplitter as PipeSplitter
+from providers.batch.results import Line, LineSplitter, read_line, results_of
+from providers.choosing import provider
 from providers.errors import ProviderBadResponseError, ProviderError, ProviderUnavailableError
 from providers.interface import ItemError, ProviderRequest, Vector
 from providers.local.model import Wishes, read_model
 from providers.local.protocol import FrameReader, ProtocolError, Reply, Request
-from providers.registry import provider
 from providers.remote.replies import Refusal, error_for
 
 _LIMIT = 1 << 12

@@ -29,8 +29,9 @@ from backends.builtin.backend import open_builtin
 from backends.builtin.searching.search import Searcher
 from backends.builtin.storage.connections import connect_reader
 from backends.interface import SearchRequest, SyncRequest
-from config.loading.load import LoadRequest, load_settings
+from config.loading.load import load_settings
 from config.settings import Settings, StoreSettings, SyncSettings
+from config.source.discover import LoadRequest
 
 
 @contextmanager

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from config.errors import ConfigInvalidError, ConfigProblem
-from config.loading.load import LoadRequest, load_settings
+from config.loading.load import load_settings
 from config.settings import Settings
+from config.source.discover import LoadRequest
 from config.source.json5 import parse_json5
-from config.source.located import Located
-from config.source.reading import Reading
+from config.source.located import Located, Reading
 
 FORGIVEN = "; it does not count"
 

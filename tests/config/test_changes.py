@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from config.loading.changes import changed_keys
+from config.loading.build import changed_keys
 
 
 @pytest.mark.parametrize(

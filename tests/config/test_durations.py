@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from config.durations import MILLISECONDS, format_duration, parse_duration
+from config.keys.kinds import MILLISECONDS, format_duration, parse_duration
 
 BOUNDED = settings(derandomize=True, max_examples=200, deadline=None)
 

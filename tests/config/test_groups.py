@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from config.groups import lone_error, ungrouped
+from config.errors import lone_error, ungrouped
 
 
 def test_a_lone_error_is_found_however_deep_its_groups_are_nested():

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from config.describe import describe_json
 from config.errors import ConfigInvalidError
 from config.keys import SECTIONS
-from config.loading.load import LoadRequest, load_settings
+from config.loading.load import load_settings
 from config.settings import Settings
+from config.source.discover import LoadRequest
 
 BOUNDED = settings(derandomize=True, max_examples=120, deadline=None)
 

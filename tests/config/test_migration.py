@@ -11,9 +11,8 @@ import pyjson5
 import pytest
 
 from config.errors import ConfigInvalidError
-from config.loading.load import LoadRequest
 from config.migration import Migration, find_moves, is_of_today, migrate_in_force
-from config.source.includes import resolve_includes
+from config.source.discover import LoadRequest, resolve_includes
 from config.source.json5 import parse_json5
 from fakes.older_config import older_file
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from config.source.substitute import substitute
+from config.source.environment import substitute
 
 ENVIRONMENT = {
     "KEY": "sk-1",

@@ -6,7 +6,7 @@ import anyio.lowlevel
 
 
 class FakeClock:
-    """Implements `providers.resilience.clock.Clock`: a sleep passes at once, and moves the time on."""
+    """Implements `providers.resilience.Clock`: a sleep passes at once, and moves the time on."""
 
     def __init__(self) -> None:
         self.time = 1000.0

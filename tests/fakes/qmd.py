@@ -16,7 +16,7 @@ import pytest
 
 from backends.interface import SearchAnswer, SearchRequest
 from backends.qmd.backend import QmdBackend
-from backends.qmd.errors import QmdUnavailableError
+from backends.qmd.process import QmdUnavailableError
 from config.settings import QmdLimits, QmdUpdateSettings, Settings, SyncSettings
 from fakes.settings import make_settings
 

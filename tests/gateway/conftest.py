@@ -6,7 +6,7 @@ import pytest
 
 from fakes.patience import be_patient
 from gateway.agent import memory
-from gateway.doctor import canary, index
+from gateway.doctor import index
 
 
 @pytest.fixture(autouse=True)
@@ -14,5 +14,5 @@ def patient_machine(monkeypatch) -> None:
     """A machine that stalls does not decide what is found and judged in this process."""
     be_patient(monkeypatch)
     monkeypatch.setattr(memory, "_HEALTH_PATIENCE_S", 30.0)
-    monkeypatch.setattr(canary, "_TIMEOUT_S", 60.0)
+    monkeypatch.setattr(index, "_TIMEOUT_S", 60.0)
     monkeypatch.setattr(index, "_TIMEOUT_S", 60.0)

@@ -14,11 +14,11 @@ import pytest
 from fakes.clock import FakeClock
 from fakes.settings import make_settings, remote
 from fakes.vendors import FakeVendor
+from providers.choosing import provider
 from providers.embedding.documents import Delivery
 from providers.embedding.requester import RequestOptions
 from providers.embedding.service import EmbeddingService
 from providers.interface import ProviderRequest
-from providers.registry import provider
 
 QUICK = RequestOptions(timeout_s=60.0)
 

@@ -5,8 +5,7 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from providers.embedding.batching import estimate_tokens, fill, size_of, total
-from providers.embedding.limits import Size
+from providers.embedding.sizing import Size, estimate_tokens, fill, size_of, total
 from providers.interface import InputLimits
 
 SIZES = st.lists(st.builds(Size, st.just(1), st.integers(1, 200), st.integers(1, 800)), max_size=60)

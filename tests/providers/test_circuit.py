@@ -12,7 +12,7 @@ from providers.errors import (
     ProviderRejectedError,
     ProviderTransientError,
 )
-from providers.resilience.circuit import Circuit
+from providers.resilience import Circuit
 
 BROKEN = ProviderTransientError("the host is broken", remedy="Wait.")
 

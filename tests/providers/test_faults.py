@@ -31,7 +31,7 @@ from fakes.settings import remote
 from fakes.vendors import FakeVendor
 from providers import errors, proxies
 from providers.remote.transport import typed_errors
-from providers.resilience.retry import SINGLE
+from providers.resilience import SINGLE
 
 pytestmark = pytest.mark.anyio
 

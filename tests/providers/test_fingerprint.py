@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from providers.fingerprint import Fingerprint, digest_headers
+from providers.interface import Fingerprint, digest_headers
 
 MARK = Fingerprint(provider="openai", model="m", endpoint="https://api.openai.com/v1")
 

@@ -3,9 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from providers.embedding.batching import size_of
-from providers.embedding.jobs import Job
-from providers.embedding.limits import Size
+from providers.embedding.documents import Job
+from providers.embedding.sizing import Size, size_of
 from providers.interface import InputLimits
 
 

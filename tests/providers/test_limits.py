@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from providers.embedding.limits import LearnedLimits, Size
+from providers.embedding.sizing import LearnedLimits, Size
 from providers.interface import InputLimits
 
 DOCUMENTED = InputLimits(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from providers.remote.marks import input_type, prompt
+from providers.remote.vendors import input_type, prompt
 
 
 @pytest.mark.parametrize(

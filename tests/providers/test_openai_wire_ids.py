@@ -9,10 +9,8 @@ from config.paths import auth_profile_paths
 from config.settings import ModelProviderSettings, Origin, Secret
 from fakes.settings import make_settings, remote
 from fakes.vendors import FakeVendor
-from providers.choosing import choose, open_embeddings
+from providers.choosing import choose, open_embeddings, open_predecessor, provider
 from providers.interface import ProviderRequest
-from providers.predecessor import open_predecessor
-from providers.registry import provider
 
 pytestmark = pytest.mark.anyio
 

@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from providers.resilience.pacing import Pacer
+from providers.resilience import Pacer
 
 pytestmark = pytest.mark.anyio
 

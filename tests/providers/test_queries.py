@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from providers.embedding.queries import QueryCache
+from providers.embedding.service import QueryCache
 from providers.errors import ProviderTransientError
 
 pytestmark = pytest.mark.anyio

@@ -15,8 +15,7 @@ from providers.errors import (
     ProviderTransientError,
     ProviderUnavailableError,
 )
-from providers.resilience.clock import SystemClock
-from providers.resilience.retry import SINGLE, RetryPolicy, retrying
+from providers.resilience import SINGLE, RetryPolicy, SystemClock, retrying
 
 pytestmark = pytest.mark.anyio
 

@@ -13,10 +13,10 @@ from fakes.faults import fault, rate_limited, status
 from fakes.settings import make_settings
 from fakes.vendors import FakeVendor
 from providers import errors
-from providers.embedding.limits import LearnedLimits
+from providers.choosing import provider
 from providers.embedding.service import EmbeddingService
+from providers.embedding.sizing import LearnedLimits
 from providers.interface import ProviderRequest
-from providers.registry import provider
 
 pytestmark = pytest.mark.anyio
 

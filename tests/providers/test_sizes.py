@@ -2,7 +2,7 @@
 
 import pytest
 
-from providers.remote.sizes import size_refusal
+from providers.remote.replies import size_refusal
 
 
 @pytest.mark.parametrize(

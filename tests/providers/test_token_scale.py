@@ -3,8 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from providers.embedding.limits import LearnedLimits, Size
-from providers.embedding.token_scale import TokenScale
+from providers.embedding.sizing import LearnedLimits, Size, TokenScale
 from providers.interface import InputLimits
 
 DOCUMENTED = InputLimits(

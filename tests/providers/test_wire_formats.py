@@ -8,9 +8,9 @@ from fakes.faults import fault
 from fakes.settings import make_settings, remote
 from fakes.vendors import FakeVendor
 from fakes.wire import embedding
+from providers.choosing import provider
 from providers.endpoints import Endpoint
 from providers.interface import ItemError, ProviderRequest
-from providers.registry import provider
 from providers.remote.keys import Credential
 from providers.remote.openai import OpenAIWire
 from providers.remote.spec import RemoteSpec

@@ -12,8 +12,8 @@ from backends.builtin.backend import open_builtin
 from backends.interface import SearchRequest
 from fakes.settings import make_settings, remote
 from fakes.vendors import FakeVendor
+from providers.choosing import provider
 from providers.interface import ProviderRequest
-from providers.registry import provider
 from providers.remote.vendors import VENDORS, Vendor
 
 pytestmark = pytest.mark.anyio

@@ -13,8 +13,7 @@ import pytest
 from anyio import to_thread
 
 from gateway.ownership.lock import read_owner
-from gateway.rpc.limits import ConnectionLimits
-from gateway.rpc.messages import Malformed, decode_line
+from gateway.rpc.wire import ConnectionLimits, Malformed, decode_line
 
 pytestmark = pytest.mark.anyio
 

@@ -8,19 +8,19 @@ import sys
 
 import pytest
 
-from backends.files.get import MAX_TEXT_BYTES
+from backends.files.reading import MAX_TEXT_BYTES
 from backends.ranking.query import MAX_QUERY_CHARS
 from gateway.client import RemoteError
-from gateway.rpc.limits import ConnectionLimits
-from gateway.tools.append import MAX_ENTRY_BYTES
-from gateway.tools.bounds import (
+from gateway.rpc.wire import ConnectionLimits
+from gateway.tools.get import MAX_ENTRY_BYTES
+from gateway.tools.search import (
     MAX_GLOB_CHARS,
     MAX_GLOBS,
     MAX_KEY_CHARS,
     MAX_NAME_CHARS,
     MAX_PATH_CHARS,
+    MAX_RESULTS,
 )
-from gateway.tools.search import MAX_RESULTS
 
 WAIT_S = 60
 MAIN = "agent:main:main"

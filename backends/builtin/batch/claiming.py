@@ -1,9 +1,4 @@
-"""Which texts go into batch jobs: only those of a large backlog, in as few jobs as will hold them.
-
-Owns the threshold below which ordinary requests are used, the newest texts that always get those, and
-how many texts a job takes. Texts that were refused before are left to ordinary requests, which find
-out which one is at fault.
-"""
+"""Which texts go into which batch job, and dividing a job that a vendor finds too large."""
 
 from __future__ import annotations
 
@@ -11,13 +6,79 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 import apsw
+import msgspec
 from msgspec.structs import replace
 
-from backends.builtin.batch import dividing, records
-from backends.builtin.storage import wrecks
+from backends.builtin.batch import records
+from backends.builtin.batch.records import JobRecord
+from backends.builtin.storage import schema
 from backends.builtin.vectors import store
+from backends.builtin.vectors.store import now_ms
 from providers.batch.interface import JobLimits
-from providers.fingerprint import Fingerprint
+from providers.interface import Fingerprint
+
+SMALLEST: Final = 100
+"""Texts of a job: when even so few are refused, the size is not the reason."""
+_KEPT_MS: Final = 7 * 24 * 3600 * 1000
+"""Accounts are promoted, and what was learned is tried again."""
+_KEY: Final = "batch_capacity"
+
+
+class _Capacity(msgspec.Struct, frozen=True):
+    digest: str
+    items: int
+    learned_at_ms: int
+
+
+def capacity(connection: apsw.Connection, digest: bytes) -> int | None:
+    """How many texts the vendor takes at once, in all open jobs; None: not known to be bounded."""
+    text = connection.execute("SELECT value FROM meta WHERE key = ?", (_KEY,)).get
+    if not text:
+        return None
+    learned = msgspec.json.decode(text, type=_Capacity)
+    is_valid = learned.digest == digest.hex() and now_ms() < learned.learned_at_ms + _KEPT_MS
+    return learned.items if is_valid else None
+
+
+def divide(connection: apsw.Connection, job: JobRecord, reason: str) -> bool:
+    """Puts the texts of a refused job into others; False if it is too small for that.
+
+    Beside other jobs it was perhaps the sum that was too large: then the same number of texts is tried
+    again when those have ended. The vendor's file of the refused job is still to be deleted.
+    """
+    open_jobs = records.open_jobs(connection, job.digest)
+    others = sum(other.items for other in open_jobs if _is_under_way(other) and other.id != job.id)
+    items = max(job.items, others) if others else job.items // 2
+    if items < SMALLEST:
+        return False
+    _learn(connection, job.digest, items)
+    refused = replace(job, state="read", outcome="divided", reason=reason, attempts=0, next_at_ms=0)
+    _replace(connection, refused, items)
+    for other in open_jobs:
+        if other.state == "prepared" and other.items > items and not other.cancelling:
+            _replace(connection, replace(other, state="closed", outcome="divided"), items)
+    return True
+
+
+def _is_under_way(job: JobRecord) -> bool:
+    return job.state in ("uploaded", "submitted")
+
+
+def _replace(connection: apsw.Connection, job: JobRecord, items: int) -> None:
+    texts = sorted(records.waiting_hashes(connection, job))
+    records.release(connection, job)
+    records.save(connection, job)
+    for begin in range(0, len(texts), items):
+        records.add(connection, job.digest, texts[begin : begin + items])
+
+
+def _learn(connection: apsw.Connection, digest: bytes, items: int) -> None:
+    learned = _Capacity(digest.hex(), items, now_ms())
+    connection.execute(
+        "INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+        (_KEY, msgspec.json.encode(learned).decode()),
+    )
+
 
 THRESHOLD: Final = 1_000
 """Texts without a vector from which on a backlog goes into jobs."""
@@ -46,7 +107,7 @@ def claim(connection: apsw.Connection, fingerprint: Fingerprint, limits: JobLimi
     None are made when fewer texts are left than the threshold without the newest ones, which have
     been embedded before, and while vectors may still be taken over from a damaged index.
     """
-    if wrecks.unread(connection):
+    if schema.unread(connection):
         return 0
     digest = fingerprint.digest()
     number = store.fingerprint_id(connection, fingerprint)
@@ -54,7 +115,7 @@ def claim(connection: apsw.Connection, fingerprint: Fingerprint, limits: JobLimi
     backlog: list[tuple[bytes, int]] = list(rows)
     if len(backlog) < THRESHOLD - KEPT_BACK:
         return 0
-    learned = dividing.capacity(connection, digest) or limits.max_items
+    learned = capacity(connection, digest) or limits.max_items
     jobs = list(divided(backlog, replace(limits, max_items=min(learned, limits.max_items))))
     for texts in jobs:
         records.add(connection, digest, texts)

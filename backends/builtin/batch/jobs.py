@@ -1,37 +1,94 @@
-"""The batch jobs of one index: made of large backlogs, looked after until they are closed.
-
-Owns the one task that advances every job when it is due, as many at once as configured. What a step
-does stands in `steps`, what a failure means in `setbacks`.
-"""
+"""The batch jobs of one index: made of large backlogs, looked after until they are closed, cancelled by a person."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from typing import Final, NamedTuple
 
 import anyio
 import apsw
 import structlog
 from anyio.to_thread import run_sync
 
-from backends.builtin.batch import claiming, dividing, records, reporting, switch
-from backends.builtin.batch.agenda import Agenda, plan
+from backends.builtin.batch import claiming, records, reporting
 from backends.builtin.batch.records import JobRecord
-from backends.builtin.batch.reporting import BatchReport
-from backends.builtin.batch.setbacks import Verdicts
-from backends.builtin.batch.steps import Steps
+from backends.builtin.batch.reporting import BatchReport, JobReport
+from backends.builtin.batch.steps import Steps, Verdicts
 from backends.builtin.storage.database import Database
-from backends.builtin.vectors.refusals import now_ms
+from backends.builtin.storage.moving import is_movable
+from backends.builtin.vectors.store import now_ms
 from backends.errors import IndexUnavailableError
-from config.settings import BatchSettings
+from config.settings import BatchSettings, Settings
 from providers.batch.interface import BatchAccess, BatchHost
+from providers.batch.opening import find_batch
+from providers.choosing import Choice
 from providers.errors import (
     ProviderAuthError,
     ProviderError,
     ProviderTimeoutError,
     ProviderTransientError,
 )
-from providers.fingerprint import Fingerprint
+from providers.interface import Fingerprint
+
+_SHORTEST_PAUSE_S: Final = 0.01
+_LONGEST_PAUSE_S: Final = 60.0
+"""A wish to cancel a job, written down by another process, wakes nobody."""
+
+
+class Agenda(NamedTuple):
+    due: tuple[JobRecord, ...]
+    """To advance now."""
+    unsent: tuple[JobRecord, ...]
+    """Not to be begun any more."""
+    pause_s: float | None
+    """Seconds until there is more to do; None when nothing is open."""
+
+
+def plan(
+    jobs: Sequence[JobRecord],
+    *,
+    now_ms: int,
+    is_off: bool,
+    capacity: int | None,
+    concurrency: int,
+) -> Agenda:
+    """`jobs`: those that are not closed, the oldest first. `capacity`: how many texts the vendor takes in
+    all jobs together, if that is known.
+    """
+    prepared = [job for job in jobs if job.state == "prepared"]
+    begun = [job for job in jobs if job.state != "prepared"]
+    under_way = [job.items for job in begun if job.state != "read"]
+    wanted = [job for job in prepared if not job.cancelling]
+    unwanted = [job for job in prepared if job.cancelling]
+    startable = _startable(wanted, under_way, capacity, concurrency)
+    candidates = tuple(begun) if is_off else (*begun, *unwanted, *startable)
+    due = tuple(job for job in candidates if job.next_at_ms <= now_ms)
+    unsent = tuple(prepared) if is_off else ()
+    return Agenda(due, unsent, 0.0 if due or unsent else _pause_s(candidates, now_ms))
+
+
+def _startable(
+    prepared: Sequence[JobRecord], under_way: Sequence[int], capacity: int | None, concurrency: int
+) -> list[JobRecord]:
+    """As many of these as may go on beside those under way, whose numbers of texts are given."""
+    started: list[JobRecord] = []
+    for job in prepared:
+        sizes = [*under_way, *(one.items for one in started)]
+        is_too_much = capacity is not None and sizes and sum(sizes) + job.items > capacity
+        if is_too_much or len(sizes) >= concurrency:
+            break
+        started.append(job)
+    return started
+
+
+def _pause_s(candidates: Sequence[JobRecord], now_ms: int) -> float | None:
+    """None of these is due."""
+    if not candidates:
+        return None
+    soonest_ms = min(job.next_at_ms for job in candidates)
+    return min(max(_SHORTEST_PAUSE_S, (soonest_ms - now_ms) / 1000), _LONGEST_PAUSE_S)
+
 
 _log = structlog.get_logger(__name__)
 
@@ -77,7 +134,7 @@ class BatchJobs:
         if fingerprint != self._access.fingerprint:
             return False
         with self._database.reading() as connection:
-            return not switch.load(connection, fingerprint.digest()).is_off(now_ms())
+            return not records.load(connection, fingerprint.digest()).is_off(now_ms())
 
     def claim(self, fingerprint: Fingerprint) -> None:
         """Puts the whole backlog into jobs, if it is large. Blocking."""
@@ -126,8 +183,8 @@ class BatchJobs:
             return plan(
                 records.open_jobs(connection, digest),
                 now_ms=now_ms(),
-                is_off=switch.load(connection, digest).is_off(now_ms()),
-                capacity=dividing.capacity(connection, digest),
+                is_off=records.load(connection, digest).is_off(now_ms()),
+                capacity=claiming.capacity(connection, digest),
                 concurrency=self._settings.concurrency,
             )
 
@@ -183,3 +240,52 @@ class BatchJobs:
     def report(self, connection: apsw.Connection) -> BatchReport:
         """For `status`."""
         return reporting.report(connection, self._access)
+
+
+def open_jobs(
+    settings: Settings,
+    database: Database,
+    choice: Choice,
+    *,
+    on_stored: Callable[[], None],
+    on_released: Callable[[], None],
+) -> BatchJobs | str:
+    """Or the reason why there are none. Blocking: reads the auth profiles."""
+    access = find_batch(settings, choice)
+    if isinstance(access, str):
+        return access
+    return BatchJobs(
+        database,
+        access,
+        settings.search.remote.batch,
+        on_stored=on_stored,
+        on_released=on_released,
+    )
+
+
+def list_jobs(settings: Settings) -> tuple[JobReport, ...]:
+    """All jobs that are remembered, the newest first. Blocking. Raises IndexUnavailableError."""
+    with _index(settings) as database:
+        if database is None:
+            return ()
+        with database.reading() as connection:
+            return reporting.jobs(connection)
+
+
+def cancel_job(settings: Settings, job_id: int) -> bool:
+    """Whether there is such a job under way. Blocking. Raises IndexUnavailableError."""
+    with _index(settings) as database:
+        if database is None:
+            return False
+        with database.writing() as connection:
+            return records.ask_to_cancel(connection, job_id)
+
+
+@contextmanager
+def _index(settings: Settings) -> Iterator[Database | None]:
+    store = settings.search.store
+    if not store.path.exists() and not is_movable(store.former_path):
+        yield None
+        return
+    with closing(Database(store.path, former=store.former_path)) as database:
+        yield database

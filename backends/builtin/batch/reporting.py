@@ -5,10 +5,10 @@ from __future__ import annotations
 import apsw
 import msgspec
 
-from backends.builtin.batch import dividing, records, switch
+from backends.builtin.batch import claiming, records
 from backends.builtin.batch.claiming import THRESHOLD
 from backends.builtin.batch.records import JobRecord
-from backends.builtin.vectors.refusals import now_ms
+from backends.builtin.vectors.store import now_ms
 from providers.batch.interface import BatchAccess
 
 
@@ -50,14 +50,14 @@ def not_used(reason: str) -> BatchReport:
 
 def report(connection: apsw.Connection, access: BatchAccess) -> BatchReport:
     now, digest = now_ms(), access.fingerprint.digest()
-    state = switch.load(connection, digest)
+    state = records.load(connection, digest)
     waiting = connection.execute("SELECT count(*) FROM batch_items WHERE digest = ?", (digest,)).get
     return BatchReport(
         enabled=not state.is_off(now),
         reason=state.reason,
         failures=state.failures,
         off_for_s=(state.off_until_ms - now) // 1000 if state.is_off(now) else None,
-        capacity=dividing.capacity(connection, digest),
+        capacity=claiming.capacity(connection, digest),
         waiting=waiting,
         jobs=jobs(connection),
     )

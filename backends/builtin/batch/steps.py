@@ -1,9 +1,4 @@
-"""The life of one job, a step at a time: upload, submit, poll, read the results, delete the files.
-
-Owns what is done in each state and what is written down before the next one. A step that a restart
-interrupts is taken again: what it may have left with the vendor is looked for first. Errors of the
-host are raised; what they mean for the job is the business of `setbacks`.
-"""
+"""The life of one batch job: upload, submit, poll, read, delete; and what every failure means for it."""
 
 from __future__ import annotations
 
@@ -14,19 +9,155 @@ from contextlib import ExitStack
 from typing import IO, Final
 
 import anyio
+import apsw
+import structlog
 from anyio.to_thread import run_sync
 from msgspec.structs import replace
 
-from backends.builtin.batch import records
-from backends.builtin.batch.records import JobRecord
-from backends.builtin.batch.setbacks import Verdicts
+from backends.builtin.batch import claiming, records
+from backends.builtin.batch.records import BY_REQUEST, JobRecord, Switch
 from backends.builtin.storage.database import Database
-from backends.builtin.vectors import refusals, store
-from backends.builtin.vectors.refusals import now_ms
+from backends.builtin.vectors import store
+from backends.builtin.vectors.store import now_ms
 from config.settings import BatchSettings
 from providers.batch.interface import BatchAccess, BatchHost, RemoteJob, Result
-from providers.errors import ProviderTransientError
+from providers.errors import (
+    ProviderError,
+    ProviderInputTooLargeError,
+    ProviderRateLimitError,
+    ProviderTransientError,
+)
 from providers.interface import ItemError, Vector
+
+_log = structlog.get_logger(__name__)
+
+_MOST_ATTEMPTS: Final = 5
+_LONGEST_PAUSE_MS: Final = 60_000
+_GRACE_MS: Final = 3_600_000
+"""Beyond the vendor's own window, or its time to cancel a job."""
+_UNKNOWN: Final = frozenset({404, 405, 410})
+
+
+class Verdicts:
+    """All methods are blocking: they write to the database."""
+
+    def __init__(self, database: Database, access: BatchAccess, settings: BatchSettings) -> None:
+        self._database = database
+        self._access = access
+        self._settings = settings
+
+    def stumbled(self, job: JobRecord, error: ProviderError) -> None:
+        """A step of the job failed."""
+        _log.warning("batch job", label=job.label, state=job.state, error=error.message)
+        if job.state in ("prepared", "uploaded") and error.status in _UNKNOWN:
+            self._give_up(job, error.message, off_for_ms=records.UNAVAILABLE_MS)
+        elif self._is_hopeless(job, error):
+            if job.state in ("prepared", "uploaded") and _speaks_of_size(error):
+                self.too_large(job, error.message)
+            elif job.state == "read":
+                self.close(replace(job, reason=f"Files could not be deleted: {error.message}"))
+            else:
+                self._give_up(job, error.message)
+        else:
+            attempts = job.attempts + 1
+            self._save(
+                replace(
+                    job,
+                    attempts=attempts,
+                    reason=job.reason if job.cancelling else error.message,
+                    next_at_ms=now_ms() + self._pause_ms(attempts, error),
+                )
+            )
+
+    def too_large(self, job: JobRecord, reason: str) -> None:
+        """The vendor takes less at once: its texts go into smaller jobs, or are given up as a failure."""
+        with self._database.writing() as connection:
+            is_wanted = records.wish_to_cancel(connection, job) is None
+            is_divided = is_wanted and claiming.divide(connection, job, reason)
+        if not is_divided:
+            self._give_up(job, reason)
+
+    def _is_hopeless(self, job: JobRecord, error: ProviderError) -> bool:
+        if job.state == "submitted":  # it is being worked on, and paid for, whatever we hear
+            return error.status in _UNKNOWN or self._is_too_old(job)
+        lasting = error.final or not error.retryable
+        return lasting or job.attempts + 1 >= _MOST_ATTEMPTS
+
+    def _pause_ms(self, attempts: int, error: ProviderError) -> int:
+        backoff = min(self._settings.poll_interval_ms << attempts, _LONGEST_PAUSE_MS)
+        return max(backoff, int((error.retry_after_s or 0) * 1000))
+
+    def check_age(self, job: JobRecord) -> None:
+        """A job that neither ends nor can be cancelled is not waited for."""
+        if self._is_too_old(job):
+            self._give_up(job, "It neither ended nor could it be cancelled.")
+
+    def _is_too_old(self, job: JobRecord) -> bool:
+        window_ms = self._access.limits.window_s * 1000
+        if job.cancelling and self._settings.wait:
+            window_ms = min(window_ms, self._settings.timeout_minutes * 60_000)
+        return now_ms() - (job.submitted_at_ms or now_ms()) > window_ms + _GRACE_MS
+
+    def end(self, job: JobRecord) -> None:
+        """All that the job gave is stored: its other texts wait no longer."""
+        with self._database.writing() as connection:
+            job = _as_wished(connection, job)
+            state = records.load(connection, job.digest)
+            records.save_switch(connection, _judged(job, state))
+            records.release(connection, job)
+            records.save(connection, replace(job, state="read", attempts=0, next_at_ms=0))
+
+    def end_early(self, job: JobRecord) -> None:
+        """It was to be cancelled before the vendor began with it."""
+        self.end(replace(job, outcome="cancelled"))
+
+    def _give_up(self, job: JobRecord, reason: str, *, off_for_ms: int = 0) -> None:
+        self.end(replace(job, outcome="failed", reason=reason))
+        if off_for_ms:
+            with self._database.writing() as connection:
+                state = records.load(connection, job.digest)
+                records.save_switch(connection, state.switched_off(reason, now_ms(), off_for_ms))
+
+    def drop_unsent(self, job: JobRecord) -> None:
+        """Batch was switched off before anything of this job left."""
+        with self._database.writing() as connection:
+            records.release(connection, job)
+            records.save(connection, replace(job, state="closed", outcome="cancelled"))
+
+    def close(self, job: JobRecord) -> None:
+        with self._database.writing() as connection:
+            records.release(connection, job)
+            records.save(connection, replace(job, state="closed"))
+            records.forget_old(connection)
+
+    def _save(self, job: JobRecord) -> None:
+        with self._database.writing() as connection:
+            records.save(connection, job)
+
+
+def _speaks_of_size(error: ProviderError) -> bool:
+    """Gemini says no more than that there were too many requests, however often one waits."""
+    return isinstance(error, ProviderInputTooLargeError | ProviderRateLimitError)
+
+
+def _as_wished(connection: apsw.Connection, job: JobRecord) -> JobRecord:
+    """Where a person wished the job to end, it is no failure that it did; unless it was done by then."""
+    if records.wish_to_cancel(connection, job) != BY_REQUEST:
+        return job
+    if job.outcome == "completed":
+        return replace(job, cancelling=True, reason=None)
+    return replace(job, cancelling=True, outcome="cancelled", reason=BY_REQUEST)
+
+
+def _judged(job: JobRecord, state: Switch) -> Switch:
+    """What the end of a job says about batch jobs as such."""
+    if job.outcome == "completed" and 2 * job.refused <= job.items:
+        return state.succeeded()
+    if job.outcome == "cancelled" and job.reason in (None, BY_REQUEST):  # None: at the vendor's
+        return state.switched_off(BY_REQUEST, now_ms())
+    reason = job.reason or f"{job.refused} of {job.items} texts got no vector."
+    return state.failed(f"A batch job ended as {job.outcome}: {reason}", now_ms())
+
 
 _MISSING: Final = "The batch job's results hold nothing about this text."
 _TOO_LARGE: Final = "The vendor takes fewer texts at once."
@@ -182,7 +313,7 @@ class Steps:
         with self._database.writing() as connection:
             if vectors:
                 store.put_vectors(connection, self._access.fingerprint, vectors)
-            refusals.record_failures(connection, self._access.fingerprint, failures)
+            store.record_failures(connection, self._access.fingerprint, failures)
             records.release(connection, job, [key for key, _ in items])
             records.save(connection, job)
         intake.taken(job, [key for key, _ in items])
@@ -194,7 +325,7 @@ class Steps:
             job = replace(job, refused=job.refused + len(missing))
             with self._database.writing() as connection:
                 unanswered = [(key, _MISSING) for key in missing]
-                refusals.record_failures(connection, self._access.fingerprint, unanswered)
+                store.record_failures(connection, self._access.fingerprint, unanswered)
         self._verdicts.end(job)
 
     async def _clean_up(self, job: JobRecord, host: BatchHost) -> None:

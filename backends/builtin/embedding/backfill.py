@@ -20,10 +20,9 @@ from anyio.to_thread import run_sync
 
 from backends.builtin.batch.claiming import KEPT_BACK, THRESHOLD
 from backends.builtin.batch.jobs import BatchJobs
-from backends.builtin.storage import wrecks
-from backends.builtin.storage.database import Database
-from backends.builtin.storage.housekeeping import give_back_unused
-from backends.builtin.vectors import refusals, store
+from backends.builtin.storage import schema
+from backends.builtin.storage.database import Database, give_back_unused
+from backends.builtin.vectors import store
 from backends.builtin.vectors.salvage import take_over
 from backends.errors import IndexUnavailableError
 from config.settings import CacheSettings
@@ -31,8 +30,7 @@ from providers.embedding.documents import Delivery
 from providers.embedding.failover import Change, Embeddings, QueryVector
 from providers.embedding.service import ServiceState
 from providers.errors import ProviderError
-from providers.fingerprint import Fingerprint
-from providers.interface import ItemError, Vector
+from providers.interface import Fingerprint, ItemError, Vector
 
 _log = structlog.get_logger(__name__)
 
@@ -57,7 +55,7 @@ class BackfillState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     running: bool
     last_error: str | None
     coverage: store.Coverage
-    failed_texts: tuple[refusals.FailedText, ...]
+    failed_texts: tuple[store.FailedText, ...]
     """Some of those that the provider refused."""
 
 
@@ -225,7 +223,7 @@ class Backfill:
     def _pending(self, service: ServiceState) -> list[tuple[bytes, str]] | None:
         """None while there are vectors to take over from a damaged index."""
         with self._database.reading() as connection:
-            if wrecks.unread(connection):
+            if schema.unread(connection):
                 return None
             return store.pending_texts(
                 connection, service.fingerprint, limit=_TEXTS_A_RUN, dimensions=service.dimensions
@@ -238,7 +236,7 @@ class Backfill:
             for answer in self._unsaved:
                 if answer.vectors:
                     store.put_vectors(connection, answer.fingerprint, answer.vectors)
-                refusals.record_failures(connection, answer.fingerprint, answer.failures)
+                store.record_failures(connection, answer.fingerprint, answer.failures)
             if limits != self._saved_limits:
                 store.save_learned(connection, limits)
         self._saved_limits = limits
@@ -255,17 +253,17 @@ class Backfill:
             fallen = store.fallen_out_of_use(connection)
             awaits = self._batch is not None and self._batch.is_waited_for(connection, fingerprint)
         with self._database.writing() as connection:
-            lacks_texts = wrecks.is_recent(connection) and not self._is_level()
+            lacks_texts = schema.is_recent(connection) and not self._is_level()
             awaits |= lacks_texts
             has_vectors = store.fingerprint_id(connection, fingerprint) is not None
             if self._drops_superseded and has_vectors and not awaits:
                 store.drop_superseded(connection, self._embeddings.fingerprints())
-            refusals.forget_gone(connection)
+            store.forget_gone(connection)
             store.refresh_use(connection, fallen)
             if not lacks_texts:
                 store.prune(connection, self._cache.max_entries if self._cache.enabled else 0)
-                wrecks.forget(connection)
-            self._retry_in_s = refusals.next_retry_s(connection, fingerprint)
+                schema.forget(connection)
+            self._retry_in_s = store.next_retry_s(connection, fingerprint)
         self.has_caught_up |= not awaits
         give_back_unused(self._database)
 
@@ -276,7 +274,7 @@ class Backfill:
             running=self.running,
             last_error=self.last_error,
             coverage=store.coverage(connection, fingerprint),
-            failed_texts=refusals.failed_texts(connection, fingerprint, limit=_SHOWN_FAILURES),
+            failed_texts=store.failed_texts(connection, fingerprint, limit=_SHOWN_FAILURES),
         )
 
     def _pause(self, backoff_s: float) -> float:

@@ -1,13 +1,8 @@
-"""The meaning of texts and queries: which provider gives vectors, and what to do without one.
-
-Owns the choice of the provider for one index and the life of its background work. Choosing reads
-files and environment, so it happens beside the first requests; a search waits for it no longer than
-for a vector. Whatever fails here leaves searches with their keywords.
-"""
+"""Which provider gives vectors at present, what to do without one, and what `status` says of it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -16,8 +11,7 @@ import msgspec
 import structlog
 from anyio.to_thread import run_sync
 
-from backends.builtin.embedding.meaning import Meaning
-from backends.builtin.embedding.reporting import report_candidates, report_embeddings
+from backends.builtin.embedding.queries import Meaning
 from backends.builtin.storage.database import Database
 from backends.errors import IndexUnavailableError
 from backends.interface import Fallback
@@ -28,13 +22,42 @@ if TYPE_CHECKING:
     from backends.builtin.batch.jobs import BatchJobs
     from backends.builtin.batch.reporting import BatchReport
     from backends.builtin.embedding.backfill import Backfill
-    from backends.builtin.embedding.query_reader import QueryReader
+    from backends.builtin.embedding.queries import QueryReader
     from backends.builtin.vectors.select import VectorSearch
     from backends.builtin.vectors.upkeep import Upkeep
     from providers.choosing import Choice
-    from providers.embedding.failover import Embeddings
+    from providers.embedding.failover import Embeddings, EmbeddingsState
     from providers.embedding.service import EmbeddingService
-    from providers.fingerprint import Fingerprint
+    from providers.interface import Candidate, Fingerprint
+
+
+def report_candidates(candidates: Iterable[Candidate]) -> list[dict[str, Any]]:
+    return [_camel(msgspec.to_builtins(one)) for one in candidates]
+
+
+def report_embeddings(state: EmbeddingsState, lacks: str | None) -> dict[str, Any]:
+    """`lacks` is what the provider in use waits for before its first vector; None: nothing."""
+    report: dict[str, Any] = _camel(msgspec.to_builtins(state, enc_hook=repr))
+    if lacks is not None and state.active.status == "ready":
+        report["active"] |= {"status": "waiting", "reason": lacks}
+    return report
+
+
+def _camel(value: Any) -> Any:
+    """The value with every name in it as `nextProbeInS`."""
+    match value:
+        case dict():
+            return {_camel_name(name): _camel(item) for name, item in value.items()}
+        case list() | tuple():
+            return [_camel(item) for item in value]
+        case _:
+            return value
+
+
+def _camel_name(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(word.capitalize() for word in others)
+
 
 _log = structlog.get_logger(__name__)
 
@@ -158,7 +181,7 @@ class Semantics:
         return Meaning(warning=" ".join(self.weaknesses()) or None)
 
     def _choose(self) -> None:
-        from backends.builtin.embedding.query_reader import QueryReader  # noqa: PLC0415 - not for the start
+        from backends.builtin.embedding.queries import QueryReader  # noqa: PLC0415 - not for the start
         from backends.builtin.vectors.select import open_vector_search  # noqa: PLC0415
         from providers.choosing import choose, open_embeddings  # noqa: PLC0415
 
@@ -193,7 +216,7 @@ class Semantics:
         )
 
     def _open_batch(self, choice: Choice, upkeep: Upkeep) -> BatchJobs | None:
-        from backends.builtin.batch.opening import open_jobs  # noqa: PLC0415 - not part of the start
+        from backends.builtin.batch.jobs import open_jobs  # noqa: PLC0415 - not part of the start
 
         jobs = open_jobs(
             self._settings, self._database, choice, on_stored=upkeep.changed, on_released=self.wake
@@ -215,7 +238,7 @@ class Semantics:
     def _predecessor(self, embeddings: Embeddings) -> EmbeddingService | None:
         """The model whose vectors still cover more notes than those of the provider in use."""
         from backends.builtin.vectors import store  # noqa: PLC0415 - needs numpy
-        from providers.predecessor import open_predecessor  # noqa: PLC0415
+        from providers.choosing import open_predecessor  # noqa: PLC0415
 
         try:
             with self._database.reading() as connection:

@@ -1,17 +1,16 @@
-"""What a sync has to do: the difference between a scan of the disk and the index. Pure.
-
-Owns the rule by which a file counts as unchanged.
-"""
+"""What a sync has to do: the difference between a scan of the disk and the index; and what became of each step."""
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Mapping
+from enum import Enum, auto
 from typing import Final, NamedTuple
 
 import msgspec
 
 from backends.files.scan import FoundFile, ScanResult
+from backends.interface import SkippedFile
 from config.settings import Source
 
 RACY_NS: Final = 50_000_000
@@ -131,3 +130,31 @@ def _is_racy(known: IndexedFile) -> bool:
         abs(known.read_at_ns - stamp) <= (RACY_NS if stamp % _SECOND_NS else COARSE_RACY_NS)
         for stamp in (known.mtime_ns, known.ctime_ns)
     )
+
+
+class Change(Enum):
+    """What became of one file."""
+
+    WRITTEN = auto()
+    SAME = auto()
+    """Its content was indexed already; only the time stamp was new."""
+    GONE = auto()
+    LATER = auto()
+    """It was changing while we looked; the next sync looks again."""
+    SKIPPED = auto()
+    """By rule, or because it cannot be read and that will stay so until somebody changes it."""
+    UNREAD = auto()
+    """It could not be read this time; what the index holds of it may be old, or nothing."""
+
+
+class FileOutcome(NamedTuple):
+    change: Change
+    chunks: int = 0
+    bytes_read: int = 0
+    skipped: SkippedFile | None = None
+
+    @classmethod
+    def unreadable(cls, path: str, reason: str, *, may_pass: bool) -> FileOutcome:
+        """The system refuses to give it out; its rows stay."""
+        change = Change.UNREAD if may_pass else Change.SKIPPED
+        return cls(change, skipped=SkippedFile(path=path, reason=reason))

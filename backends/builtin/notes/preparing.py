@@ -11,11 +11,9 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from backends.chunking import CHUNKING_VERSION, ChunkLimits, chunk_markdown, document_title
-from backends.text.analyser import ANALYSER_VERSION, Analyser
+from backends.text.analyser import ANALYSER_VERSION, Analyser, guess_latin_language
 from backends.text.dates import date_of, date_words
-from backends.text.excerpts import EXCERPT_VERSION, cut_excerpts
-from backends.text.languages import guess_latin_language
-from backends.text.units import split_units
+from backends.text.passages import EXCERPT_VERSION, cut_excerpts, split_units
 
 HEADING_SEPARATOR: Final = "\x1f"
 

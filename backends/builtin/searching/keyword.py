@@ -1,25 +1,74 @@
-"""The keyword lane: from a query to the chunks that BM25 ranks first.
-
-Owns the FTS5 statement and how much of the index it may score, which is what BM25 costs: the rarest words
-of a query choose the chunks, and words that are nearly everywhere only when there are no others. (FTS5
-keeps its positions, since BM25 needs their number, and has no prefix index: a character of an unspaced
-script begins few terms.) Reads only.
-"""
+"""The keyword lane: from a query to the chunks that BM25 ranks first."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate, groupby, islice
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import apsw
 from msgspec.structs import replace
 
-from backends.builtin.searching.frequencies import TermCounts
-from backends.builtin.storage.arrays import int64s
+from backends.builtin.storage.connections import int64s
+from backends.ranking.evidence import Candidate
 from backends.ranking.query import Concept, Query
-from backends.ranking.units import Candidate
+
+_COMMON: Final = 1_000
+"""A word in more chunks than these is not counted again for each query ..."""
+_DRIFT: Final = 64
+"""... as long as the index has not grown or shrunk by more than one in so many chunks."""
+_MAX_REMEMBERED: Final = 20_000
+
+_COUNT_DOCUMENTS: Final = "SELECT coalesce(sum(chunk_count), 0) FROM files"
+_COUNT_TERM: Final = "SELECT doc FROM temp.term_statistics WHERE term = ?"
+_COUNT_PREFIX: Final = "SELECT max(doc) FROM temp.term_statistics WHERE term >= ? AND term < ?"
+
+
+class TermCounts(NamedTuple):
+    """Of one query, in chunks."""
+
+    documents: int
+    """All chunks of the index."""
+    by_term: Mapping[str, int]
+    """For a prefix the most frequent term that begins with it."""
+
+
+class Frequencies:
+    """The counts of one index. Any thread may call."""
+
+    def __init__(self) -> None:
+        self._remembered: dict[str, tuple[int, int]] = {}
+        """By common word: its count, and how many chunks there were then."""
+
+    def of(self, connection: apsw.Connection, query: Query) -> TermCounts:
+        """Inside a read transaction of the caller, over a reader's connection."""
+        documents: int = connection.execute(_COUNT_DOCUMENTS).get
+        counts = {
+            term: _prefix(connection, term)
+            if concept.is_prefix
+            else self._term(connection, term, documents)
+            for concept in query.concepts
+            for term in concept.alternatives
+        }
+        return TermCounts(documents, counts)
+
+    def _term(self, connection: apsw.Connection, term: str, documents: int) -> int:
+        count, before = self._remembered.get(term, (0, 0))
+        if count and _DRIFT * abs(documents - before) <= documents:
+            return count
+        count = connection.execute(_COUNT_TERM, (term,)).get or 0
+        if count > _COMMON:
+            if len(self._remembered) >= _MAX_REMEMBERED:
+                self._remembered.clear()
+            self._remembered[term] = count, documents
+        return count
+
+
+def _prefix(connection: apsw.Connection, term: str) -> int:
+    count: int = connection.execute(_COUNT_PREFIX, (term, f"{term}\U0010ffff")).get or 0
+    return count
+
 
 BODY_WEIGHT: Final = 1.0
 CONTEXT_WEIGHT: Final = 0.5

@@ -1,37 +1,249 @@
-"""One search over the builtin index, from request to hits.
-
-Owns the order of the steps and what a hit says. Blocks; runs in a worker thread on one read
-transaction, so that all of its parts see the same state of the index.
-"""
+"""One search over the builtin index, from the request to the hits: lanes, filters, decay, ranking."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
-from datetime import datetime
-from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import date, datetime
+from itertools import count, islice
+from typing import TYPE_CHECKING, Final, NamedTuple, get_args
 
 import apsw
+from msgspec.structs import replace
 
-from backends.builtin.searching.decay import aged
-from backends.builtin.searching.filtering import allowed_files
-from backends.builtin.searching.frequencies import Frequencies
-from backends.builtin.searching.keyword import KeywordLane, known_languages
-from backends.builtin.searching.lanes import Candidates, VectorLane
+from backends.builtin.searching.keyword import Frequencies, KeywordLane, known_languages
 from backends.builtin.sessions.state import entries_of
+from backends.builtin.storage.connections import int64s
+from backends.files.roots import Filter
 from backends.interface import Hit, Mode, SearchRequest
-from backends.ranking.explaining import Explanation, explain
-from backends.ranking.fusion import PassageRanker, RankedPassage
-from backends.ranking.lanes import KEYWORDS_ONLY, Lanes
-from backends.ranking.query import Query, QueryAnalyser
-from backends.ranking.units import Candidate
-from backends.ranking.weights import Weights
-from backends.transcripts.listing import is_file
-from config.settings import MemorySearchSettings
+from backends.ranking.evidence import KEYWORDS_ONLY, Background, Candidate, Excerpt, Lanes
+from backends.ranking.fusion import Explanation, PassageRanker, RankedPassage, explain
+from backends.ranking.query import Query, QueryAnalyser, Weights
+from backends.transcripts.source import is_file
+from config.settings import DecaySettings, MemorySearchSettings, Source
 
 if TYPE_CHECKING:
     from backends.builtin.vectors.select import VectorSearch
     from providers.embedding.failover import QueryVector
+
+
+def aged(
+    connection: apsw.Connection,
+    candidates: Sequence[Candidate],
+    settings: DecaySettings,
+    today: date,
+) -> list[Candidate]:
+    """The candidates with what is left of their weight: half after each half-life."""
+    files = int64s(list({one.file_id for one in candidates}))
+    share = {
+        file_id: 0.5 ** (max(0, (today - date.fromisoformat(day)).days) / settings.half_life_days)
+        for file_id, day in connection.execute(
+            "SELECT id, note_date FROM files WHERE note_date IS NOT NULL"
+            " AND id IN (SELECT value FROM carray(?))",
+            (files,),
+        )
+    }
+    return [replace(one, freshness=share.get(one.file_id, 1.0)) for one in candidates]
+
+
+class ExcerptPlace(NamedTuple):
+    """Characters `start` to `end` of its chunk's text."""
+
+    id: int
+    start: int
+    end: int
+
+
+def chunks_of(connection: apsw.Connection, excerpt_ids: Sequence[int]) -> list[int]:
+    """The chunks that hold these excerpts, in the order of their first one."""
+    chunk_of = dict(
+        connection.execute(
+            "SELECT id, chunk_id FROM excerpts WHERE id IN (SELECT value FROM carray(?))",
+            (int64s(excerpt_ids),),
+        )
+    )
+    return list(dict.fromkeys(chunk_of[number] for number in excerpt_ids))
+
+
+def excerpts_of(
+    connection: apsw.Connection, chunk_ids: Sequence[int]
+) -> Mapping[int, list[ExcerptPlace]]:
+    """By chunk, in order."""
+    found: dict[int, list[ExcerptPlace]] = defaultdict(list)
+    for chunk_id, *place in connection.execute(
+        'SELECT chunk_id, id, start, "end" FROM excerpts'
+        " WHERE chunk_id IN (SELECT value FROM carray(?)) ORDER BY chunk_id, start",
+        (int64s(chunk_ids),),
+    ):
+        found[chunk_id].append(ExcerptPlace(*place))
+    return found
+
+
+MAX_BLOCKS: Final = 40
+"""What follows after some thousand candidates is nothing anybody asked for."""
+
+
+class VectorLane(NamedTuple):
+    """The query's vector against the stored ones of the same fingerprint."""
+
+    connection: apsw.Connection
+    engines: VectorSearch
+    fingerprint_id: int
+    query: QueryVector
+    file_ids: Sequence[int] | None
+
+    @classmethod
+    def open(
+        cls,
+        connection: apsw.Connection,
+        engines: VectorSearch,
+        query: QueryVector,
+        file_ids: Sequence[int] | None,
+    ) -> VectorLane | None:
+        """None while no vector of this fingerprint is stored."""
+        from backends.builtin.vectors.store import fingerprint_id  # noqa: PLC0415 - needs numpy
+
+        number = fingerprint_id(connection, query.fingerprint)
+        return None if number is None else cls(connection, engines, number, query, file_ids)
+
+    def nearest(self, limit: int) -> dict[int, float]:
+        """Cosines by excerpt id, best first; nothing when no engine can search."""
+        from backends.builtin.vectors.engines import VectorAnswer  # noqa: PLC0415 - as above
+
+        answer = self.engines.search(
+            self.connection,
+            self.fingerprint_id,
+            self.query.vector,
+            limit=limit,
+            file_ids=self.file_ids,
+        )
+        return dict(answer.hits) if isinstance(answer, VectorAnswer) else {}
+
+    def background(self) -> Background | None:
+        """How high the query's cosines are at large."""
+        return self.engines.background(self.connection, self.fingerprint_id, self.query.vector)
+
+    def is_complete(self) -> bool:
+        """Whether every text has a vector that the query's can be compared with."""
+        dimensions = len(self.query.vector)
+        return self.engines.covers_all(self.connection, self.fingerprint_id, dimensions)
+
+    def chunks(self, excerpt_ids: Sequence[int]) -> list[int]:
+        """The chunks that hold these excerpts, in the order of their first one."""
+        return chunks_of(self.connection, excerpt_ids)
+
+    def excerpts(
+        self, chunk_ids: Sequence[int], known: Mapping[int, float]
+    ) -> dict[int, tuple[Excerpt, ...]]:
+        """By chunk, with their cosines; those without a usable vector are left out.
+
+        `known`: the cosines that `nearest` found.
+        """
+        from backends.builtin.vectors.scans import cosines_of  # noqa: PLC0415 - needs numpy
+
+        places = excerpts_of(self.connection, chunk_ids)
+        ids = {place.id for of_chunk in places.values() for place in of_chunk}
+        others = sorted(ids.difference(known))
+        cosines = {
+            **known,
+            **cosines_of(self.connection, self.fingerprint_id, self.query.vector, others),
+        }
+        return {
+            chunk_id: tuple(
+                Excerpt(place.start, place.end, cosines[place.id])
+                for place in of_chunk
+                if place.id in cosines
+            )
+            for chunk_id, of_chunk in places.items()
+        }
+
+
+class Candidates:
+    """The candidates of one query, in blocks of up to `block` of each lane."""
+
+    def __init__(
+        self,
+        words: KeywordLane,
+        *,
+        block: int,
+        vectors: VectorLane | None,
+        keywords: bool = True,
+    ) -> None:
+        self._words = words
+        self._block = block
+        self._vectors = vectors
+        self._nearest = vectors.nearest(block) if vectors else {}
+        self.background = vectors.background() if vectors and self._nearest else None
+        """None without vectors."""
+        self.keywords = keywords or vectors is None or not vectors.is_complete()
+        """Whether the keyword lane takes part: unasked, too, while any text lacks its vector."""
+
+    def __iter__(self) -> Iterator[list[Candidate]]:
+        seen: set[int] = set()
+        for number in count():
+            by_words = self._by_words(number)
+            by_meaning = self._by_meaning(number)
+            words = [one for one in by_words if one.chunk_id not in seen]
+            seen.update(one.chunk_id for one in words)
+            chunks = self._vectors.chunks(by_meaning) if self._vectors and by_meaning else []
+            others = [chunk_id for chunk_id in chunks if chunk_id not in seen]
+            seen.update(others)
+            yield self._scored(words, others)
+            if max(len(by_words), len(by_meaning)) < self._block or number >= MAX_BLOCKS:
+                return
+
+    def _by_words(self, number: int) -> list[Candidate]:
+        if not self.keywords:
+            return []
+        return self._words.candidates(self._block, number * self._block)
+
+    def _by_meaning(self, number: int) -> list[int]:
+        if self._vectors is None:
+            return []
+        end = (number + 1) * self._block
+        if len(self._nearest) == self._block and number:
+            self._nearest = self._vectors.nearest((MAX_BLOCKS + 1) * self._block)
+        return list(self._nearest)[end - self._block : end]
+
+    def _scored(self, words: list[Candidate], others: list[int]) -> list[Candidate]:
+        if others:
+            words = words + self._words.candidates_by_id(others)
+        if self._vectors is None or not words:
+            return words
+        excerpts = self._vectors.excerpts([one.chunk_id for one in words], self._nearest)
+        return [replace(one, excerpts=excerpts.get(one.chunk_id, ())) for one in words]
+
+
+def allowed_files(
+    connection: apsw.Connection,
+    request: SearchRequest,
+    configured: Sequence[Source],
+    without: Collection[str] = (),
+) -> list[int] | None:
+    """Row ids of the permitted files, or None when every indexed file is permitted.
+
+    No path in `without` is permitted.
+    """
+    sources = set(configured).intersection(request.sources or configured)
+    filtering = Filter(request)
+    if not (filtering.active or without) and not _holds_others(connection, sources):
+        return None
+    return [
+        file_id
+        for file_id, source, path, day in connection.execute(
+            "SELECT id, source, path, note_date FROM files"
+        )
+        if source in sources and path not in without and filtering.permits(path, day)
+    ]
+
+
+def _holds_others(connection: apsw.Connection, sources: set[Source]) -> bool:
+    """Whether the index has files of a source that may not answer. One seek a source."""
+    return any(
+        connection.execute("SELECT 1 FROM files WHERE source = ? LIMIT 1", (source,)).fetchone()
+        for source in set(get_args(Source)) - sources
+    )
+
 
 SNIPPET_CHARS: Final = 700
 """UTF-16 units, as documented."""

@@ -1,18 +1,17 @@
-"""Taking transcripts into the index, one stretch at a time.
-
-Owns the way of a stretch from the disk into the index. Everything here blocks and runs in worker
-threads; several may work on one transcript, since a step that another one overtook publishes nothing.
-"""
+"""Taking transcripts into the index, one stretch at a time, when they have grown enough."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import pairwise
+from typing import NamedTuple
 
 import apsw
 from msgspec.structs import replace
 
-from backends.builtin.notes.outcome import Change, FileOutcome
+from backends.builtin.notes.planning import Change, FileOutcome
 from backends.builtin.notes.preparing import Preparer
 from backends.builtin.notes.publishing import remove_file
 from backends.builtin.sessions import state
@@ -22,24 +21,82 @@ from backends.builtin.sessions.planning import (
     TranscriptPart,
     plan_sessions,
 )
-from backends.builtin.sessions.publishing import Part, publish_part
-from backends.builtin.sessions.reading import Begin, find_begin, render
-from backends.builtin.sessions.state import START, Checkpoint
+from backends.builtin.sessions.state import START, Checkpoint, IndexedTranscript, Part, publish_part
 from backends.builtin.storage.database import Database
 from backends.errors import FileUnreadableError
 from backends.files.safe_open import MomentarilyUnreadableError, RefusedFileError
 from backends.interface import SkippedFile
-from backends.transcripts.listing import (
+from backends.transcripts.source import (
     PREFIX,
     SUFFIX,
+    Entries,
     FoundTranscript,
+    OpenTranscript,
+    Place,
     TranscriptListing,
+    TranscriptSource,
     is_claude,
     is_file,
 )
-from backends.transcripts.source import Entries, OpenTranscript, Place, TranscriptSource
-from backends.transcripts.thresholds import is_due as reaches
+from backends.transcripts.turns import is_due as reaches
 from config.settings import SessionSyncSettings
+
+
+class Begin(NamedTuple):
+    checkpoint: Checkpoint
+    is_rewritten: bool = False
+    """What was taken in beyond it is no longer in the transcript."""
+    is_checked: bool = False
+    """Everything before it was read again and compared."""
+
+
+class Rendered(NamedTuple):
+    """The turns of some entries, one a line of the text."""
+
+    text: str
+    numbers: tuple[int, ...]
+    """Of the entry that each turn is."""
+
+
+def find_begin(
+    transcript: OpenTranscript,
+    known: IndexedTranscript,
+    taken: Sequence[Checkpoint],
+    *,
+    restart: bool,
+) -> Begin:
+    """Where to go on. `taken` are the checkpoints in the index, `START` first. Raises OSError."""
+    found, last = transcript.found, taken[-1]
+    still_there = found.size >= last.end_byte and transcript.tail(last.place) == last.tail
+    only_grew = still_there and found.inode == known.inode and found.size > known.size
+    if restart:
+        return Begin(START, is_rewritten=not still_there)
+    if only_grew:
+        return Begin(last)
+    good = _last_good(transcript, taken)
+    return Begin(good, is_rewritten=good != last, is_checked=True)
+
+
+def render(entries: Entries, turn_of: Callable[[bytes], str | None]) -> Rendered:
+    turns = [
+        (number, turn)
+        for number, line in zip(entries.numbers, entries.lines, strict=True)
+        if line is not None and (turn := turn_of(line)) is not None
+    ]
+    text = "".join(f"{turn}\n" for _, turn in turns)
+    return Rendered(text, tuple(number for number, _ in turns))
+
+
+def _last_good(transcript: OpenTranscript, taken: Sequence[Checkpoint]) -> Checkpoint:
+    """The last checkpoint up to which the transcript still holds what was taken in."""
+    good = taken[0]
+    for before, after in pairwise(taken):
+        if after.end_byte > transcript.found.size:
+            break
+        if transcript.digest(before.place, after.place) != after.digest:
+            break
+        good = after
+    return good
 
 
 class SessionIndexer:

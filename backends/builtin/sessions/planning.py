@@ -14,8 +14,7 @@ import msgspec
 
 from backends.builtin.notes.planning import ObsoleteFile
 from backends.builtin.sessions.state import IndexedTranscript
-from backends.transcripts.listing import FoundTranscript, TranscriptListing
-from backends.transcripts.source import BEGINNING, Place
+from backends.transcripts.source import BEGINNING, FoundTranscript, Place, TranscriptListing
 
 PART_BYTES: Final = 1024 * 1024
 """What one step takes in: memory stays bounded, and no step takes long."""

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from backends.builtin.sessions.indexing import SessionIndexer
     from backends.builtin.sessions.planning import SessionPlan
-    from backends.transcripts.listing import HostDatabase, TranscriptListing
+    from backends.transcripts.source import HostDatabase, TranscriptListing
 
 
 class SessionReport(NamedTuple):

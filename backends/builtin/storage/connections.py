@@ -1,18 +1,72 @@
-"""Connections to an index file, with the settings that all of them need.
-
-Owns the pragmas. Who uses a connection, and when, is the business of `database`.
-"""
+"""Connections to an index file: their settings, page checksums, row id arrays, and what SQLite's errors mean."""
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Sequence
+from contextlib import closing
+from functools import cache
 from pathlib import Path
 from typing import Final
 
 import apsw
+import structlog
 
 from backends.builtin.storage import schema
-from backends.builtin.storage.checksums import open_checked
-from backends.files.mounts import shared_type
+from backends.errors import IndexUnavailableError
+from backends.files.scan import shared_type
+
+_log = structlog.get_logger(__name__)
+
+RESERVED_BYTES: Final = 8
+"""At the end of each page, for its checksum. In a file that has others, nothing is checked."""
+_NAME: Final = "cksmvfs"
+_LIBRARY: Final = "sqlite_extra_binaries/cksumvfs.*"
+
+
+def open_checked(path: Path) -> apsw.Connection:
+    """A connection that checks each page it reads, in a file that was made for it."""
+    return apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE, vfs=_vfs())
+
+
+def open_unchanging(path: Path) -> apsw.Connection:
+    """A connection that checks each page it reads, in a file that nobody writes any more.
+
+    It takes no lock, looks for no log and makes no file beside it; a missing end is no hindrance.
+    """
+    uri = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    connection = apsw.Connection(uri, flags=flags, vfs=_vfs())
+    connection.execute("PRAGMA writable_schema = ON")  # else a file without its end is refused
+    return connection
+
+
+def reserve_checksums(connection: apsw.Connection) -> None:
+    """Makes room for checksums, before anything is written to a new file."""
+    if _vfs() is not None:
+        connection.reserve_bytes(reserve=RESERVED_BYTES)
+
+
+def is_mismatch(error: BaseException) -> bool:
+    """Whether a page that was read is not what was written."""
+    return getattr(error, "extendedresult", None) == apsw.SQLITE_IOERR_DATA
+
+
+@cache
+def _vfs() -> str | None:
+    """The name of the shim, loaded once for the process; None: there is none."""
+    # apsw.sqlite_extra would do the same and reads a list of all extensions for 10 ms.
+    for library in Path(apsw.__file__).parent.glob(_LIBRARY):
+        with closing(apsw.Connection(":memory:")) as connection:
+            connection.enable_load_extension(True)
+            try:
+                connection.load_extension(str(library))
+            except apsw.ExtensionLoadingError as error:
+                _log.warning("pages of the index have no checksums", error=str(error))
+            else:
+                return _NAME
+    return None
+
 
 PATIENCE_S: Final = 1.5
 """How long to wait for another process: less than the two seconds in which ours must be able to end."""
@@ -94,3 +148,45 @@ def _look_for_end(connection: apsw.Connection, path: Path) -> None:
 
 def milliseconds(seconds: float) -> int:
     return max(0, round(seconds * 1000))
+
+
+_DAMAGE: Final = (apsw.CorruptError, apsw.NotADBError)
+_DAMAGE_REMEDY: Final = "It is set aside and rebuilt from Markdown."
+
+_REMEDIES: Final = (
+    (apsw.FullError, "The disk is full: free some space; searches go on meanwhile."),
+    (apsw.BusyError, "Somebody else holds the index; it is tried again."),
+    (apsw.LockedError, "Somebody else holds the index; it is tried again."),
+    (
+        apsw.ReadOnlyError,
+        "The index file or its directory cannot be written: see their permissions.",
+    ),
+    (apsw.CantOpenError, "Check the permissions of its directory, or set memorySearch.store.path."),
+    (apsw.ConnectionClosedError, "The gateway is ending."),
+)
+_DEFAULT_REMEDY: Final = (
+    "See the permissions and the free space of its directory, or set memorySearch.store.path."
+)
+
+
+class IndexDamagedError(IndexUnavailableError):
+    """The index file is broken. The next use of it begins with a new one, so one may try again."""
+
+
+def is_damage(error: BaseException) -> bool:
+    """Whether the file is of no use after this error."""
+    return isinstance(error, _DAMAGE) or is_mismatch(error)
+
+
+def index_unavailable(path: Path, error: apsw.Error | OSError) -> IndexUnavailableError:
+    """The error to raise instead of `error`, which becomes its cause."""
+    message = f"The index {path} cannot be used: {error}."
+    if is_damage(error):
+        return IndexDamagedError(message, remedy=_DAMAGE_REMEDY)
+    remedy = next((text for kind, text in _REMEDIES if isinstance(error, kind)), _DEFAULT_REMEDY)
+    return IndexUnavailableError(message, remedy=remedy)
+
+
+def int64s(values: Sequence[int]) -> object:
+    """Row ids for `carray`, which cannot be empty: no row has the id 0."""
+    return apsw.carray(memoryview(array("q", values or (0,))))

@@ -1,14 +1,10 @@
-"""The open index file: turns for writing and reading, and a new file in place of a lost one.
-
-Owns the connections: one for writing, used by one thread at a time, and a few for reading. A file
-that turns out to be damaged, or that somebody took away, is replaced by an empty one at its next use;
-what fills it again is the business of the modules beside this one.
-"""
+"""The open index file: turns for writing and reading, upkeep, and a new file in place of a damaged one."""
 
 from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -21,11 +17,12 @@ from backends.builtin.storage.connections import (
     connect_reader,
     connect_writer,
     fold_log,
+    index_unavailable,
+    is_damage,
     milliseconds,
 )
-from backends.builtin.storage.failures import index_unavailable, is_damage
+from backends.builtin.storage.index_file import ensure_index, has_log, set_aside, size_on_disk
 from backends.builtin.storage.moving import settle, supersede
-from backends.builtin.storage.places import ensure_index, has_log, set_aside, size_on_disk
 
 READERS: Final = 4
 """Searches that may read at the same time; more would only wait for the same two or four cores."""
@@ -235,3 +232,62 @@ def _identity(path: Path) -> tuple[int, int]:
     """Device and inode. Raises OSError."""
     status = path.stat()
     return status.st_dev, status.st_ino
+
+
+MIN_UNUSED_PAGES: Final = 1_024
+"""4 MiB."""
+UNUSED_SHARE: Final = 8
+"""One page in so many may stay unused."""
+PAGES_A_STEP: Final = 512
+"""A write transaction of some milliseconds, so that others get their turns."""
+MAX_STEPS: Final = 128
+"""256 MiB; what is left then goes the next time."""
+
+
+def give_back_unused(database: Database) -> int:
+    """Shortens the file while much of it is unused; returns the pages given back.
+
+    Blocks. Raises IndexUnavailableError.
+    """
+    given = 0
+    with database.reading() as connection:
+        unused, pages = connection.pragma("freelist_count"), connection.pragma("page_count")
+    while (
+        unused > max(MIN_UNUSED_PAGES, pages // UNUSED_SHARE) and given < MAX_STEPS * PAGES_A_STEP
+    ):
+        with database.writing() as connection:
+            connection.execute(f"PRAGMA incremental_vacuum({PAGES_A_STEP})").fetchall()
+            left = connection.pragma("freelist_count")
+        given += unused - left
+        if left >= unused:
+            break  # an index that was made without this ability
+        pages -= unused - left
+        unused = left
+    return given
+
+
+LIMIT_S: Final = 20.0
+"""A reader for so long keeps the log from being folded in."""
+_STEPS_BETWEEN_LOOKS: Final = 1_000
+"""Virtual machine instructions of SQLite: a fraction of a millisecond."""
+
+
+def scrub(database: Database, limit_s: float = LIMIT_S) -> bool:
+    """Whether all of it could be read in time. Blocks.
+
+    On a connection of its own: one that was used before does not read again what it remembers, and FTS5
+    would compare what it remembers of its segments with words that were merged since (as of SQLite 3.54),
+    which looks like damage. Raises IndexDamagedError, IndexUnavailableError.
+    """
+    ends = time.monotonic() + limit_s
+    with database.reading(remembering=False) as connection:
+        connection.set_progress_handler(lambda: time.monotonic() > ends, _STEPS_BETWEEN_LOOKS)
+        try:
+            verdict: str = connection.execute("PRAGMA quick_check(1)").get
+        except apsw.InterruptError:
+            return False
+        finally:
+            connection.set_progress_handler(None)
+        if verdict != "ok":
+            raise apsw.CorruptError(verdict)
+    return True

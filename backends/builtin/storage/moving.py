@@ -17,19 +17,21 @@ from typing import Final, NamedTuple
 import apsw
 import structlog
 
-from backends.builtin.storage import wrecks
-from backends.builtin.storage.checksums import open_checked
-from backends.builtin.storage.failures import is_damage
-from backends.builtin.storage.identity import MARK, Verdict, choose_path, judge
-from backends.builtin.storage.places import (
+from backends.builtin.storage import schema
+from backends.builtin.storage.connections import is_damage, open_checked
+from backends.builtin.storage.index_file import (
+    MARK,
+    Verdict,
     alone_in,
+    choose_path,
     delete_draft,
     delete_side_files,
     has_log,
+    judge,
     set_aside,
 )
 from backends.builtin.storage.schema import APPLICATION_ID
-from config.disk.locking import try_lock_file
+from config.runtime.files import try_lock_file
 
 _log = structlog.get_logger(__name__)
 
@@ -106,12 +108,12 @@ def supersede(connection: apsw.Connection, index: Path, former: Path | None) -> 
     """
     if former is None or not is_movable(former) or index.samefile(former):
         return ()
-    if wrecks.unread(connection) is not None:
+    if schema.unread(connection) is not None:
         return ()  # one after the other
     name = f"{index.name}.superseded-{int(time.time())}"
     try:
         with _alone_with(former, patience_s=0.0):
-            wrecks.remember(connection, name)  # first: a file that nobody knows of would be lost
+            schema.remember(connection, name)  # first: a file that nobody knows of would be lost
             for old in index.parent.iterdir():
                 if old.name.startswith(f"{index.name}.superseded-"):
                     old.unlink(missing_ok=True)

@@ -14,13 +14,9 @@ from typing import Final
 import anyio
 import structlog
 
-from backends.builtin.notes.outcome import FileOutcome
-from backends.builtin.notes.planning import Held, ObsoleteFile
-from backends.builtin.storage.failures import IndexDamagedError
-from backends.builtin.syncing.courtesy import Courtesy
-from backends.builtin.syncing.indexing import Indexer, Survey, Task
-from backends.builtin.syncing.recent import RecentSyncs
-from backends.builtin.syncing.tally import Tally
+from backends.builtin.notes.planning import FileOutcome, Held, ObsoleteFile
+from backends.builtin.storage.connections import IndexDamagedError
+from backends.builtin.syncing.indexing import Courtesy, Indexer, RecentSyncs, Survey, Tally, Task
 from backends.errors import IndexUnavailableError
 from backends.interface import (
     ProgressCallback,

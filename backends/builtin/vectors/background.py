@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import apsw
 
-from backends.builtin.vectors.exact import row_lengths, stacked
-from backends.builtin.vectors.serial import current_serial
-from backends.ranking.lanes import Background
+from backends.builtin.vectors.scans import row_lengths, stacked
+from backends.builtin.vectors.store import current_serial
+from backends.ranking.evidence import Background
 
 if TYPE_CHECKING:
     import numpy as np

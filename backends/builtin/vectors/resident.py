@@ -1,31 +1,188 @@
-"""The resident engine: all vectors of one fingerprint in memory, the best few rescored from the database.
-
-Owns the life of the snapshot: made and renewed by `refresh`, which a caller runs in the background, given
-back by `release`. A search never waits for either; without a snapshot it is refused and another engine
-answers.
-"""
+"""The resident engine: all vectors of one fingerprint in memory, level with the database, the best rescored from it."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 import apsw
 import structlog
 
-from backends.builtin.vectors.ahead import ScansAhead
-from backends.builtin.vectors.engine import EngineName, Unavailable, VectorAnswer, misfit
-from backends.builtin.vectors.exact import nearest_excerpts
-from backends.builtin.vectors.following import bytes_needed, first_snapshot, next_snapshot
-from backends.builtin.vectors.kernels import choose_kernel
-from backends.builtin.vectors.libraries import numpy_problem
-from backends.builtin.vectors.members import newer_excerpts
-from backends.builtin.vectors.snapshot import Snapshot, Space, space_of
+from backends.builtin.storage.connections import int64s
+from backends.builtin.vectors.engines import (
+    EngineName,
+    Unavailable,
+    VectorAnswer,
+    misfit,
+    numpy_problem,
+)
+from backends.builtin.vectors.scans import nearest_excerpts, row_lengths, stacked
+from backends.builtin.vectors.snapshot import (
+    SEGMENT_ROWS,
+    FileMarks,
+    Kernel,
+    Members,
+    Segment,
+    Snapshot,
+    Space,
+    all_members,
+    arranged,
+    choose_kernel,
+    file_marks,
+    find_rows,
+    newer_excerpts,
+    newest_excerpt,
+    space_of,
+    united,
+    updated_members,
+)
+from backends.builtin.vectors.store import current_serial
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from providers.interface import Vector
+
+
+_BLOCK_ROWS: Final = 2_048
+_BYTES_A_NUMBER: Final = 4
+"""As stored."""
+_BYTES_A_VECTOR: Final = 12
+"""In memory, beside its numbers: scale and id."""
+_BYTES_AN_EXCERPT: Final = 32
+"""Three ids and a place."""
+
+
+def bytes_needed(connection: apsw.Connection, space: Space, kernel: Kernel) -> int:
+    """What a snapshot takes at most, from counts that are cheap to have."""
+    excerpts = connection.execute("SELECT count(*) FROM excerpts").get
+    vectors = connection.execute(
+        "SELECT count(*) FROM embeddings WHERE fingerprint_id = ?", (space.fingerprint_id,)
+    ).get
+    a_vector = space.dimensions * kernel.item_bytes + _BYTES_A_VECTOR
+    needed: int = min(excerpts, vectors) * a_vector + excerpts * _BYTES_AN_EXCERPT
+    return needed
+
+
+def first_snapshot(
+    connection: apsw.Connection, space: Space, kernel: Kernel, wanted: Callable[[], bool]
+) -> Snapshot | None:
+    """Everything, read anew. None as soon as it is not `wanted` any more."""
+    members = all_members(connection, space.fingerprint_id)
+    nothing = Snapshot.empty(space, kernel)
+    return _successor(connection, nothing, members, file_marks(connection), wanted)
+
+
+def next_snapshot(
+    connection: apsw.Connection, last: Snapshot, wanted: Callable[[], bool]
+) -> Snapshot | None:
+    """What follows `last` in the same space; `last` itself when nothing changed. None as above."""
+    marks = file_marks(connection)
+    if marks == last.marks and _newest_embedding(connection) == last.newest_embedding:
+        return last
+    members = updated_members(
+        connection,
+        last.space.fingerprint_id,
+        last.members,
+        changed_files=[number for number, mark in marks.items() if last.marks.get(number) != mark],
+        gone_files=last.marks.keys() - marks.keys(),
+        newest_embedding=last.newest_embedding,
+    )
+    return _successor(connection, last, members, marks, wanted)
+
+
+def _successor(
+    connection: apsw.Connection,
+    last: Snapshot,
+    members: Members,
+    marks: FileMarks,
+    wanted: Callable[[], bool],
+) -> Snapshot | None:
+    import numpy as np  # noqa: PLC0415 - only the resident engine needs it
+
+    used = np.unique(members.embeddings)
+    missing = used[~find_rows(last.segments, used)[1]]
+    segments = list(last.segments)
+    for start in range(0, len(missing), SEGMENT_ROWS):
+        if not wanted():
+            return None
+        ids = missing[start : start + SEGMENT_ROWS]
+        segments.append(united(list(_load(connection, last, ids))))
+    arrangement = arranged(segments, used)
+    rows, present = find_rows(arrangement, members.embeddings)
+    return replace(
+        last,
+        marks=marks,
+        newest_embedding=_newest_embedding(connection),
+        newest_excerpt=newest_excerpt(connection),
+        members=members.only(present),
+        rows=rows[present],
+        segments=arrangement,
+    )
+
+
+def _load(connection: apsw.Connection, last: Snapshot, ids: NDArray[np.int64]) -> Iterator[Segment]:
+    """Those of the vectors that have a direction, in the form of the kernel, block by block."""
+    import numpy as np  # noqa: PLC0415 - only the resident engine needs it
+
+    size = last.space.dimensions * _BYTES_A_NUMBER
+    for start in range(0, len(ids), _BLOCK_ROWS):
+        rows = connection.execute(
+            "SELECT id, vector FROM embeddings"
+            " WHERE id IN (SELECT value FROM carray(?)) AND length(vector) = ?",
+            (int64s(ids[start : start + _BLOCK_ROWS].tolist()), size),
+        )
+        found, vectors = stacked(list(rows), last.space.dimensions)
+        usable = np.isfinite(row_lengths(vectors))
+        yield Segment(found[usable], last.kernel.encode(vectors[usable]))
+
+
+def _newest_embedding(connection: apsw.Connection) -> int:
+    newest: int = connection.execute("SELECT coalesce(max(id), 0) FROM embeddings").get
+    return max(newest, current_serial(connection).last)
+
+
+_MOST: Final = 4
+"""Kept of searches that were given up, too; each takes four bytes a vector."""
+
+
+class _Scan(NamedTuple):
+    query: Vector
+    """Held, so that its id is not given to another one."""
+    snapshot: Snapshot
+    scores: NDArray[np.float32]
+
+
+class ScansAhead:
+    """Any thread may call."""
+
+    def __init__(self) -> None:
+        self._scans: OrderedDict[int, _Scan] = OrderedDict()
+        self._changing = threading.Lock()
+
+    def put(self, query: Vector, snapshot: Snapshot) -> None:
+        """Scans now, in this thread."""
+        scan = _Scan(query, snapshot, snapshot.scores(query))
+        with self._changing:
+            self._scans[id(query)] = scan
+            while len(self._scans) > _MOST:
+                self._scans.popitem(last=False)
+
+    def take(self, query: Vector, snapshot: Snapshot) -> NDArray[np.float32]:
+        """The scores of this very query in this snapshot, computed now if they are not there."""
+        with self._changing:
+            scan = self._scans.pop(id(query), None)
+        return scan.scores if scan and scan.snapshot is snapshot else snapshot.scores(query)
+
+    def clear(self) -> None:
+        with self._changing:
+            self._scans.clear()
+
 
 _log = structlog.get_logger(__name__)
 

@@ -13,23 +13,26 @@ import apsw
 import msgspec
 
 from backends.builtin.vectors.background import Sampler
-from backends.builtin.vectors.engine import (
+from backends.builtin.vectors.engines import (
     EngineName,
+    Extension,
     Unavailable,
     VectorAnswer,
     VectorEngine,
     dimensions_of,
 )
-from backends.builtin.vectors.extension import Extension
-from backends.builtin.vectors.members import newest_excerpt
-from backends.builtin.vectors.numpy_scan import NumpyScan
 from backends.builtin.vectors.resident import ResidentEngine
-from backends.builtin.vectors.serial import Serial, current_serial
-from backends.builtin.vectors.sqlite_scan import SqliteScan
-from backends.builtin.vectors.store import is_complete, vector_bytes_per_chunk
+from backends.builtin.vectors.scans import NumpyScan, SqliteScan
+from backends.builtin.vectors.snapshot import newest_excerpt
+from backends.builtin.vectors.store import (
+    Serial,
+    current_serial,
+    is_complete,
+    vector_bytes_per_chunk,
+)
 
 if TYPE_CHECKING:
-    from backends.ranking.lanes import Background
+    from backends.ranking.evidence import Background
     from config.settings import VectorStoreSettings
     from providers.interface import Vector
 

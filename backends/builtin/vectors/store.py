@@ -1,25 +1,138 @@
-"""The one durable copy of each vector, keyed by provider fingerprint and text.
-
-Owns the statements on `fingerprints` and `embeddings`. Each function runs inside the caller's
-transaction. Vectors are float32, little-endian, of length 1: half the precision would save half the
-space and cost exactness for models whose best scores lie close together.
-"""
+"""The one durable copy of each vector, keyed by provider fingerprint and text; texts that a provider refused."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import secrets
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import apsw
 import msgspec
 
-from backends.builtin.storage.arrays import int64s
-from backends.builtin.vectors.refusals import forgive, now_ms, record_failures
-from backends.builtin.vectors.serial import reserve_ids
-from providers.fingerprint import Fingerprint
+from backends.builtin.storage.connections import int64s
+from providers.interface import Fingerprint
 
 if TYPE_CHECKING:
     from providers.interface import Vector
+
+
+_KEY = "embedding_serial"
+
+
+class Serial(msgspec.Struct, frozen=True):
+    epoch: str = ""
+    """Random, so that the numbers of two index files are never taken for each other."""
+    last: int = 0
+    """The highest number given so far."""
+
+
+def current_serial(connection: apsw.Connection) -> Serial:
+    text = connection.execute("SELECT value FROM meta WHERE key = ?", (_KEY,)).get
+    return msgspec.json.decode(text, type=Serial) if text else Serial()
+
+
+def reserve_ids(connection: apsw.Connection, count: int) -> range:
+    """`count` new ids, inside the caller's write transaction."""
+    serial = current_serial(connection)
+    highest = connection.execute("SELECT coalesce(max(id), 0) FROM embeddings").get
+    first = max(serial.last, highest) + 1
+    new = Serial(serial.epoch or secrets.token_hex(8), first + count - 1)
+    connection.execute(
+        "INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+        (_KEY, msgspec.json.encode(new).decode()),
+    )
+    return range(first, first + count)
+
+
+FIRST_RETRY_MS: Final = 5_000
+LONGEST_RETRY_MS: Final = 24 * 3600 * 1000
+_MOST_DOUBLINGS: Final = 16
+"""Beyond the longest pause."""
+
+
+class FailedText(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """For `status`: one place where a refused text stands."""
+
+    path: str
+    start_line: int
+    reason: str
+    attempts: int
+
+
+def record_failures(
+    connection: apsw.Connection, fingerprint: Fingerprint, failures: Iterable[tuple[bytes, str]]
+) -> None:
+    """Remembers which texts the provider refused, and why, so that the rest goes on."""
+    now, digest = now_ms(), fingerprint.digest()
+    connection.executemany(
+        "INSERT INTO embedding_failures (digest, text_hash, reason, attempts, retry_at_ms)"
+        " VALUES (:digest, :text_hash, :reason, 1, :now + :first)"
+        " ON CONFLICT (digest, text_hash) DO UPDATE SET reason = excluded.reason,"
+        " attempts = attempts + 1,"
+        " retry_at_ms = :now + min(:longest, :first << min(2 * attempts, :doublings))",
+        [
+            {
+                "digest": digest,
+                "text_hash": text_hash,
+                "reason": reason,
+                "now": now,
+                "first": FIRST_RETRY_MS,
+                "longest": LONGEST_RETRY_MS,
+                "doublings": _MOST_DOUBLINGS,
+            }
+            for text_hash, reason in failures
+        ],
+    )
+
+
+def forgive(
+    connection: apsw.Connection, fingerprint: Fingerprint, text_hashes: Iterable[bytes]
+) -> None:
+    """These texts have their vectors now."""
+    connection.executemany(
+        "DELETE FROM embedding_failures WHERE digest = ? AND text_hash = ?",
+        [(fingerprint.digest(), text_hash) for text_hash in text_hashes],
+    )
+
+
+def forget_gone(connection: apsw.Connection) -> None:
+    """Nothing is remembered of texts that are in no note any more."""
+    connection.execute(
+        "DELETE FROM embedding_failures WHERE NOT EXISTS"
+        " (SELECT 1 FROM excerpts AS c WHERE c.text_hash = embedding_failures.text_hash)"
+    )
+
+
+def next_retry_s(connection: apsw.Connection, fingerprint: Fingerprint) -> float | None:
+    """Seconds until the first refused text is due again; None when none was refused."""
+    due: int | None = connection.execute(
+        "SELECT min(retry_at_ms) FROM embedding_failures WHERE digest = ?",
+        (fingerprint.digest(),),
+    ).get
+    return None if due is None else max(0.0, (due - now_ms()) / 1000)
+
+
+def failed_texts(
+    connection: apsw.Connection, fingerprint: Fingerprint, *, limit: int
+) -> tuple[FailedText, ...]:
+    """Those that wait the longest, each with one place where the text stands."""
+    rows = connection.execute(
+        "SELECT f.path, c.start_line + e.line, x.reason, x.attempts"
+        " FROM embedding_failures AS x CROSS JOIN excerpts AS e ON e.text_hash = x.text_hash"
+        " JOIN chunks AS c ON c.id = e.chunk_id JOIN files AS f ON f.id = c.file_id WHERE x.digest = ?"
+        " GROUP BY x.text_hash ORDER BY x.retry_at_ms DESC, f.path, 2 LIMIT ?",
+        (fingerprint.digest(), limit),
+    )
+    return tuple(
+        FailedText(path=path, start_line=line, reason=reason, attempts=attempts)
+        for path, line, reason, attempts in rows
+    )
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
 
 _BYTES_A_NUMBER: Final = 4
 _LENGTH_TOLERANCE: Final = 1e-3

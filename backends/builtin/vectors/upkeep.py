@@ -1,12 +1,10 @@
-"""When the resident vectors are loaded, renewed and given back.
-
-Owns the one task that does it, in threads and beside the searches, which never wait for it: loaded after
-the first answer, level again soon after each change, gone when nobody searches or memory is short.
-"""
+"""When the resident vectors are loaded, renewed, and given back, also when the machine is short of memory."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -14,13 +12,43 @@ import structlog
 from anyio.to_thread import run_sync
 
 from backends.builtin.vectors import store
-from backends.builtin.vectors.pressure import memory_is_short
 from backends.errors import IndexUnavailableError
 
 if TYPE_CHECKING:
     from backends.builtin.storage.database import Database
     from backends.builtin.vectors.select import VectorSearch
-    from providers.fingerprint import Fingerprint
+    from providers.interface import Fingerprint
+
+
+STALLED_PERCENT: Final = 10.0
+_PROC: Final = Path("/proc")
+_CGROUPS: Final = Path("/sys/fs/cgroup")
+_SOME: Final = re.compile(r"^some avg10=([0-9.]+)", re.MULTILINE)
+
+
+def memory_is_short(proc: Path = _PROC, cgroups: Path = _CGROUPS) -> bool:
+    """Reads two small files; never raises."""
+    return any(_stalled(path) >= STALLED_PERCENT for path in _sources(proc, cgroups))
+
+
+def _sources(proc: Path, cgroups: Path) -> Iterator[Path]:
+    yield proc / "pressure" / "memory"
+    try:
+        groups = (proc / "self" / "cgroup").read_text(encoding="utf-8")
+    except OSError:
+        return
+    for line in groups.splitlines():
+        if line.startswith("0::/"):
+            yield cgroups / line.removeprefix("0::/") / "memory.pressure"
+
+
+def _stalled(path: Path) -> float:
+    try:
+        found = _SOME.search(path.read_text(encoding="utf-8"))
+    except OSError:
+        return 0.0
+    return float(found[1]) if found else 0.0
+
 
 _log = structlog.get_logger(__name__)
 

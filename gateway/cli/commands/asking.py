@@ -1,4 +1,4 @@
-"""`search` and `get`: what the two tools of an agent answer, for people and scripts."""
+"""`search`, `get` and `remember`: what the tools of an agent do, for people and scripts."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from msgspec.structs import replace
 
 from config.errors import ErrorKind
 from gateway.cli import output
-from gateway.cli.exit_codes import EXIT_CODES, NOT_FOUND
+from gateway.cli.guard import EXIT_CODES, NOT_FOUND
 from gateway.cli.options import Options
-from gateway.rpc.errors import InvalidParamsError
+from gateway.rpc.wire import InvalidParamsError
 
 if TYPE_CHECKING:
     from backends.interface import ReadAnswer, SearchAnswer
     from config.settings import Settings
-    from gateway.tools.get import GetParams
+    from gateway.tools.get import AppendParams, AppendResult, GetParams
     from gateway.tools.search import SearchParams
+
 
 _ONE_OF_THEM = "Give one of them; --before may go with either."
 _PLACE: Final = re.compile(r"(?P<path>.+?)(?::|#L)(?P<first>[1-9]\d{0,8})(?:-L?(?P<last>\d{1,9}))?")
@@ -76,8 +77,8 @@ def search(
     import anyio
 
     from config.switched_off import is_disabled
-    from gateway.cli.loading import load
-    from gateway.sessions.days import agent_now
+    from gateway.cli.options import load
+    from gateway.sessions.loading import agent_now
     from gateway.tools.search import SearchParams
 
     settings = load(options)
@@ -119,9 +120,9 @@ async def _search(settings: Settings, params: SearchParams) -> tuple[SearchAnswe
 def _show_result(
     result: SearchAnswer, params: SearchParams, settings: Settings, files: int
 ) -> None:
+    from gateway.cli.output import print_lines
     from gateway.cli.rendering.results import no_match, remarks, result_lines
     from gateway.cli.rendering.words import short_path
-    from gateway.cli.terminal import print_lines
 
     if result.error:
         output.note(result.error)
@@ -172,7 +173,7 @@ def get(
     """Print a memory file, or some lines of it, as it is."""
     import anyio
 
-    from gateway.cli.loading import load
+    from gateway.cli.options import load
     from gateway.tools.get import GetParams
 
     params = _with_lines(GetParams(path, first_line, lines))
@@ -227,3 +228,44 @@ def _get_code(result: ReadAnswer) -> int:
     if result.status == "not_found":
         return NOT_FOUND
     return EXIT_CODES[result.kind or ErrorKind.INDEX_UNAVAILABLE]
+
+
+_MARKED: Final = re.compile(r"([-*+>]|#{1,6}|\d{1,9}[.)])\s|```|\|")
+
+
+def remember(
+    options: Options,
+    text: Annotated[list[str], typer.Argument(metavar="TEXT", help="What to write down.")],
+    *,
+    longterm: Annotated[
+        bool, typer.Option("--longterm", help="Append it to MEMORY.md instead.")
+    ] = False,
+) -> int:
+    """Append an entry to today's log; the next search finds it."""
+    import anyio
+
+    from gateway.cli.options import load
+    from gateway.tools.get import AppendParams
+
+    params = AppendParams(text=_as_item(" ".join(text)), target="longterm" if longterm else "daily")
+    result = anyio.run(_append, load(options), params)
+    if options.json:
+        output.write_json(result)
+    elif result.error:
+        output.note(result.error)
+    else:
+        output.say(f"{result.path}:{result.start_line}-{result.end_line}")
+    return os.EX_UNAVAILABLE if result.error else os.EX_OK
+
+
+def _as_item(text: str) -> str:
+    """A line becomes an item, lest it runs on the one before it; what is Markdown already stays so."""
+    is_one_line = text.strip() and "\n" not in text.strip()
+    return f"- {text.strip()}" if is_one_line and not _MARKED.match(text.strip()) else text
+
+
+async def _append(settings: Settings, params: AppendParams) -> AppendResult:
+    from gateway.cli.access import reach_memory
+
+    async with reach_memory(settings) as memory:
+        return await memory.append(params)

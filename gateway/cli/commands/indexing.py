@@ -1,18 +1,21 @@
-"""`index`: bring the index up to date now, and wait for it."""
+"""`index`, `batch`, `models`, `qmd`: work on the index and on what it needs."""
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gateway.cli import output
-from gateway.cli.options import Options
+from gateway.cli.guard import NOT_FOUND
+from gateway.cli.options import PROGRAM, Options
 
 if TYPE_CHECKING:
     from backends.interface import SyncReport
     from config.settings import Settings
+    from providers.local.models.references import ConfiguredModels
 
 
 def index(
@@ -24,8 +27,8 @@ def index(
     """Bring the index up to date and wait for it."""
     import anyio
 
-    from gateway.cli.loading import load
-    from gateway.cli.rendering.sync import sync_remarks, sync_summary
+    from gateway.cli.options import load
+    from gateway.cli.rendering.details import sync_remarks, sync_summary
 
     report, disabled = anyio.run(_index, load(options), force)
     if report is None:
@@ -53,3 +56,145 @@ async def _index(settings: Settings, force: bool) -> tuple[SyncReport | None, st
             report = await memory.sync(SyncRequest(reason="cli", force=force), progress=progress)
         disabled = "" if report else (await memory.status()).disabled or ""
         return report, disabled
+
+
+def list_batches(options: Options) -> int:
+    """Show the batch jobs of the index, the newest first."""
+    from backends.builtin.batch.jobs import list_jobs
+    from gateway.cli.options import load
+    from gateway.cli.output import print_lines
+    from gateway.cli.rendering.details import batch_lines
+
+    jobs = list_jobs(load(options))
+    if options.json:
+        output.write_json({"jobs": jobs})
+    elif jobs:
+        print_lines(batch_lines(jobs))
+    else:
+        output.note("There are no batch jobs.")
+    return os.EX_OK
+
+
+def cancel_batch(
+    options: Options,
+    job: Annotated[int, typer.Argument(help="The job's number, as `batch list` shows it.")],
+) -> int:
+    """Cancel a batch job; what it has done by then is kept, the rest gets ordinary requests."""
+    from backends.builtin.batch.jobs import cancel_job
+    from gateway.cli.options import load
+
+    found = cancel_job(load(options), job)
+    if options.json:
+        output.write_json({"cancelling": found})
+    elif found:
+        output.say(f"Job {job} is cancelled as soon as the gateway looks after it again.")
+    else:
+        output.note(f"No job {job} is under way; see `{PROGRAM} batch list`.")
+    return os.EX_OK if found else NOT_FOUND
+
+
+_HELP = "A path, hf:org/repo/file.gguf[#revision] or an http(s) address."
+
+
+def list_models(options: Options) -> int:
+    """Show the configured model and those that were downloaded."""
+    from gateway.cli.output import print_lines
+    from gateway.cli.rendering.details import model_lines
+    from providers.local.models.cache import shelf
+
+    configured = _configured(options)
+    items = shelf(configured)
+    if options.json:
+        output.write_json({"cacheDir": str(configured.cache_dir), "models": items})
+    else:
+        print_lines(model_lines(items))
+    return os.EX_OK
+
+
+def pull(
+    options: Options,
+    model: Annotated[
+        str | None, typer.Argument(help=f"{_HELP} Without it, the configured model.")
+    ] = None,
+) -> int:
+    """Download a model, or go on with a download that was interrupted."""
+    import anyio
+
+    from providers.local.models import locate
+    from providers.local.models.references import parse_reference
+
+    configured = _configured(options)
+    model = model or configured.reference
+    if locate(model, configured.cache_dir) is None and not options.json:
+        output.note(f"Fetching {parse_reference(model)} ...")
+    path = anyio.run(_pull, configured, model)
+    if options.json:
+        output.write_json({"path": str(path), "bytes": path.stat().st_size})
+    else:
+        output.say(str(path))
+    return os.EX_OK
+
+
+async def _pull(configured: ConfiguredModels, model: str) -> Path:
+    from gateway.cli.progress import download_progress
+    from providers.local.models import obtain
+    from providers.local.models.references import parse_reference
+
+    with download_progress(Path(str(parse_reference(model))).name) as progress:
+        return await obtain(
+            model,
+            configured.cache_dir,
+            environment=configured.environment,
+            on_progress=progress,
+        )
+
+
+def remove(
+    options: Options,
+    model: Annotated[str, typer.Argument(help="As `models list` shows it, by name or path.")],
+) -> int:
+    """Remove a downloaded model, or what is there of it."""
+    from gateway.cli.rendering.words import size
+    from providers.local.models.cache import remove as remove_model
+
+    freed = remove_model(model, _configured(options).cache_dir)
+    if options.json:
+        output.write_json({"removed": freed > 0, "bytes": freed})
+    elif freed:
+        output.say(f"Removed {size(freed)}.")
+    else:
+        output.note(f"There is no downloaded model {model}; see `{PROGRAM} models list`.")
+    return os.EX_OK if freed else NOT_FOUND
+
+
+def _configured(options: Options) -> ConfiguredModels:
+    from gateway.cli.options import load
+    from providers.local.models.references import configured_models
+
+    return configured_models(load(options), os.environ)
+
+
+def qmd(
+    options: Options,
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[env | -- ARGS...]", help="`env`, or what QMD is to do."),
+    ] = None,
+) -> int:
+    """Run QMD on the index that the gateway uses; `env` prints the variables for a shell."""
+    from backends.qmd.backend import become_qmd, own_variables, shell_lines
+    from gateway.cli.options import load
+
+    settings = load(options)
+    if words != ["env"]:
+        become_qmd(settings, words or ["--help"], _tell_waiting)
+    if options.json:
+        output.write_json(own_variables(settings))
+        return os.EX_OK
+    for line in shell_lines(settings):
+        typer.echo(line)
+    return os.EX_OK
+
+
+def _tell_waiting() -> None:
+    output.note(f"{PROGRAM}: waiting until the gateway's own upkeep of QMD is done ...")

@@ -1,26 +1,32 @@
-"""`status`, `health` and `config`: what there is, how it is, and why it is so."""
+"""`status`, `health`, `config`, `doctor`, `metrics`: what there is, how it is, and why it is so."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
 
+import anyio
 import typer
+from rich.live import Live
+from rich.text import Text
 
-from config.errors import MemoryGatewayError
+from config.errors import MemoryGatewayError, lone_error
 from gateway.cli import output
-from gateway.cli.exit_codes import HEALTH_CODES
+from gateway.cli.guard import HEALTH_CODES
 from gateway.cli.options import Options
-from gateway.rpc.errors import InvalidParamsError
+from gateway.cli.output import console
+from gateway.cli.rendering.status import status_line, status_lines
+from gateway.rpc.wire import InvalidParamsError
+from gateway.tools.status import StatusResult
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
-
     from config.describe import Row
     from config.settings import Settings
-    from gateway.tools.health import Health
-    from gateway.tools.status import StatusResult
+    from gateway.tools.status import Health
 
 
 def status(
@@ -35,20 +41,18 @@ def status(
     """Show what is indexed, from where, and what is wrong with it."""
     import anyio
 
-    from gateway.cli.loading import load
+    from gateway.cli.options import load
 
     settings = load(options)
     if watch:
-        from gateway.cli.watching import watch_status
-
         anyio.run(watch_status, _looks(settings, index), options.json)
         return os.EX_OK
     result = anyio.run(partial(_read_status, patient=True), settings, index)
     if options.json:
         output.write_json(result)
         return os.EX_OK
-    from gateway.cli.rendering.report import status_lines
-    from gateway.cli.terminal import print_lines
+    from gateway.cli.output import print_lines
+    from gateway.cli.rendering.status import status_lines
 
     print_lines(status_lines(result))
     return os.EX_OK
@@ -81,7 +85,7 @@ def health(
     ] = False,
 ) -> int:
     """Say whether memory works; exit code 0 ok, 1 degraded, 2 failing."""
-    from gateway.tools.health import judge_health
+    from gateway.tools.status import judge_health
 
     try:
         result = _ask_health(options, deep)
@@ -90,8 +94,8 @@ def health(
     if options.json:
         output.write_json(result)
         return HEALTH_CODES[result.status]
-    from gateway.cli.rendering.report import health_lines
-    from gateway.cli.terminal import print_lines
+    from gateway.cli.output import print_lines
+    from gateway.cli.rendering.status import health_lines
 
     print_lines(health_lines(result))
     return HEALTH_CODES[result.status]
@@ -100,8 +104,8 @@ def health(
 def _ask_health(options: Options, deep: bool) -> Health:
     import anyio
 
-    from config.groups import ungrouped
-    from gateway.cli.loading import load
+    from config.errors import ungrouped
+    from gateway.cli.options import load
 
     with ungrouped():
         return anyio.run(_health, load(options), deep)
@@ -150,7 +154,7 @@ def config(
         output.note("--write goes with --migrate.")
         return os.EX_USAGE
     from config.describe import describe_json, describe_rows
-    from gateway.cli.loading import load
+    from gateway.cli.options import load
 
     settings = load(options)
     rows = describe_rows(settings)
@@ -159,8 +163,8 @@ def config(
     if options.json:
         output.write_json(describe_json(settings, rows))
         return os.EX_OK
-    from gateway.cli.rendering.report import config_lines
-    from gateway.cli.terminal import print_lines
+    from gateway.cli.output import print_lines
+    from gateway.cli.rendering.status import config_lines
 
     print_lines(config_lines(rows))
     for warning in settings.warnings:
@@ -182,3 +186,118 @@ def _chosen(rows: Sequence[Row], key: str) -> tuple[Row, ...]:
         f"There is no setting {key!r}.",
         remedy=f"{hint}`memory-gateway config` shows all of them.",
     )
+
+
+def doctor(options: Options) -> int:
+    """Find what is wrong and say how to fix it; exit code 0 ok, 1 degraded, 2 failing."""
+    import anyio
+
+    from gateway.cli.options import load
+    from gateway.doctor.diagnosing import diagnose
+    from gateway.process.logs import configure_logs
+
+    # The findings say what warnings would.
+    configure_logs(options.log_level or "error", for_people=not options.json)
+    diagnosis = anyio.run(diagnose, partial(load, options))
+    if options.json:
+        output.write_json(diagnosis)
+    else:
+        from gateway.cli.output import print_lines
+        from gateway.cli.rendering.status import diagnosis_lines
+
+        print_lines(diagnosis_lines(diagnosis))
+    return HEALTH_CODES[diagnosis.status]
+
+
+def metrics(
+    options: Options,
+    textfile: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Write it there, for the textfile collector of the node exporter."
+        ),
+    ] = None,
+) -> int:
+    """Print what the running gateway counts, as OpenMetrics text."""
+    import anyio
+
+    from gateway.cli.access import owner_metrics
+    from gateway.cli.options import load
+
+    result = anyio.run(owner_metrics, load(options))
+    if options.json:
+        output.write_json(result)
+        return os.EX_OK
+    from backends.errors import FileUnwritableError
+    from gateway.metrics import openmetrics_text, write_textfile
+
+    if textfile is None:
+        output.write_text(openmetrics_text(result.families))
+        return os.EX_OK
+    try:
+        write_textfile(textfile, result.families)
+    except OSError as error:
+        raise FileUnwritableError(
+            f"{textfile} cannot be written: {error.strerror}.",
+            remedy="Name a file in a directory that exists and that you may write to.",
+        ) from error
+    return os.EX_OK
+
+
+_EVERY_S: Final = 2.0
+
+Look = Callable[[], Awaitable[StatusResult]]
+Show = Callable[[StatusResult | MemoryGatewayError], None]
+
+
+async def watch_status(look: Look, as_json: bool) -> None:
+    """Until it is interrupted."""
+    out = console()
+    if as_json:
+        await _watch(look, _show_json)
+    elif out.is_terminal and not out.is_dumb_terminal:
+        with Live(console=out, auto_refresh=False) as live:
+            await _watch(look, lambda seen: live.update(_picture(seen), refresh=True))
+    else:
+        await _watch(look, lambda seen: output.write_line(_line(seen)))
+
+
+async def _watch(look: Look, show: Show) -> None:
+    while True:
+        show(await _seen(look))
+        await anyio.sleep(_EVERY_S)
+
+
+async def _seen(look: Look) -> StatusResult | MemoryGatewayError:
+    """An index that cannot be read now may be readable at the next look."""
+    try:
+        return await look()
+    except Exception as error:
+        cause = lone_error(error)
+        if isinstance(cause, MemoryGatewayError):
+            return cause
+        raise
+
+
+def _show_json(seen: StatusResult | MemoryGatewayError) -> None:
+    if isinstance(seen, StatusResult):
+        output.write_json_line(seen)
+    else:
+        told = {"kind": seen.kind, "message": seen.message, "remedy": seen.remedy}
+        output.write_json_line({"error": told})
+
+
+def _picture(seen: StatusResult | MemoryGatewayError) -> Text:
+    lines = [Text(str(seen))]
+    if isinstance(seen, StatusResult):
+        lines = list(status_lines(seen))
+    return Text("\n").join([Text(_now(), style="dim"), *lines])
+
+
+def _line(seen: StatusResult | MemoryGatewayError) -> str:
+    text = status_line(seen) if isinstance(seen, StatusResult) else str(seen)
+    return f"{_now()} {text}"
+
+
+def _now() -> str:
+    return datetime.now().astimezone().isoformat(timespec="seconds")

@@ -1,12 +1,20 @@
-"""`serve`: the gateway itself."""
+"""`serve`, `service`, `reload`, `demo`: the gateway itself."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import os
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
+from gateway.cli import output
 from gateway.cli.options import Options
+
+if TYPE_CHECKING:
+    from config.settings import Settings
+    from gateway.sample.demo import Event, Exchange
+    from gateway.units import Change, Plan
 
 
 def serve(
@@ -20,3 +28,150 @@ def serve(
     from gateway.cli.running import run_gateway
 
     return run_gateway(options, socket_only=socket_only)
+
+
+NOT_RUNNING: Final = 3
+"""As systemctl has it."""
+_LOGIN: Final = (
+    "Ask in a session of your own (a login, not su or sudo), or make one that stays: "
+    "loginctl enable-linger."
+)
+
+
+def service(
+    options: Options,
+    action: Annotated[
+        Literal["install", "uninstall", "status"],
+        typer.Argument(help="Write and start it, stop and remove it, or show how it is."),
+    ],
+) -> int:
+    """Run the gateway of an agent as a systemd service of yours."""
+    from backends.errors import FileUnwritableError
+    from gateway.cli.options import load
+    from gateway.units import install, uninstall
+
+    settings = load(options)
+    if action == "status":
+        return _show_state(options, settings.agent_id)
+    plan = _plan(options, settings)
+    try:
+        installs = action == "install"
+        change = install(plan) if installs else uninstall(plan.directory, plan.agent_id)
+    except OSError as error:
+        raise FileUnwritableError(
+            f"{error.filename} cannot be written: {error.strerror}.",
+            remedy="The service manager reads its units there: make it writable for you.",
+        ) from error
+    return _show_change(options, action, change)
+
+
+def _plan(options: Options, settings: Settings) -> Plan:
+    from pathlib import Path
+
+    from config.paths import home_dir
+    from config.runtime.start import command_of
+    from gateway.units import Plan, unit_directory
+
+    given = {
+        "--agent": settings.agent_id,
+        "--workspace": options.workspace and str(settings.workspace),
+        "--state-dir": options.state_dir and str(settings.state_dir),
+        "--config": options.config and str(settings.config_path),
+        "--log-level": options.log_level,
+    }
+    arguments = [part for flag, value in given.items() if value for part in (flag, value)]
+    arguments += ["--claude-code"] if options.claude_code else []
+    return Plan(
+        agent_id=settings.agent_id,
+        program=command_of("gateway"),
+        arguments=tuple(arguments),
+        directory=unit_directory(os.environ, home_dir(os.environ, Path.cwd())),
+        writable=tuple(dict.fromkeys((settings.search.store.path.parent, settings.state_dir))),
+    )
+
+
+def _show_change(options: Options, action: str, change: Change) -> int:
+    if options.json:
+        output.write_json(change)
+    else:
+        for path in change.paths:
+            output.say(f"{'wrote' if action == 'install' else 'removed'} {path}")
+        if change.problem:
+            output.note(f"The service manager did not follow: {change.problem}")
+            output.note("Run, in a session of yours: " + "; ".join(change.by_hand))
+    return os.EX_UNAVAILABLE if change.problem else os.EX_OK
+
+
+def _show_state(options: Options, agent_id: str) -> int:
+    from gateway.units import Answer, instance, read_state
+
+    state = read_state(instance(agent_id))
+    if isinstance(state, Answer):
+        problem = f"The service manager does not answer: {state.problem}."
+        if options.json:
+            unit = instance(agent_id)
+            output.write_json(
+                {"unit": unit, "state": "unknown", "problem": problem, "remedy": _LOGIN}
+            )
+            return os.EX_UNAVAILABLE
+        output.note(problem)
+        output.note(_LOGIN)
+        return os.EX_UNAVAILABLE
+    if options.json:
+        output.write_json(state)
+    else:
+        enabled = "enabled" if state.enabled else "not enabled"
+        output.say(
+            f"{state.unit}: {state.state}, {enabled if state.installed else 'not installed'}"
+        )
+        if state.status:
+            output.say(f"  {state.status}")
+    return os.EX_OK if state.active else NOT_RUNNING
+
+
+def reload(options: Options) -> int:
+    """Let the running gateway read its configuration again, and say what changed."""
+    import anyio
+
+    from config.errors import ungrouped
+    from gateway.cli.access import reload_owner
+    from gateway.cli.options import load
+
+    with ungrouped():
+        result = anyio.run(reload_owner, load(options))
+    if options.json:
+        output.write_json(result)
+        return os.EX_OK
+    from gateway.cli.output import print_lines
+    from gateway.cli.rendering.status import reload_lines
+
+    print_lines(reload_lines(result))
+    return os.EX_OK
+
+
+def demo(options: Options) -> int:
+    """Show it at work: a real gateway answers questions about a sample."""
+    import anyio
+
+    from gateway.sample.demo import run_demo
+
+    if options.json:
+        exchanges: list[Exchange] = []
+        complete = anyio.run(run_demo, partial(_record, exchanges), options.log_level)
+        output.write_json({"complete": complete, "exchanges": exchanges})
+    else:
+        complete = anyio.run(run_demo, _show, options.log_level)
+    return os.EX_OK if complete else os.EX_SOFTWARE
+
+
+def _record(exchanges: list[Exchange], event: Event) -> None:
+    exchange = getattr(event, "exchange", None)
+    if exchange is not None:
+        exchanges.append(exchange)
+
+
+def _show(event: Event) -> None:
+    from gateway.cli.output import print_lines
+    from gateway.cli.rendering.results import event_lines
+
+    print_lines(event_lines(event))

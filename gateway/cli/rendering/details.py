@@ -1,15 +1,16 @@
-"""The engines of a backend in a status, as people read them. Pure.
-
-Owns a sentence for each part that backends tell of; what the numbers are stands in `status --json`, which
-tells all of them. A part that is not known here is told name by name.
-"""
+"""Engines, syncs, batch jobs and models as people read them. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from gateway.cli.rendering.words import counted, size
+from rich.text import Text
+
+from backends.builtin.batch.reporting import JobReport
+from backends.interface import SyncReport
+from gateway.cli.rendering.words import aligned, counted, duration, short_path, size
+from providers.local.models.cache import ShelfItem
 
 Row = tuple[str, str]
 Details = Mapping[str, Any]
@@ -163,3 +164,72 @@ _TELLERS: Final[Mapping[str, Callable[[Any], Iterator[Row]]]] = {
     "qmd": _qmd,
     "fallback": _fallback,
 }
+
+
+def batch_lines(jobs: Sequence[JobReport]) -> Sequence[Text]:
+    """Number, state, progress, refused texts, age and reason of each."""
+    cells = [
+        (
+            str(job.id),
+            job.outcome or job.remote_state or job.state,
+            f"{job.done:,}/{job.items:,}",
+            f"{job.refused:,}" if job.refused else "",
+            duration(job.age_s * 1000),
+            job.reason or "",
+        )
+        for job in jobs
+    ]
+    heads = ("JOB", "STATE", "DONE", "REFUSED", "AGE", "REASON")
+    return aligned([heads, *cells], ("cyan", "bold", "", "red", "dim", "dim"), widest=40)
+
+
+def model_lines(items: Sequence[ShelfItem]) -> Sequence[Text]:
+    """State, size, name and place of each; the configured one is marked."""
+    cells = [
+        (
+            "*" if item.configured else "",
+            _state(item),
+            size(item.total_bytes or item.bytes) if item.bytes else "",
+            item.reference,
+            short_path(item.path),
+        )
+        for item in items
+    ]
+    heads = ("", "STATE", "SIZE", "MODEL", "PATH")
+    return aligned([heads, *cells], ("bold green", "", "", "cyan", "dim"), widest=80)
+
+
+def _state(item: ShelfItem) -> str:
+    if item.complete:
+        return "ready"
+    if not item.bytes:
+        return "not there"
+    if not item.total_bytes:
+        return f"{size(item.bytes)} of it"
+    return f"{100 * item.bytes // item.total_bytes} % of it"
+
+
+def sync_summary(report: SyncReport) -> str:
+    """`48 files in 0.31 s: 48 new, 0 changed ...; 110.0 kB read (354.8 kB/s)`."""
+    seconds = max(report.duration_ms, 1) / 1000
+    changes = (
+        f"{report.added:,} new, {report.changed:,} changed, {report.removed:,} removed, "
+        f"{report.unchanged:,} unchanged"
+    )
+    if report.skipped:
+        changes += f", {len(report.skipped):,} skipped"
+    read = f"{size(report.bytes_read)} read ({size(report.bytes_read / seconds)}/s)"
+    return (
+        f"{counted(report.scanned, 'file')} in {duration(report.duration_ms)}: {changes}; "
+        f"{counted(report.chunks_written, 'chunk')} written, {read}."
+    )
+
+
+def sync_remarks(report: SyncReport) -> Iterator[str]:
+    """What is not indexed, and why."""
+    for skipped in report.skipped:
+        yield f"Skipped {skipped.path}: {skipped.reason}"
+    if report.error:
+        yield f"Not everything was indexed: {report.error}"
+    elif not report.complete:
+        yield "Some files were being written; run it again to index them."

@@ -1,22 +1,63 @@
-"""What a search found, for people. Pure.
-
-Owns the documented form: score and place, then the passage, then a blank line.
-"""
+"""What a search found and what the demo shows, for people. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from statistics import median
 from typing import Any, Final
 
 import msgspec
 from rich.text import Text
 
 from backends.interface import Hit, SearchAnswer, Stale
-from gateway.cli.rendering.highlight import matched_spans
-from gateway.cli.rendering.words import counted
+from backends.ranking.query import QueryAnalyser
+from backends.text.analyser import UNSPACED, Analyser, normalise, tokens
+from gateway.cli.rendering.words import counted, duration, size
+from gateway.sample.demo import Answered, Event, Finished, Indexed, Progressed, Started, Wrote
 from gateway.tools.search import SearchParams
 
 _SHOWN_WORDS: Final = 8
+
+Span = tuple[int, int]
+"""Start and end (exclusive) in characters."""
+
+_UNSPACED_START = re.compile(f"[{UNSPACED}]")
+
+
+def matched_spans(text: str, query: str) -> list[Span]:
+    """The places in `text` that match `query`, in order, without overlaps."""
+    asked = QueryAnalyser().analyse(query)
+    pieces = [normalise(character) for character in text]
+    origins = [number for number, piece in enumerate(pieces) for _ in piece]
+    spans = _spans("".join(pieces), frozenset(asked.terms()), Analyser(asked.language))
+    return list(_merged((origins[start], origins[end - 1] + 1) for start, end in spans))
+
+
+def _spans(text: str, terms: frozenset[str], analyser: Analyser) -> Iterator[Span]:
+    end = 0
+    for token in tokens(text):
+        start = text.index(token, end)
+        end = start + len(token)
+        found = [not terms.isdisjoint(concept) for concept in analyser.concepts(token)]
+        if _UNSPACED_START.match(token):
+            width = min(2, len(token))
+            yield from ((start + at, start + at + width) for at, hit in enumerate(found) if hit)
+        elif any(found):
+            yield start, end
+
+
+def _merged(spans: Iterable[Span]) -> Iterator[Span]:
+    pending: Span | None = None
+    for span in spans:
+        if pending is not None and span[0] <= pending[1]:
+            pending = pending[0], max(pending[1], span[1])
+            continue
+        if pending is not None:
+            yield pending
+        pending = span
+    if pending is not None:
+        yield pending
 
 
 def result_lines(result: SearchAnswer, query: str) -> Iterator[Text]:
@@ -137,3 +178,75 @@ def _flat(values: Mapping[str, Any]) -> str:
 
 def _plain(value: Any) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+_SHOWN_ANSWERS = 2
+_SHOWN_LINES = 3
+
+
+def event_lines(event: Event) -> Iterator[Text]:
+    match event:
+        case Started():
+            yield from _started(event)
+        case Progressed():
+            yield Text(f"  {event.done} of {counted(event.total, 'file')}", style="dim")
+        case Indexed():
+            yield from _indexed(event.exchange.result)
+        case Answered():
+            yield from _answered(event)
+        case Wrote():
+            yield Text.assemble(("\nA note is added to ", "bold"), (event.path, "bold cyan"))
+            yield Text("  " + event.text.rstrip())
+        case Finished():
+            yield from _finished(event)
+
+
+def _started(event: Started) -> Iterator[Text]:
+    server = event.exchange.result
+    yield Text(
+        f"{server['name']} {server['version']} serves a copy of the sample workspace; "
+        f"first reply after {duration(event.ms)}."
+    )
+
+
+def _indexed(report: Mapping[str, Any]) -> Iterator[Text]:
+    read = f"{counted(report['scanned'], 'file')}, {size(report['bytesRead'])}"
+    yield Text(f"Indexed {read}, in {duration(report['durationMs'])}.")
+
+
+def _answered(event: Answered) -> Iterator[Text]:
+    verdict = ("found", "green") if event.found else ("NOT FOUND", "bold red")
+    question = event.question
+    yield Text.assemble(
+        (f"\n? {question.query}", "bold"),
+        (f"  ({question.language}; {event.exchange.ms:.1f} ms; ", "dim"),
+        verdict,
+        (")", "dim"),
+    )
+    for hit in event.exchange.result["results"][:_SHOWN_ANSWERS]:
+        place = f"{hit['path']}#L{hit['startLine']}-L{hit['endLine']}"
+        yield Text.assemble((f"  {hit['score']:.3f} ", "cyan"), place)
+        for line in telling_lines(hit["snippet"], question.query):
+            yield Text("    ").append(mark(line, question.query))
+
+
+def _finished(event: Finished) -> Iterator[Text]:
+    status, times = event.exchange.result, event.search_ms
+    yield Text(
+        f"\n{counted(status['files'], 'file')}, {counted(status['chunks'], 'chunk')}, "
+        f"index {size(status['databaseBytes'])}. {len(times)} searches, "
+        f"median {median(times):.1f} ms, slowest {max(times):.1f} ms."
+    )
+
+
+def telling_lines(snippet: str, query: str) -> list[str]:
+    """The lines of a snippet that match most of the query, in their order."""
+    lines = [line.strip() for line in snippet.split("\n") if line.strip()]
+    weights = [_matched_characters(line, query) for line in lines]
+    best = sorted(range(len(lines)), key=lambda at: (-weights[at], at))[:_SHOWN_LINES]
+    return [lines[at] for at in sorted(best) if weights[at]]
+
+
+def _matched_characters(line: str, query: str) -> int:
+    """How much of the line matches, repetitions not counted."""
+    return sum(map(len, {line[start:end].casefold() for start, end in matched_spans(line, query)}))

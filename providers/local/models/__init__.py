@@ -13,11 +13,22 @@ from anyio import to_thread
 
 from providers.errors import ProviderUnavailableError
 from providers.installing import install_remedy
-from providers.local.models.errors import ModelNotFoundError, ModelOfflineError
-from providers.local.models.lock import exclusive, tidy
-from providers.local.models.places import Place, check_magic, place_of, storage_errors
-from providers.local.models.references import FileReference, RemoteReference, parse_reference
-from providers.resilience.clock import Clock, SystemClock
+from providers.local.models.cache import (
+    Place,
+    check_magic,
+    exclusive,
+    place_of,
+    storage_errors,
+    tidy,
+)
+from providers.local.models.references import (
+    FileReference,
+    ModelNotFoundError,
+    ModelOfflineError,
+    RemoteReference,
+    parse_reference,
+)
+from providers.resilience import Clock, SystemClock
 
 
 async def obtain(
@@ -33,7 +44,7 @@ async def obtain(
     Counts on HF_ENDPOINT, HF_TOKEN and HF_HUB_OFFLINE of `environment`. `on_progress` hears the bytes
     that are there and the size (None: unknown), on the event loop after every piece; also while
     another process does the download. A cancelled or killed download is continued by the next.
-    Raises `ProviderError`: those of `providers.local.models.errors`, and the transient ones.
+    Raises `ProviderError`: those of `providers.local.models.references`, and the transient ones.
     """
     parsed = parse_reference(reference)
     if isinstance(parsed, FileReference):
@@ -78,10 +89,10 @@ async def _download(
     on_progress: Callable[[int, int | None], None],
     clock: Clock,
 ) -> None:
-    from providers.local.models.hub import Hub  # noqa: PLC0415 - downloads are rare
+    from providers.local.models.references import Hub  # noqa: PLC0415 - downloads are rare
 
     try:
-        from providers.local.models import answers, fetching  # noqa: PLC0415 - an HTTP client
+        from providers.local.models import fetching  # noqa: PLC0415 - an HTTP client
     except ImportError as error:
         raise ProviderUnavailableError(
             f"{reference} cannot be downloaded: {error.name} is not installed.",
@@ -101,7 +112,7 @@ async def _download(
     async with exclusive(place, clock=clock, on_wait=on_wait):
         if place.is_complete():
             return
-        async with await to_thread.run_sync(answers.open_client) as client:
+        async with await to_thread.run_sync(fetching.open_client) as client:
             await fetching.Fetch(
                 client, reference, place, hub, clock=clock, on_progress=on_progress
             ).run()

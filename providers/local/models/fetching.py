@@ -1,29 +1,227 @@
-"""Fetching one model into its place: continued where it was left, checked, published in one step.
-
-The part grows in order and is never rewritten, so its size says where to go on, after a dropped
-connection as well as after a killed process. It is continued only if the host still has the same file.
-Then length and SHA-256 are checked. The caller holds the lock of the place.
-"""
+"""Downloading one model: continued where it was left, checked, published in one step; every refusal explained."""
 
 from __future__ import annotations
 
 import hashlib
 import random
+import re
 import shutil
-from collections.abc import Callable
-from typing import IO
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import IO, Final
 
 import httpx2
 from anyio import to_thread
 
-from providers.errors import ProviderError, ProviderTransientError
-from providers.local.models.answers import Answer, ask
-from providers.local.models.errors import ModelDamagedError, ModelStorageError
-from providers.local.models.hub import Hub
-from providers.local.models.places import ModelRecord, Place, check_magic, storage_errors
-from providers.local.models.references import RemoteReference
-from providers.resilience.clock import Clock
-from providers.resilience.retry import RetryPolicy
+from providers import proxies
+from providers.endpoints import Origin
+from providers.errors import (
+    ProviderError,
+    ProviderRateLimitError,
+    ProviderTimeoutError,
+    ProviderTransientError,
+    causes,
+)
+from providers.local.models.cache import ModelRecord, Place, check_magic, storage_errors
+from providers.local.models.references import (
+    Hub,
+    HubReference,
+    ModelAccessError,
+    ModelDamagedError,
+    ModelFormatError,
+    ModelHostError,
+    ModelNotFoundError,
+    ModelStorageError,
+    RemoteReference,
+)
+from providers.resilience import Clock, RetryPolicy
+
+_CANNOT_BE_REACHED: Final = (
+    "Check the network, the proxy (HTTPS_PROXY) and the address (HF_ENDPOINT); the next attempt "
+    "goes on where this one was."
+)
+
+
+def refusal(response: httpx2.Response, reference: RemoteReference, hub: Hub) -> ProviderError:
+    """The error for an answer that brings no model."""
+    status = response.status_code
+    place = f"{Origin.of(str(response.url))} answered {status} for {reference}."
+    if status in (401, 403):
+        return _denied(response, reference, hub)
+    if status in (404, 410):
+        return ModelNotFoundError(
+            f"There is no {reference} at {Origin.of(str(response.url))}.",
+            remedy="Check the name (memorySearch.local.modelPath).",
+            status=status,
+        )
+    if status == 429:
+        return ProviderRateLimitError(place, status=status, retry_after_s=_retry_after(response))
+    if status >= 500 or status == 408:
+        return ProviderTransientError(place, status=status, retry_after_s=_retry_after(response))
+    return ModelHostError(place, remedy="Check memorySearch.local.modelPath.", status=status)
+
+
+def _denied(
+    response: httpx2.Response, reference: RemoteReference, hub: Hub
+) -> ModelAccessError | ModelNotFoundError:
+    status = response.status_code
+    code = response.headers.get("x-error-code", "")
+    if hub.token_for(str(response.url)) is not None:
+        remedy = "HF_TOKEN was sent: check that it is valid and may read this repository."
+    else:
+        remedy = "If it is private, set HF_TOKEN to a token that may read it."
+    if isinstance(reference, HubReference):
+        if code == "RepoNotFound":
+            message = f"There is no public repository {reference.repository} at {hub.endpoint}."
+            return ModelNotFoundError(message, remedy=remedy, status=status)
+        if code == "GatedRepo":
+            page = f"{hub.endpoint}/{reference.repository}"
+            remedy = f"Accept its conditions at {page} and set HF_TOKEN."
+    host = Origin.of(str(response.url))
+    return ModelAccessError(f"{host} denies {reference} ({status}).", remedy=remedy, status=status)
+
+
+def transport_error(error: Exception, url: str) -> ProviderError:
+    """The error for a connection that failed, at whatever time."""
+    host = Origin.of(url)
+    if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes(error)):
+        return ModelHostError(
+            f"{host} has a certificate that is not valid, or not trusted here.",
+            remedy="Check the address and the clock; SSL_CERT_FILE names further authorities.",
+        )
+    if isinstance(error, httpx2.TimeoutException):
+        return ProviderTimeoutError(f"{host} sent nothing for too long.", remedy=_CANNOT_BE_REACHED)
+    name = type(error).__name__
+    return ProviderTransientError(
+        f"{host} cannot be reached or hung up ({name}).", remedy=_CANNOT_BE_REACHED
+    )
+
+
+def _retry_after(response: httpx2.Response) -> float | None:
+    """In seconds; a date is not worth a clock here, the usual backoff does."""
+    header = response.headers.get("retry-after", "").strip()
+    return float(header) if header.isascii() and header.isdigit() else None
+
+
+_PIECE_BYTES = 64 << 10
+"""Lost at most when a connection drops."""
+_TIMEOUT = httpx2.Timeout(30.0, connect=10.0)
+_MAX_REDIRECTS = 5
+_RANGE = re.compile(r"bytes (?P<start>\d+)-\d+/(?P<total>\d+|\*)")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_NOT_SATISFIABLE = 416
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The beginning of an answer; its body has not been read."""
+
+    start: int | None
+    """The position of the body's first byte in the file; None: the file does not reach so far."""
+    total: int | None
+    """The size of the file."""
+    sha256: str | None
+    validator: str | None
+    """The same as long as the host's file is the same."""
+    _response: httpx2.Response
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """The body. Raises `ProviderTransientError` when the host hangs up."""
+        try:
+            async for piece in self._response.aiter_raw(_PIECE_BYTES):
+                yield piece
+        except (httpx2.HTTPError, OSError) as error:
+            raise transport_error(error, str(self._response.url)) from None
+
+
+def open_client() -> httpx2.AsyncClient:
+    """Blocking for some milliseconds: loads certificates."""
+    headers = {"accept-encoding": "identity", "user-agent": "memory-gateway"}
+    return proxies.open_client(timeout=_TIMEOUT, headers=headers)
+
+
+@asynccontextmanager
+async def ask(
+    client: httpx2.AsyncClient, reference: RemoteReference, hub: Hub, *, start: int = 0
+) -> AsyncIterator[Answer]:
+    """The host's answer when the file is asked for from byte `start` on. Raises `ProviderError`."""
+    url = hub.url_of(reference)
+    linked = httpx2.Headers()
+    for _ in range(_MAX_REDIRECTS + 1):
+        response = await _send(client, url, hub, start)
+        try:
+            for name in ("x-linked-etag", "x-linked-size", "x-repo-commit"):
+                linked.setdefault(name, response.headers.get(name, ""))
+            if not response.has_redirect_location:
+                yield _read(response, linked, reference, hub)
+                return
+            url = _next(url, response.headers["location"])
+        finally:
+            await response.aclose()
+    raise ModelHostError(
+        f"{Origin.of(hub.url_of(reference))} redirects {reference} in a circle.",
+        remedy="Name the final address in memorySearch.local.modelPath.",
+    )
+
+
+async def _send(client: httpx2.AsyncClient, url: str, hub: Hub, start: int) -> httpx2.Response:
+    headers = {"range": f"bytes={start}-"} if start else {}
+    token = hub.token_for(url)
+    if token is not None:
+        headers["authorization"] = f"Bearer {token.reveal()}"
+    try:
+        return await client.send(client.build_request("GET", url, headers=headers), stream=True)
+    except (httpx2.HTTPError, OSError) as error:
+        raise transport_error(error, url) from None
+
+
+def _next(url: str, location: str) -> str:
+    """Where a redirect leads. Raises `ModelHostError` if that is less safe, or nowhere."""
+    try:
+        target = httpx2.URL(url).join(location)
+    except httpx2.InvalidURL:
+        target = httpx2.URL()
+    allowed = ("https",) if url.startswith("https:") else ("https", "http")
+    if target.scheme not in allowed or not target.host:
+        raise ModelHostError(
+            f"{Origin.of(url)} redirects to what is no {allowed[0]} address.",
+            remedy="Name the final address in memorySearch.local.modelPath.",
+        )
+    return str(target)
+
+
+def _read(
+    response: httpx2.Response, linked: httpx2.Headers, reference: RemoteReference, hub: Hub
+) -> Answer:
+    status, headers = response.status_code, response.headers
+    if status not in (200, 206, _NOT_SATISFIABLE):
+        raise refusal(response, reference, hub)
+    if headers.get("content-type", "").startswith("text/html"):
+        raise ModelFormatError(
+            f"{Origin.of(str(response.url))} sent a web page instead of {reference}.",
+            remedy="Name the address of the file itself, not of a page about it.",
+        )
+    ranged = _RANGE.fullmatch(headers.get("content-range", ""))
+    if status == 200:
+        start, total = 0, headers.get("content-length", "")
+    elif status == 206 and ranged:
+        start, total = int(ranged["start"]), ranged["total"]
+    else:
+        start, total = None, ""
+    total = linked["x-linked-size"] or total
+    etag = linked["x-linked-etag"] or headers.get("etag", "")
+    tag = etag.removeprefix("W/").strip('"')
+    known = linked["x-linked-etag"] or linked["x-repo-commit"]
+    return Answer(
+        start=start,
+        total=int(total) if total.isascii() and total.isdigit() else None,
+        sha256=tag if known and _SHA256.fullmatch(tag) else None,
+        validator=tag or headers.get("last-modified"),
+        _response=response,
+    )
+
 
 Progress = Callable[[int, int | None], None]
 """Bytes that are there, and the size of the model if it is known."""

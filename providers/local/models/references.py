@@ -1,17 +1,58 @@
-"""What a reference to a model means: a file, a file of a hub's repository, or an address.
-
-Forms: a path; `hf:org/repo/folder/file.gguf#revision` (also `hf://`; the revision is `main` unless
-named); `http://` and `https://`. Pure: nothing is looked up.
-"""
+"""What a reference to a model means, where the configuration and the hub come in, and how a model can be missing."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from urllib.parse import urlsplit
+from typing import Self
+from urllib.parse import quote, urlsplit
 
 import msgspec
 
-from providers.local.models.errors import ModelReferenceError
+from config.errors import ErrorKind
+from config.paths import home_dir, variable
+from config.settings import Secret, Settings
+from providers.endpoints import Origin
+from providers.errors import ProviderAuthError, ProviderTransientError, ProviderUnavailableError
+
+
+class ModelReferenceError(ProviderUnavailableError):
+    """The text names no model: neither a path nor an address that is understood."""
+
+
+class ModelNotFoundError(ProviderUnavailableError):
+    """There is no such file, on this disk or at the host."""
+
+    kind = ErrorKind.FILE_UNREADABLE
+
+
+class ModelAccessError(ProviderAuthError):
+    """The host wants a token, or a better one."""
+
+
+class ModelOfflineError(ProviderUnavailableError):
+    """The model would have to be downloaded, and HF_HUB_OFFLINE forbids that."""
+
+
+class ModelHostError(ProviderUnavailableError):
+    """The host cannot be used: its certificate, its redirects, its refusal."""
+
+
+class ModelFormatError(ProviderUnavailableError):
+    """What is there is no GGUF file: a web page, a pointer, another format."""
+
+
+class ModelDamagedError(ProviderUnavailableError):
+    """What arrived is not the file that the host announced."""
+
+
+class ModelStorageError(ProviderUnavailableError):
+    """The cache directory is full, read-only or of no use for locks."""
+
+
+class ModelBusyError(ProviderTransientError):
+    """Another process downloads this model and makes no progress."""
+
 
 _EXAMPLE = "hf:ggml-org/embeddinggemma-300M-GGUF/embeddinggemma-300M-Q8_0.gguf"
 
@@ -100,3 +141,89 @@ def _unusable(what: str, why: str) -> ModelReferenceError:
         f"{what} {why}.",
         remedy=f"Write a path, an http(s) address or {_EXAMPLE} (memorySearch.local.modelPath).",
     )
+
+
+class ConfiguredModels(msgspec.Struct, frozen=True, kw_only=True):
+    """The arguments of `obtain` and `locate`."""
+
+    reference: str
+    """`memorySearch.local.modelPath`, or the default model."""
+    cache_dir: Path
+    environment: Mapping[str, str]
+    """Holds a secret: never shown."""
+
+
+def configured_models(settings: Settings, environment: Mapping[str, str]) -> ConfiguredModels:
+    """`environment`: of the process; HF_TOKEN may also come from `.env` or the `env` block.
+
+    Raises `ConfigNotFoundError` for a user without a home.
+    """
+    token = settings.environment_keys.get("HF_TOKEN")
+    local = settings.search.local
+    return ConfiguredModels(
+        reference=local.model_path,
+        cache_dir=local.model_cache_dir or default_cache_dir(environment),
+        environment={**environment, **({"HF_TOKEN": token.reveal()} if token else {})},
+    )
+
+
+def default_cache_dir(environment: Mapping[str, str]) -> Path:
+    """`memory-gateway/models` in XDG_CACHE_HOME (a relative one does not count) or `~/.cache`."""
+    named = variable(environment, "XDG_CACHE_HOME")
+    if named and Path(named[1]).is_absolute():
+        cache = Path(named[1])
+    else:
+        cache = home_dir(environment, Path("/")) / ".cache"
+    return cache / "memory-gateway" / "models"
+
+
+_DEFAULT_ENDPOINT = "https://huggingface.co"
+_TRUE = frozenset({"1", "ON", "YES", "TRUE"})
+
+
+class Hub(msgspec.Struct, frozen=True, kw_only=True):
+    endpoint: str
+    """Without a slash at its end."""
+    token: Secret | None
+    offline: bool
+
+    @classmethod
+    def of(cls, environment: Mapping[str, str]) -> Self:
+        """Raises `ModelReferenceError` for an HF_ENDPOINT that is no address."""
+        named = variable(environment, "HF_ENDPOINT")
+        token = variable(environment, "HF_TOKEN")
+        return cls(
+            endpoint=_address(named[1]) if named else _DEFAULT_ENDPOINT,
+            token=Secret(token[1]) if token else None,
+            offline=environment.get("HF_HUB_OFFLINE", "").strip().upper() in _TRUE,
+        )
+
+    def url_of(self, reference: RemoteReference) -> str:
+        """Where a model is fetched from."""
+        if not isinstance(reference, HubReference):
+            return reference.url
+        revision = quote(reference.revision, safe="")
+        file = quote(reference.file)
+        return f"{self.endpoint}/{quote(reference.repository)}/resolve/{revision}/{file}"
+
+    def token_for(self, url: str) -> Secret | None:
+        """The token if this address may see it."""
+        target = Origin.of(url)
+        if target != Origin.of(self.endpoint):
+            return None
+        return self.token if target.scheme == "https" or target.private else None
+
+
+def _address(text: str) -> str:
+    try:
+        parts = urlsplit(text)
+        valid = parts.scheme in ("http", "https") and parts.hostname and "@" not in parts.netloc
+        _ = parts.port
+    except ValueError:
+        valid = False
+    if not valid:
+        raise ModelReferenceError(
+            "HF_ENDPOINT is no http or https address.",
+            remedy=f"Correct it, or unset it for {_DEFAULT_ENDPOINT}.",
+        )
+    return text.rstrip("/")

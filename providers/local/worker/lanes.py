@@ -15,8 +15,7 @@ import traceback
 from collections.abc import Callable
 
 from providers.local.protocol import Computed, Computing, Embed, Failed, Lane, Reply
-from providers.local.worker.engine import Context, Engine, EngineError, Text
-from providers.local.worker.packing import BATCH_TEXTS, batches
+from providers.local.worker.engine import BATCH_TEXTS, Context, Engine, EngineError, Text, batches
 
 _MOST_THREADS = 4
 """More give a short text nothing but waiting for each other."""

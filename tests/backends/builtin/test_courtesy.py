@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from backends.builtin.syncing.courtesy import LONGEST_PAUSE_S, Courtesy
+from backends.builtin.syncing.indexing import LONGEST_PAUSE_S, Courtesy
 
 pytestmark = pytest.mark.anyio
 

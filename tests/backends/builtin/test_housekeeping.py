@@ -2,9 +2,13 @@
 
 import pytest
 
-from backends.builtin.storage import housekeeping
-from backends.builtin.storage.database import Database
-from backends.builtin.storage.housekeeping import MIN_UNUSED_PAGES, PAGES_A_STEP, give_back_unused
+from backends.builtin.storage import database as database_module
+from backends.builtin.storage.database import (
+    MIN_UNUSED_PAGES,
+    PAGES_A_STEP,
+    Database,
+    give_back_unused,
+)
 from backends.interface import SyncRequest
 
 
@@ -49,7 +53,7 @@ def test_little_unused_space_is_kept_for_new_rows(database):
 
 
 def test_one_call_writes_a_bounded_amount(database, monkeypatch):
-    monkeypatch.setattr(housekeeping, "MAX_STEPS", 2)
+    monkeypatch.setattr(database_module, "MAX_STEPS", 2)
     leave_unused(database, 4 * MIN_UNUSED_PAGES)
     assert give_back_unused(database) == 2 * PAGES_A_STEP
 

@@ -16,7 +16,7 @@ from backends.builtin.vectors.select import VectorSearch
 from backends.interface import SearchRequest
 from config.settings import HybridSettings, QuerySettings, VectorStoreSettings
 from providers.embedding.failover import QueryVector
-from providers.fingerprint import Fingerprint
+from providers.interface import Fingerprint
 
 pytestmark = pytest.mark.anyio
 

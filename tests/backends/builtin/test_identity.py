@@ -8,7 +8,7 @@ import apsw
 import pytest
 
 from backends.builtin.storage.database import Database
-from backends.builtin.storage.identity import Verdict, choose_path, judge
+from backends.builtin.storage.index_file import Verdict, choose_path, judge
 from backends.builtin.storage.schema import APPLICATION_ID, SCHEMA_VERSION
 
 

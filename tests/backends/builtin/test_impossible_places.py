@@ -4,8 +4,8 @@ import errno
 
 import pytest
 
+from backends.builtin.storage.connections import IndexDamagedError
 from backends.builtin.storage.database import Database
-from backends.builtin.storage.failures import IndexDamagedError
 from backends.errors import IndexUnavailableError
 from config.errors import ErrorKind
 

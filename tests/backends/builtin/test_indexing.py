@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from backends.builtin.notes.outcome import Change
+from backends.builtin.notes.planning import Change
 from backends.builtin.notes.preparing import Preparer
 from backends.builtin.storage.database import Database
 from backends.builtin.syncing.indexing import Indexer

@@ -7,8 +7,7 @@ import pytest
 from backends.builtin.notes.preparing import PreparedChunk, PreparedFile
 from backends.builtin.notes.publishing import ReadFile, publish_file, remove_file
 from backends.builtin.searching import keyword
-from backends.builtin.searching.frequencies import Frequencies, TermCounts
-from backends.builtin.searching.keyword import KeywordLane, tiers
+from backends.builtin.searching.keyword import Frequencies, KeywordLane, TermCounts, tiers
 from backends.builtin.storage.database import Database
 from backends.files.scan import FoundFile
 from backends.ranking.query import Concept, Query
@@ -165,10 +164,10 @@ def test_counts_follow_an_index_that_shrinks(pile):
 
 
 def test_what_is_remembered_is_bounded(pile, monkeypatch):
-    from backends.builtin.searching import frequencies
+    from backends.builtin.searching import keyword
 
-    monkeypatch.setattr(frequencies, "_MAX_REMEMBERED", 2)
-    monkeypatch.setattr(frequencies, "_COMMON", 0)
+    monkeypatch.setattr(keyword, "_MAX_REMEMBERED", 2)
+    monkeypatch.setattr(keyword, "_COMMON", 0)
     pile.write("memory/a.md", "one two three four")
     assert set(pile.counts("one", "two", "three", "four").by_term.values()) == {1}
     assert len(pile.frequencies._remembered) <= 2

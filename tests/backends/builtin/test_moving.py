@@ -13,11 +13,11 @@ from msgspec.structs import replace
 
 from backends.builtin.storage import moving
 from backends.builtin.storage.database import Database
-from backends.builtin.storage.identity import Verdict, judge
+from backends.builtin.storage.index_file import Verdict, judge
 from backends.builtin.storage.moving import lock_path, present_path
 from backends.builtin.storage.schema import APPLICATION_ID, SCHEMA_VERSION
 from backends.interface import SearchRequest, SyncRequest
-from config.disk.locking import try_lock_file
+from config.runtime.files import try_lock_file
 
 FORMER, NEW = "main.sqlite", "main.memory-gateway.sqlite"
 
@@ -25,7 +25,7 @@ KILL_AT_EACH_LINE = """
 import json, os, shutil, signal, sys
 from pathlib import Path
 from backends.builtin.storage.database import Database
-from backends.builtin.storage.identity import Verdict, judge
+from backends.builtin.storage.index_file import Verdict, judge
 
 folder = Path(sys.argv[1])
 former, new = folder / "main.sqlite", folder / "main.memory-gateway.sqlite"

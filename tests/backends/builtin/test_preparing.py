@@ -7,7 +7,7 @@ import pytest
 from backends.builtin.notes.preparing import HEADING_SEPARATOR, Preparer
 from backends.chunking import ChunkLimits
 from backends.text.dates import date_of
-from backends.text.units import split_units
+from backends.text.passages import split_units
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from backends.builtin.storage.checksums import open_unchanging
+from backends.builtin.storage.connections import open_unchanging
 from backends.interface import SearchRequest, SyncRequest
 from config.settings import CacheSettings
 

@@ -6,9 +6,8 @@ from random import Random
 
 import pytest
 
-from backends.builtin.storage.database import Database
-from backends.builtin.storage.failures import IndexDamagedError
-from backends.builtin.storage.scrubbing import scrub
+from backends.builtin.storage.connections import IndexDamagedError
+from backends.builtin.storage.database import Database, scrub
 from backends.interface import SearchRequest, SyncRequest
 
 pytestmark = pytest.mark.anyio

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from backends.builtin.notes.outcome import Change, FileOutcome
-from backends.builtin.notes.planning import ObsoleteFile, SyncPlan
+from backends.builtin.notes.planning import Change, FileOutcome, ObsoleteFile, SyncPlan
 from backends.builtin.sessions.planning import SessionPlan, TranscriptPart
-from backends.builtin.syncing.indexing import Survey
-from backends.builtin.syncing.tally import Tally
+from backends.builtin.syncing.indexing import Survey, Tally
 from backends.files.roots import MemoryRoots
 from backends.files.scan import FailedDirectory, FoundFile, ScanResult
 from backends.interface import SkippedFile, SyncProgress, SyncRequest

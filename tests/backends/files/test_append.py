@@ -13,7 +13,7 @@ import pytest
 from backends.errors import FileUnwritableError, PathNotAllowedError
 from backends.files.append import Appended, append_entry
 from backends.files.roots import MemoryRoots
-from config.disk.locking import try_lock
+from config.runtime.files import try_lock
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from datetime import date
 
 import pytest
 
-from backends.files.filters import Filter
+from backends.files.roots import Filter
 from backends.interface import SearchRequest
 
 

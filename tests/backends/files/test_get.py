@@ -3,7 +3,7 @@ import tracemalloc
 import pytest
 
 from backends.errors import FileUnreadableError, PathNotAllowedError
-from backends.files.get import MAX_SCANNED_BYTES, MAX_TEXT_BYTES, read_lines
+from backends.files.reading import MAX_SCANNED_BYTES, MAX_TEXT_BYTES, read_lines
 from backends.interface import ReadAnswer, ReadRequest
 
 PATH = "memory/a.md"

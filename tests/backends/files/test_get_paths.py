@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backends.errors import PathNotAllowedError
-from backends.files.get import read_lines
+from backends.files.reading import read_lines
 from backends.files.roots import MemoryRoots
 from backends.interface import ReadRequest
 from config.settings import ExtraPath

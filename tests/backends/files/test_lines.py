@@ -1,7 +1,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backends.files.lines import LineWindow, select_lines
+from backends.files.reading import LineWindow, select_lines
 
 ROOMY = 10_000
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from backends.files.mounts import shared_type
+from backends.files.scan import shared_type
 
 MOUNTS = r"""
 22 1 259:1 / / rw,relatime shared:1 - ext4 /dev/root rw,discard

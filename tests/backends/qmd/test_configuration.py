@@ -9,18 +9,18 @@ import msgspec
 import pytest
 
 from backends.qmd.collections import plan_collections
-from backends.qmd.configuration import (
+from backends.qmd.process import QmdUnavailableError
+from backends.qmd.sidecar import (
     Binding,
     Ledger,
     Registered,
+    open_sidecar,
     read_document,
     read_ledger,
     reconcile,
     register,
     write_ledger,
 )
-from backends.qmd.errors import QmdUnavailableError
-from backends.qmd.sidecar import open_sidecar
 from config.settings import QmdPath
 from fakes.qmd import qmd_settings, wrapper, write
 from fakes.settings import make_settings

@@ -9,8 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from backends.qmd.export_records import write_record
-from backends.qmd.exporting import Exports
+from backends.qmd.exporting import Exports, write_record
 from backends.transcripts.agents import AgentTranscripts
 from backends.transcripts.jsonl import JsonlTranscripts
 from config.settings import QmdSessionsSettings

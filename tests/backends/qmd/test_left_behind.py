@@ -11,7 +11,7 @@ import pytest
 
 from backends.qmd.backend import open_qmd
 from backends.qmd.home import QmdHome
-from backends.qmd.running import end_orphans, owner_variables
+from backends.qmd.process import end_orphans, owner_variables
 from backends.qmd.sidecar import home_of
 from fakes.qmd import answered, processes_in, qmd_settings, until, wrapper
 
@@ -106,7 +106,7 @@ async def test_what_is_ours_and_nobodys_any_more_is_ended(home):
 async def test_a_full_disk_is_said_and_the_index_fills_when_there_is_room(
     tmp_path, notes, environment, qmd_command, monkeypatch
 ):
-    monkeypatch.setattr("backends.qmd.schedule.SECOND_PAUSE_S", 1.0)
+    monkeypatch.setattr("backends.qmd.engine.SECOND_PAUSE_S", 1.0)
     full = tmp_path / "full"
     full.touch()
     # No file may grow beyond 32 KiB: QMD's database does not fit.

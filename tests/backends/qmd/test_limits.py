@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backends.interface import Hit
-from backends.qmd.limits import limited, shorten
-from backends.text.units import utf16_length
+from backends.qmd.answering import limited, shorten
+from backends.text.passages import utf16_length
 
 
 def hit(snippet: str) -> Hit:

@@ -10,8 +10,8 @@ import pytest
 
 from backends.interface import SearchRequest
 from backends.qmd.backend import open_qmd
-from backends.qmd.errors import QmdUnavailableError
 from backends.qmd.home import embed_lock
+from backends.qmd.process import QmdUnavailableError
 from fakes.gguf import write_embedder, write_reranker
 from fakes.qmd import answered, clean_environment, qmd_settings, until, write
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backends.qmd.documents import analyse
-from backends.qmd.passages import Proposal, document_passages, lexical_passages
+from backends.qmd.answering import Proposal, analyse, document_passages, lexical_passages
 
 FILLER = "\n".join(f"- Filler line number {number} about nothing." for number in range(80))
 

@@ -9,9 +9,8 @@ import pytest
 from backends.errors import PathNotAllowedError
 from backends.files.scan import scan
 from backends.interface import ReadRequest
-from backends.qmd.collections import plan_collections
+from backends.qmd.collections import Places, plan_collections
 from backends.qmd.exporting import Exports
-from backends.qmd.places import Places
 from backends.transcripts.agents import AgentTranscripts
 from config.settings import QmdPath
 from fakes.qmd import qmd_settings, write

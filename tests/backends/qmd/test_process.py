@@ -11,9 +11,8 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from backends.qmd.errors import QmdUnavailableError
-from backends.qmd.process import MAX_OUTPUT_BYTES, run
-from backends.qmd.upkeep import file_lock
+from backends.qmd.engine import file_lock
+from backends.qmd.process import MAX_OUTPUT_BYTES, QmdUnavailableError, run
 from fakes.qmd import PATIENCE_S, until
 
 pytestmark = pytest.mark.anyio

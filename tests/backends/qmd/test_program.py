@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from backends.qmd.errors import QmdUnavailableError
+from backends.qmd.process import QmdUnavailableError
 from backends.qmd.program import find_command, probe, read_version
 from backends.qmd.sidecar import home_of, qmd_command
 from fakes.qmd import clean_environment, qmd_settings, wrapper, write

@@ -5,9 +5,8 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from backends.qmd.errors import QmdUnavailableError
-from backends.qmd.schedule import Schedule
-from backends.qmd.upkeep import UpdateCounts
+from backends.qmd.engine import Schedule, UpdateCounts
+from backends.qmd.process import QmdUnavailableError
 from config.settings import QmdUpdateSettings
 from fakes.qmd import until
 

@@ -8,7 +8,7 @@ import pytest
 from backends.errors import PathNotAllowedError
 from backends.interface import ReadRequest, SearchRequest, SyncRequest
 from backends.qmd.backend import open_qmd
-from backends.qmd.errors import QmdUnavailableError
+from backends.qmd.process import QmdUnavailableError
 from fakes.qmd import answered, qmd_settings
 from fakes.transcripts import Transcript
 

@@ -5,13 +5,12 @@ from collections.abc import Callable
 import pytest
 
 from backends.chunking import ChunkLimits, chunk_markdown
+from backends.ranking.evidence import Candidate
 from backends.ranking.fusion import PassageRanker, RankedPassage
 from backends.ranking.passages import Passage
-from backends.ranking.query import QueryAnalyser
-from backends.ranking.units import Candidate
-from backends.ranking.weights import Weights
+from backends.ranking.query import QueryAnalyser, Weights
 from backends.text.analyser import Analyser
-from backends.text.units import split_units
+from backends.text.passages import split_units
 
 WHOLE = ChunkLimits(tokens=100_000, overlap=0)
 

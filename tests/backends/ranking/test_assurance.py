@@ -7,10 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from backends.ranking.assurance import ASSURED, WITHIN
-from backends.ranking.evidence import Strategy
-from backends.ranking.lanes import Background, Lanes
-from backends.ranking.units import Excerpt
+from backends.ranking.evidence import Background, Excerpt, Lanes, Strategy
+from backends.ranking.fusion import ASSURED, WITHIN
 
 TRUSTED = Background(mean=0.0, deviation=0.2, dimensions=384)
 BOTH = Lanes(1.0, 1.0)

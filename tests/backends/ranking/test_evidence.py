@@ -10,16 +10,21 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from backends.ranking.evidence import (
+    KEYWORDS_ONLY,
+    LEAST_TRUST,
     NEIGHBOURS,
+    NOISE,
     NOTE_SHARE,
+    Background,
     Evidence,
+    Excerpt,
+    Lanes,
     completeness,
     ranked_odds,
+    units_by_file,
     weigh_units,
     weighted_odds,
 )
-from backends.ranking.lanes import KEYWORDS_ONLY, LEAST_TRUST, NOISE, Background, Lanes
-from backends.ranking.units import Excerpt, units_by_file
 
 CLEAR = Background(mean=0.2, deviation=0.1, dimensions=384)
 bounded = settings(derandomize=True, max_examples=100, deadline=None)

@@ -7,9 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from backends.ranking.evidence import Background, Excerpt, Lanes
 from backends.ranking.fusion import calibrate
-from backends.ranking.lanes import Background, Lanes
-from backends.ranking.units import Excerpt
 
 BACKGROUND = Background(mean=0.2, deviation=0.15, dimensions=384)
 BOTH = Lanes.of(0.3, 0.7)

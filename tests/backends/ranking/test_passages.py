@@ -12,14 +12,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from backends.chunking import ChunkLimits
-from backends.ranking.evidence import NO_EVIDENCE, completeness
+from backends.ranking.evidence import KEYWORDS_ONLY, NO_EVIDENCE, completeness, units_by_file
 from backends.ranking.fusion import PassageRanker
-from backends.ranking.lanes import KEYWORDS_ONLY
 from backends.ranking.passages import File, Passage, Window, best_windows, ends_of
-from backends.ranking.query import Concept
-from backends.ranking.units import units_by_file
-from backends.ranking.weights import Weights
-from backends.text.units import utf16_length
+from backends.ranking.query import Concept, Weights
+from backends.text.passages import utf16_length
 
 WORDS = (
     "boiler pump membrane valve invoice supplier tea price garden kitchen meeting router".split()

@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from backends.chunking import ChunkLimits
-from backends.ranking import fusion, prospects
+from backends.ranking import fusion, pruning
+from backends.ranking.evidence import Background, Excerpt, Lanes, units_of
 from backends.ranking.fusion import PassageRanker
-from backends.ranking.lanes import Background, Lanes
-from backends.ranking.prospects import UNBOUNDED
-from backends.ranking.units import Excerpt, units_of
+from backends.ranking.pruning import UNBOUNDED
 
 QUERY = "boiler membrane pressure valve"
 WORDS = [*QUERY.split(), "garden", "walk", "lunch", "letter", "\n", "\n"]
@@ -83,7 +82,7 @@ def test_no_line_and_no_window_has_more_than_the_bounds_of_its_file(proposed, we
 def test_a_file_far_behind_is_never_weighed(candidates_of, weigh, monkeypatch):
     weighed = []
     monkeypatch.setattr(
-        prospects, "units_of", lambda chunks, real=units_of: weighed.append(1) or real(chunks)
+        pruning, "units_of", lambda chunks, real=units_of: weighed.append(1) or real(chunks)
     )
     strong = candidates_of("The boiler membrane lost pressure.", file_id=1, bm25=9.0)
     weak = [

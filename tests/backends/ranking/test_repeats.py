@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backends.ranking.repeats import Repeats
+from backends.ranking.passages import Repeats
 
 
 @pytest.fixture

@@ -2,8 +2,7 @@
 
 import pytest
 
-from backends.ranking.query import Concept
-from backends.ranking.weights import Weights
+from backends.ranking.query import Concept, Weights
 
 POUR = Concept(("pour", "pouring"))
 BASIN = Concept(("basin", "pouring"))

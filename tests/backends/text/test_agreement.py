@@ -4,8 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backends.ranking.query import QueryAnalyser
-from backends.text.analyser import Analyser, tokens
-from backends.text.folding import normalise
+from backends.text.analyser import Analyser, normalise, tokens
 
 LANGUAGES = ("english", "german", "french", "turkish", "russian")
 bounded = settings(derandomize=True, max_examples=400, deadline=None)

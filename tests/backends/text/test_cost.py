@@ -5,9 +5,8 @@ import sys
 
 import pytest
 
-from backends.text.analyser import Analyser
-from backends.text.languages import guess_latin_language
-from backends.text.units import split_units
+from backends.text.analyser import Analyser, guess_latin_language
+from backends.text.passages import split_units
 
 KINDS = {
     "words": lambda rng: rng.choice(["meeting ", "café ", "Anna's ", f"w{rng.random()} "]),

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backends.chunking import estimate_tokens
-from backends.text.excerpts import EXCERPT_TOKENS, cut_excerpts
-from backends.text.units import split_units
+from backends.text.passages import EXCERPT_TOKENS, cut_excerpts, split_units
 
 LINE = "- The boiler was serviced by Hartmann, visit number {}."
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backends.text.folding import fold, normalise
+from backends.text.analyser import fold, normalise
 
 bounded = settings(derandomize=True, max_examples=300, deadline=None)
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from backends.text.analyser import detect_language
-from backends.text.languages import (
+from backends.text.analyser import (
     DEFAULT_LATIN,
+    detect_language,
     guess_latin_language,
     stop_bigrams,
     stop_words_of,

@@ -11,8 +11,7 @@ import apsw
 import pytest
 
 from backends.files.safe_open import RefusedFileError
-from backends.transcripts.agents import AgentTranscripts
-from backends.transcripts.conversations import is_conversation
+from backends.transcripts.agents import AgentTranscripts, is_conversation
 from backends.transcripts.host import HostTranscripts
 from backends.transcripts.source import BEGINNING
 from fakes.host_database import HostDatabase

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from backends.transcripts.listing import list_transcripts, location_of, transcript_path
+from backends.transcripts.source import list_transcripts, location_of, transcript_path
 from fakes.transcripts import Transcript
 
 

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from config.disk.locking import lock_within, open_lock, try_lock, try_lock_file
+from config.runtime.files import lock_within, open_lock, try_lock, try_lock_file
 
 
 @pytest.fixture

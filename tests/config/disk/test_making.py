@@ -8,9 +8,13 @@ import stat
 import pytest
 
 from backends.errors import IndexUnavailableError
-from config.disk.locking import open_lock, try_lock_file
-from config.disk.making import give_to_owner, make_directories
-from config.disk.replacing import replace_file
+from config.runtime.files import (
+    give_to_owner,
+    make_directories,
+    open_lock,
+    replace_file,
+    try_lock_file,
+)
 from gateway.ownership.lock import OwnerLock
 
 

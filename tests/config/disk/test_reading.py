@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from config.disk.reading import SilentFileError, read_file
 from config.errors import ConfigInvalidError
+from config.runtime.files import SilentFileError, read_file
 from config.source.environment import gather_variables
 from config.source.json5 import read_json5
-from providers.remote.profiles import load
+from providers.remote.keys import load
 
 LIMIT = 1024
 

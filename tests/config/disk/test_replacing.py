@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from config.disk.replacing import replace_file
+from config.runtime.files import replace_file
 
 
 @pytest.fixture

@@ -22,13 +22,11 @@ from config.settings import (
 from fakes.settings import make_settings
 from gateway.agent.conversations import Conversations
 from gateway.agent.memory import open_memory
-from gateway.rpc.errors import InvalidParamsError
-from gateway.sessions.days import agent_now
-from gateway.tools.append import MAX_ENTRY_BYTES, AppendParams
-from gateway.tools.flush import FlushDoneParams, FlushParams
-from gateway.tools.get import GetParams
+from gateway.rpc.wire import InvalidParamsError
+from gateway.sessions.loading import agent_now
+from gateway.tools.get import MAX_ENTRY_BYTES, AppendParams, GetParams
 from gateway.tools.search import SearchParams
-from gateway.tools.session_start import SessionStartParams
+from gateway.tools.sessions import FlushDoneParams, FlushParams, SessionStartParams
 
 pytestmark = pytest.mark.anyio
 

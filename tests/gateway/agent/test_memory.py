@@ -19,7 +19,7 @@ from config.settings import Settings, StoreSettings, SyncSettings
 from config.switched_off import is_disabled
 from fakes.settings import make_settings
 from gateway.agent.memory import open_memory
-from gateway.rpc.errors import InvalidParamsError
+from gateway.rpc.wire import InvalidParamsError
 from gateway.tools.get import GetParams
 from gateway.tools.search import SearchParams
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.cli.rendering.conversation import event_lines, telling_lines
+from gateway.cli.rendering.results import event_lines, telling_lines
 from gateway.sample.demo import Answered, Exchange, Question
 
 

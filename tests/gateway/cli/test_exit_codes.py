@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from config.errors import ErrorKind
-from gateway.cli.commands.inspecting import HEALTH_CODES
-from gateway.cli.exit_codes import EXIT_CODES
+from gateway.cli.guard import EXIT_CODES, HEALTH_CODES
 
 SYSEXITS = range(64, 79)
 

@@ -13,9 +13,8 @@ import pytest
 
 from backends.errors import IndexUnavailableError
 from config.errors import MemoryGatewayError
-from gateway.cli.guard import guarded
+from gateway.cli.guard import guarded, shortage
 from gateway.cli.options import Options
-from gateway.cli.shortage import shortage
 
 QUIET, JSON, DEBUG = Options(), Options(json=True), Options(log_level="debug")
 

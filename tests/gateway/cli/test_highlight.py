@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.cli.rendering.highlight import matched_spans
+from gateway.cli.rendering.results import matched_spans
 
 
 def matched(text, query):

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from config.errors import ConfigNotFoundError
-from gateway.cli.loading import load
-from gateway.cli.options import Options
+from gateway.cli.options import Options, load
 
 
 @pytest.fixture(autouse=True)

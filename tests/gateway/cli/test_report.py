@@ -8,10 +8,9 @@ import pytest
 from backends.interface import SkippedFile, SourceCount, SyncProgress, SyncReport
 from config.describe import Row
 from config.settings import Origin
-from gateway.cli.rendering.report import config_lines, health_lines, status_lines
-from gateway.cli.rendering.sync import sync_remarks, sync_summary
-from gateway.tools.health import Health
-from gateway.tools.status import StatusResult
+from gateway.cli.rendering.details import sync_remarks, sync_summary
+from gateway.cli.rendering.status import config_lines, health_lines, status_lines
+from gateway.tools.status import Health, StatusResult
 
 REPORT = SyncReport(
     reason="boot", scanned=3, added=2, changed=1, removed=0, unchanged=0,

@@ -11,7 +11,7 @@ import pytest
 from gateway.client import connect
 from gateway.rpc.connection import serve_connection
 from gateway.rpc.methods import Method, MethodRegistry, NoParams
-from gateway.rpc.sockets import SocketChannel
+from gateway.rpc.transport import SocketChannel
 
 
 class EchoParams(msgspec.Struct, forbid_unknown_fields=True):

@@ -5,11 +5,10 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from config.errors import ErrorKind
-from config.groups import lone_error
+from config.errors import ErrorKind, lone_error
 from gateway.client import GatewayGoneError, RemoteError
-from gateway.client.frames import decode_frame
-from gateway.rpc.errors import DeadlineExceededError
+from gateway.client.calls import decode_frame
+from gateway.rpc.wire import DeadlineExceededError
 
 pytestmark = pytest.mark.anyio
 WAIT_S = 30

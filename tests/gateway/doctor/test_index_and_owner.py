@@ -13,10 +13,8 @@ import pytest
 
 from backends.builtin.storage.database import Database
 from config.settings import StoreSettings
-from gateway.doctor.index import check_index
-from gateway.doctor.owner import check_owner
-from gateway.ownership.lock import OwnerLock, OwnerRecord
-from gateway.ownership.places import place_of
+from gateway.doctor.index import check_index, check_owner
+from gateway.ownership.lock import OwnerLock, OwnerRecord, place_of
 
 pytestmark = pytest.mark.anyio
 

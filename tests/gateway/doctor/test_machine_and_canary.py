@@ -10,15 +10,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from gateway.doctor.canary import canary_settings, sing
-from gateway.doctor.configuration import check_configuration
-from gateway.doctor.index import check_index
-from gateway.doctor.libraries import check_libraries
-from gateway.doctor.machine import check_disk, check_watches, judge_room
-from gateway.doctor.model import check_model
-from gateway.doctor.places import check_places
-from gateway.doctor.provider import check_provider
-from gateway.doctor.secrets import check_secrets
+from gateway.doctor.configuration import check_configuration, check_places, check_secrets
+from gateway.doctor.index import canary_settings, check_index, sing
+from gateway.doctor.providers import check_libraries, check_model, check_provider
+from gateway.doctor.surroundings import check_disk, check_watches, judge_room
 
 pytestmark = pytest.mark.anyio
 

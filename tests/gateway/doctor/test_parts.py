@@ -10,11 +10,9 @@ from msgspec.structs import replace
 from config.settings import LocalSettings, Secret, VectorStoreSettings
 from fakes.host_database import HostDatabase
 from fakes.settings import remote
-from gateway.doctor.libraries import check_libraries
-from gateway.doctor.model import check_model
-from gateway.doctor.provider import check_provider
-from gateway.doctor.qmd import check_qmd
-from gateway.doctor.transcripts import check_transcripts
+from gateway.doctor.index import check_transcripts
+from gateway.doctor.providers import check_libraries, check_model, check_provider
+from gateway.doctor.surroundings import check_qmd
 
 KEY = "sk-canary-90fe12"
 

@@ -10,8 +10,7 @@ from msgspec.structs import replace
 
 from config.settings import ExtraPath
 from fakes.settings import remote
-from gateway.doctor.places import check_places
-from gateway.doctor.secrets import check_secrets
+from gateway.doctor.configuration import check_places, check_secrets
 
 KEY = "sk-canary-90fe12"
 

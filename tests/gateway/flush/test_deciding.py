@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from config.settings import CompactionSettings, MemoryFlushSettings
-from gateway.flush.deciding import SessionState, Situation, decide
+from gateway.flush import SessionState, Situation, decide
 
 DEFAULTS = CompactionSettings()
 

@@ -5,7 +5,7 @@ from datetime import date
 import pytest
 
 from config.settings import MemoryFlushSettings
-from gateway.flush.prompts import flush_prompts
+from gateway.flush import flush_prompts
 
 TODAY = date(2026, 2, 8)
 

@@ -12,10 +12,8 @@ import time
 import pytest
 
 from backends.errors import FileUnreadableError, FileUnwritableError
-from gateway.flush import store as store_module
-from gateway.flush.deciding import SessionState
-from gateway.flush.lockfile import lock_file
-from gateway.flush.store import SessionStore
+from gateway import flush
+from gateway.flush import SessionState, SessionStore, lock_file
 
 KEY = "agent:main:main"
 
@@ -120,7 +118,7 @@ def test_what_is_no_count_is_not_known(sessions, file, value):
 
 def test_writers_that_keep_to_the_lock_lose_nothing(sessions, file, monkeypatch):
     """The other writer is a process of its own that adds sessions as a chat gateway does."""
-    monkeypatch.setattr(store_module, "_LOCK_TIMEOUT_S", 120.0)  # for a disk that takes its time
+    monkeypatch.setattr(flush, "_LOCK_TIMEOUT_S", 120.0)  # for a disk that takes its time
     script = """
 import json, os, sys, time
 path, lock = sys.argv[1], sys.argv[1] + ".lock"
@@ -161,7 +159,7 @@ def test_a_lock_that_its_owner_left_behind_is_removed(sessions, file):
 
 
 def test_a_lock_that_stays_held_is_an_error_that_changes_nothing(sessions, file, monkeypatch):
-    monkeypatch.setattr(store_module, "_LOCK_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(flush, "_LOCK_TIMEOUT_S", 0.1)
     before = file.read_bytes()
     with (
         lock_file(sessions / "sessions.json.lock", timeout_s=1),
@@ -241,7 +239,7 @@ def test_a_record_whose_directory_cannot_be_made_says_so(tmp_path):
 
 
 def test_a_pipe_in_the_place_of_the_file_is_named(sessions, monkeypatch):
-    monkeypatch.setattr(store_module.read_file, "__kwdefaults__", {"patience_s": 0.05})
+    monkeypatch.setattr(flush.read_file, "__kwdefaults__", {"patience_s": 0.05})
     sessions.mkdir()
     os.mkfifo(sessions / "sessions.json")
     with pytest.raises(FileUnreadableError, match="it is no regular file, and did not deliver"):

@@ -16,7 +16,7 @@ from gateway.mcp.eras import (
     speaks_mcp,
     stateless_revision,
 )
-from gateway.rpc.errors import InvalidParamsError, to_wire
+from gateway.rpc.wire import InvalidParamsError, to_wire
 
 
 @pytest.mark.parametrize("revision", HANDSHAKE_REVISIONS)

@@ -8,9 +8,7 @@ import jsonschema
 import msgspec
 import pytest
 
-from gateway.mcp.arguments import GetArguments, SearchArguments
-from gateway.mcp.schemas import object_schema
-from gateway.mcp.tools import TOOLS, tool_list
+from gateway.mcp.tools import TOOLS, GetArguments, SearchArguments, object_schema, tool_list
 from gateway.tools.get import GetParams
 from gateway.tools.search import SearchParams
 

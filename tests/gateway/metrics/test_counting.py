@@ -12,8 +12,8 @@ from backends.errors import IndexUnavailableError
 from backends.interface import SyncRequest
 from fakes.settings import make_settings
 from gateway.agent.memory import open_memory
-from gateway.metrics.measures import Metrics
-from gateway.tools.gauges import families_of
+from gateway.metrics import Metrics
+from gateway.tools.metrics import families_of
 from gateway.tools.search import SearchParams
 from gateway.tools.status import write_status
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.metrics.instruments import SECONDS, Counter, Histogram, Sample
+from gateway.metrics import SECONDS, Counter, Histogram, Sample
 
 
 def test_a_counter_without_labels_begins_at_nothing():

@@ -5,8 +5,7 @@ from __future__ import annotations
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from prometheus_client.parser import text_string_to_metric_families as read_textfile
 
-from gateway.metrics.instruments import Counter, Family, Histogram, Sample
-from gateway.metrics.openmetrics import openmetrics_text, write_textfile
+from gateway.metrics import Counter, Family, Histogram, Sample, openmetrics_text, write_textfile
 
 
 def families() -> tuple[Family, ...]:

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from fakes.service_manager import NotifyReceiver
-from gateway.notify.notifier import Notifier, notifying
+from gateway.notify import Notifier, notifying
 
 pytestmark = pytest.mark.anyio
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from backends.interface import SearchAnswer, SyncReport
-from gateway.metrics.measures import Metrics
-from gateway.notify.supervision import describe
-from gateway.tools.health import Health
+from gateway.metrics import Metrics
+from gateway.notify import describe
+from gateway.tools.status import Health
 
 
 def test_a_fresh_service_says_that_it_is_well():

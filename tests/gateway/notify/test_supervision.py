@@ -9,8 +9,7 @@ from msgspec.structs import replace
 from config.settings import StoreSettings
 from fakes.settings import make_settings
 from gateway.agent.memory import open_memory
-from gateway.notify.notifier import Notifier
-from gateway.notify.supervision import supervised
+from gateway.notify import Notifier, supervised
 
 pytestmark = pytest.mark.anyio
 

@@ -15,8 +15,8 @@ from fakes.settings import make_settings
 from gateway.ownership.bridge import Bridge
 from gateway.ownership.sockets import connect, listen
 from gateway.rpc.connection import serve_lines
-from gateway.rpc.limits import ConnectionLimits
-from gateway.rpc.streams import DescriptorReader, DescriptorWriter
+from gateway.rpc.transport import DescriptorReader, DescriptorWriter
+from gateway.rpc.wire import ConnectionLimits
 from gateway.sessions.terms import terms_of
 
 WAIT_S = 30

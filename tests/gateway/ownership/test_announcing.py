@@ -7,8 +7,7 @@ import os
 import anyio
 import pytest
 
-from gateway.ownership.announcing import announced
-from gateway.ownership.lock import OwnerLock, OwnerRecord, read_owner
+from gateway.ownership.lock import OwnerLock, OwnerRecord, announced, read_owner
 
 pytestmark = pytest.mark.anyio
 

@@ -7,8 +7,8 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.ownership.forwarding import OpenLines, read_reply
-from gateway.rpc.messages import decode_line
+from gateway.ownership.bridge import OpenLines, read_reply
+from gateway.rpc.wire import decode_line
 
 
 def request(request_id, method="memory_search", **params):

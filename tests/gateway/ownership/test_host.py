@@ -14,8 +14,7 @@ from config.settings import SyncSettings
 from fakes.settings import make_settings
 from gateway.client import connect
 from gateway.ownership.host import Host
-from gateway.ownership.lock import read_owner
-from gateway.ownership.places import place_of
+from gateway.ownership.lock import place_of, read_owner
 from gateway.ownership.sockets import listen, reach_owner
 
 pytestmark = pytest.mark.anyio

@@ -9,9 +9,8 @@ import anyio
 import pytest
 
 from fakes.settings import make_settings
-from gateway.ownership import places
-from gateway.ownership.lock import OwnerLock, OwnerRecord
-from gateway.ownership.places import make_private, place_of
+from gateway.ownership import lock as lock_module
+from gateway.ownership.lock import OwnerLock, OwnerRecord, make_private, place_of
 from gateway.ownership.sockets import connect, connect_owner, listen, listen_somewhere, reach_owner
 
 pytestmark = pytest.mark.anyio
@@ -53,7 +52,7 @@ def test_a_directory_that_is_too_open_is_closed(tmp_path):
 
 
 def test_a_directory_of_somebody_else_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(places.os, "getuid", lambda: os.geteuid() + 1)
+    monkeypatch.setattr(lock_module.os, "getuid", lambda: os.geteuid() + 1)
     with pytest.raises(PermissionError):
         make_private(tmp_path)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from gateway.process.garbage import NEW_OBJECTS
+from gateway.process.tuning import NEW_OBJECTS
 
 SCRIPT = f"""
 import gc, weakref
-from gateway.process.garbage import settle_collector
+from gateway.process.tuning import settle_collector
 
 class Node:
     pass

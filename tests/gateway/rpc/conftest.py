@@ -19,9 +19,8 @@ import pytest
 
 import gateway
 from gateway.rpc.connection import serve_connection
-from gateway.rpc.context import RequestContext, Session
-from gateway.rpc.limits import ConnectionLimits
-from gateway.rpc.methods import Method, MethodRegistry, NoParams
+from gateway.rpc.methods import Method, MethodRegistry, NoParams, RequestContext, Session
+from gateway.rpc.wire import ConnectionLimits
 
 WAIT_S = 30
 

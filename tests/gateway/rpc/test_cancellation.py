@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.rpc.cancellation import cancelled_id
-from gateway.rpc.errors import InvalidParamsError
+from gateway.rpc.dispatcher import cancelled_id
+from gateway.rpc.wire import InvalidParamsError
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.rpc.encoding import encode_batch, encode_error, encode_notification, encode_result
-from gateway.rpc.errors import ParseError, to_wire
-from gateway.rpc.messages import RequestId
+from gateway.rpc.wire import (
+    ParseError,
+    RequestId,
+    encode_batch,
+    encode_error,
+    encode_notification,
+    encode_result,
+    to_wire,
+)
 
 ID = RequestId(raw=b'"a"', key="a")
 

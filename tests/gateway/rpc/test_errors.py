@@ -6,7 +6,7 @@ import pytest
 
 from backends.errors import PathNotAllowedError
 from config.errors import ErrorKind, MemoryGatewayError
-from gateway.rpc.errors import CODES, OverloadedError, RpcError, to_wire
+from gateway.rpc.wire import CODES, OverloadedError, RpcError, to_wire
 
 STANDARD = {
     ErrorKind.PARSE_ERROR: -32700,

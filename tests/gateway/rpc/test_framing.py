@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.rpc.errors import LineTooLongError, ParseError
-from gateway.rpc.framing import LineRoom, LineSplitter
+from gateway.rpc.wire import LineRoom, LineSplitter, LineTooLongError, ParseError
 
 
 def split(*pieces: bytes, limit: int = 100) -> list:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from gateway.rpc.outbox import Outbox
+from gateway.rpc.transport import Outbox
 
 pytestmark = pytest.mark.anyio
 

@@ -12,10 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Meta
 
-from gateway.rpc.context import RequestContext
-from gateway.rpc.errors import InvalidParamsError, MethodNotFoundError
-from gateway.rpc.methods import Method, MethodRegistry, NoParams
-from gateway.rpc.params import decode_params
+from gateway.rpc.methods import Method, MethodRegistry, NoParams, RequestContext, decode_params
+from gateway.rpc.wire import InvalidParamsError, MethodNotFoundError
 
 
 class Colour(StrEnum):

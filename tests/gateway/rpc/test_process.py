@@ -15,9 +15,9 @@ SERVE = """
 import os, subprocess, sys
 import anyio, msgspec, structlog
 from gateway.rpc.connection import serve_connection
-from gateway.rpc.descriptors import claim_stdio
+from gateway.rpc.transport import claim_stdio
 from gateway.rpc.methods import Method, MethodRegistry, NoParams
-from gateway.rpc.streams import DescriptorReader, DescriptorWriter
+from gateway.rpc.transport import DescriptorReader, DescriptorWriter
 
 structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
 
@@ -61,7 +61,7 @@ anyio.run(main)
 
 CLAIM = """
 import json, os, sys
-from gateway.rpc.descriptors import claim_stdio
+from gateway.rpc.transport import claim_stdio
 
 claimed = claim_stdio()
 facts = {
@@ -207,7 +207,7 @@ def test_a_client_that_vanishes_ends_the_process(run_python):
 
 def test_the_package_imports_little_and_nothing_of_the_floors_below(run_python):
     script = (
-        "import sys; import gateway.rpc.connection, gateway.rpc.descriptors, gateway.rpc.sockets; "
+        "import sys; import gateway.rpc.connection, gateway.rpc.transport, gateway.rpc.transport; "
         "print(*sorted(name for name in sys.modules))"
     )
     process = run_python(script, stdout=subprocess.PIPE)

@@ -13,8 +13,8 @@ import anyio.lowlevel
 import pytest
 
 from gateway.rpc.connection import serve_connection
-from gateway.rpc.limits import ConnectionLimits
-from gateway.rpc.sockets import SocketChannel
+from gateway.rpc.transport import SocketChannel
+from gateway.rpc.wire import ConnectionLimits
 
 pytestmark = pytest.mark.anyio
 

@@ -15,7 +15,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from gateway.rpc.streams import DescriptorReader, DescriptorWriter
+from gateway.rpc.transport import DescriptorReader, DescriptorWriter
 
 pytestmark = pytest.mark.anyio
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.rpc.surrogates import replace_lone_escapes, replace_lone_surrogates
+from gateway.rpc.wire import replace_lone_escapes, replace_lone_surrogates
 
 ANY_TEXT = st.text(
     alphabet=st.one_of(

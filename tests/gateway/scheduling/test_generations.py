@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.scheduling.generations import MAX_REASONS, OTHER_REASONS, Generations
+from gateway.scheduler import MAX_REASONS, OTHER_REASONS, Generations
 
 
 def test_nothing_asked_is_nothing_to_do():

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 
 from backends.errors import IndexUnavailableError
 from backends.interface import SyncReport, SyncRequest
-from gateway.scheduling.scheduler import FIRST_RETRY_S, LAST_RETRY_S, SyncScheduler, retry_pause_s
+from gateway.scheduler import FIRST_RETRY_S, LAST_RETRY_S, SyncScheduler, retry_pause_s
 
 pytestmark = pytest.mark.anyio
 

@@ -9,10 +9,10 @@ from gateway.sessions.keys import (
     agent_of,
     chat_type_of,
     is_main_session,
+    judge_session,
     parse_session_key,
 )
-from gateway.sessions.scope import judge_session
-from gateway.tools.citations import shows_citations
+from gateway.tools.search import shows_citations
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """A session is greeted once; one without a key never is."""
 
-from gateway.sessions.known import MAX_SESSIONS, KnownSessions
+from gateway.sessions.keys import MAX_SESSIONS, KnownSessions
 
 
 def test_a_session_is_new_once():

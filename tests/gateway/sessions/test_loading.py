@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from backends.files.get import read_lines
+from backends.files.reading import read_lines
 from backends.files.roots import MemoryRoots
 from gateway.sessions.loading import MAX_CHARS, load, parts_of
 

@@ -9,9 +9,8 @@ import msgspec
 import pytest
 
 from backends.interface import Hit, SearchAnswer
-from gateway.rpc.encoding import encode_result
-from gateway.rpc.messages import RequestId
-from gateway.rpc.params import decode_params
+from gateway.rpc.methods import decode_params
+from gateway.rpc.wire import RequestId, encode_result
 
 
 @pytest.fixture

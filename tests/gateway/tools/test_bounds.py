@@ -5,20 +5,17 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from gateway.methods.table import InitializeParams, SyncParams
-from gateway.tools.append import AppendParams
-from gateway.tools.bounds import (
+from gateway.methods import InitializeParams, SyncParams
+from gateway.tools.get import AppendParams, GetParams
+from gateway.tools.search import (
     MAX_GLOB_CHARS,
     MAX_GLOBS,
     MAX_KEY_CHARS,
     MAX_NAME_CHARS,
     MAX_PATH_CHARS,
+    SearchParams,
 )
-from gateway.tools.flush import FlushParams
-from gateway.tools.get import GetParams
-from gateway.tools.search import SearchParams
-from gateway.tools.session_start import SessionStartParams
-from gateway.tools.session_updated import SessionUpdatedParams
+from gateway.tools.sessions import FlushParams, SessionStartParams, SessionUpdatedParams
 
 
 @pytest.mark.parametrize(

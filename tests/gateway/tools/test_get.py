@@ -4,7 +4,7 @@ import pytest
 
 from backends.interface import ReadAnswer, ReadRequest
 from config.errors import ErrorKind
-from gateway.rpc.errors import InvalidParamsError
+from gateway.rpc.wire import InvalidParamsError
 from gateway.tools.get import GetParams, failed_result, read_request
 
 

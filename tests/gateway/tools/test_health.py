@@ -1,6 +1,6 @@
 """`health`: one word, and a reason for each that is not `ok`."""
 
-from gateway.tools.health import Health, judge_health
+from gateway.tools.status import Health, judge_health
 
 WEAKNESS = "openai gives no vectors at present: no route"
 

@@ -6,12 +6,12 @@ import pytest
 
 from backends.interface import Fallback, SearchRequest, Stale
 from backends.ranking.query import MAX_QUERY_CHARS
-from gateway.rpc.errors import InvalidParamsError
-from gateway.tools.escaping import escape_controls
+from gateway.rpc.wire import InvalidParamsError
 from gateway.tools.search import (
     MAX_RESULTS,
     SearchParams,
     disabled_result,
+    escape_controls,
     limits_met,
     read_request,
     with_citations,

@@ -15,8 +15,8 @@ from backends.errors import IndexUnavailableError
 from backends.interface import SyncReport, SyncRequest
 from config.settings import SyncSettings
 from fakes.settings import make_settings
-from gateway.scheduling.scheduler import SyncScheduler
-from gateway.watching.places import watched_places
+from gateway.scheduler import SyncScheduler
+from gateway.watching.directories import watched_places
 from gateway.watching.watcher import Watcher
 
 PATIENCE_S = 30

@@ -114,7 +114,7 @@ async def test_links_are_not_followed(watching, workspace, tmp_path, watch_count
 async def test_transcripts_are_watched_when_they_are_a_source(
     watching, tmp_path, monkeypatch, workspace
 ):
-    monkeypatch.setattr("gateway.watching.places.TRANSCRIPT_DEBOUNCE_S", 0.1)
+    monkeypatch.setattr("gateway.watching.directories.TRANSCRIPT_DEBOUNCE_S", 0.1)
     sessions = tmp_path / "agents/main/sessions"
     sessions.mkdir(parents=True)
     async with watching(sources=("memory", "sessions")) as watched:

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from providers.errors import ProviderUnavailableError
 from providers.interface import ItemError
-from providers.local.desk import Desk
-from providers.local.job import Job
 from providers.local.protocol import Computed, Computing, Failed
+from providers.local.supervisor import Desk, Job
 
 WIDTH = 4
 

@@ -18,7 +18,7 @@ from providers.errors import (
     ProviderUnavailableError,
 )
 from providers.local.model import read_model
-from providers.resilience.retry import RetryPolicy
+from providers.resilience import RetryPolicy
 
 pytestmark = pytest.mark.anyio
 

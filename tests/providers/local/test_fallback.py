@@ -6,11 +6,11 @@ import pytest
 from config.settings import LocalSettings
 from fakes.gguf import write_embedder
 from fakes.settings import make_settings
+from providers.choosing import provider
 from providers.embedding.failover import Embeddings
 from providers.embedding.service import EmbeddingService
 from providers.errors import ProviderUnavailableError
 from providers.interface import ProviderRequest
-from providers.registry import provider
 
 pytestmark = pytest.mark.anyio
 

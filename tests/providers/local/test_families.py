@@ -2,7 +2,7 @@
 
 import pytest
 
-from providers.local.families import Prompts, prompts_for
+from providers.local.model import Prompts, prompts_for
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,10 @@ import pytest
 from config.settings import LocalSettings
 from fakes.gguf import write_embedder
 from fakes.settings import make_settings
+from providers.choosing import provider
 from providers.interface import ProviderRequest
-from providers.local.models.configured import configured_models
-from providers.local.places import longest_text
-from providers.registry import provider
+from providers.local.model import longest_text
+from providers.local.models.references import configured_models
 
 ADDRESS = "https://models.example/m.gguf?token=canary-5c1f"
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from fakes.gguf import write_embedder
-from providers.local.environment import worker_variables
+from providers.local.process import worker_variables
 from providers.local.protocol import (
     Cancel,
     Computed,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.builtin.batch.agenda import plan
+from backends.builtin.batch.jobs import plan
 from backends.builtin.batch.records import JobRecord
 
 NOW_MS = 1_000_000

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from backends.builtin.batch import dividing, records, switch
+from backends.builtin.batch import claiming, records
 from backends.builtin.batch.records import BY_REQUEST
-from backends.builtin.batch.setbacks import Verdicts
+from backends.builtin.batch.steps import Verdicts
 from backends.builtin.storage.database import Database
 from config.settings import BatchSettings
 from fakes.settings import make_settings, remote
@@ -44,7 +44,7 @@ class Jobs:
 
     def switch(self):
         with self.database.reading() as connection:
-            return switch.load(connection, self.digest)
+            return records.load(connection, self.digest)
 
     def is_cancelled(self):
         job, batch = self.read(), self.switch()
@@ -133,6 +133,6 @@ def test_a_waiting_job_that_nobody_wants_is_not_divided_with_another(jobs):
         records.add(connection, jobs.digest, [bytes([number]) * 15 for number in range(200)])
         waiting, begun = records.recent_jobs(connection)
         assert records.ask_to_cancel(connection, waiting.id)
-        assert dividing.divide(connection, replace(begun, state="uploaded"), "Too large.")
+        assert claiming.divide(connection, replace(begun, state="uploaded"), "Too large.")
         states = {job.id: job.state for job in records.recent_jobs(connection)}
     assert states[waiting.id] == "prepared"

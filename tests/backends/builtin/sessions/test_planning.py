@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from backends.builtin.sessions.planning import PART_BYTES, TranscriptPart, plan_sessions
 from backends.builtin.sessions.state import IndexedTranscript
-from backends.builtin.syncing.fairness import fair_order
+from backends.builtin.syncing.indexing import fair_order
 from backends.files.scan import FoundFile
-from backends.transcripts.listing import FoundTranscript, TranscriptListing
+from backends.transcripts.source import FoundTranscript, TranscriptListing
 
 PIPELINE = "chunking 1"
 PATH = "sessions/one.jsonl"

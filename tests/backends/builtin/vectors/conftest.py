@@ -17,13 +17,11 @@ from backends.builtin.notes.preparing import PreparedChunk, PreparedExcerpt, Pre
 from backends.builtin.notes.publishing import ReadFile, publish_file, remove_file
 from backends.builtin.storage.database import Database
 from backends.builtin.vectors import store
-from backends.builtin.vectors.engine import Unavailable, VectorEngine, VectorHit
-from backends.builtin.vectors.extension import Extension
-from backends.builtin.vectors.numpy_scan import NumpyScan
+from backends.builtin.vectors.engines import Extension, Unavailable, VectorEngine, VectorHit
 from backends.builtin.vectors.resident import ResidentEngine
-from backends.builtin.vectors.sqlite_scan import SqliteScan
+from backends.builtin.vectors.scans import NumpyScan, SqliteScan
 from backends.files.scan import FoundFile
-from providers.fingerprint import Fingerprint
+from providers.interface import Fingerprint
 
 DIMENSIONS = 48
 ROOT = Path(__file__).parents[4]

@@ -9,10 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backends.builtin.vectors.exact import row_lengths
-from backends.builtin.vectors.kernels import Coded, Float32Kernel, Int8Kernel
-from backends.builtin.vectors.segments import SEGMENT_ROWS, Segment, arranged, contained, find_rows
-from backends.builtin.vectors.snapshot import _best
+from backends.builtin.vectors.scans import row_lengths
+from backends.builtin.vectors.snapshot import (
+    SEGMENT_ROWS,
+    Coded,
+    Float32Kernel,
+    Int8Kernel,
+    Segment,
+    _best,
+    arranged,
+    contained,
+    find_rows,
+)
 
 SHAPES = st.tuples(st.integers(1, 40), st.integers(1, 300), st.integers(0, 2**32 - 1))
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from backends.builtin.vectors.engine import VectorAnswer
-from backends.builtin.vectors.exact import cosines_of
-from providers.fingerprint import Fingerprint
+from backends.builtin.vectors.engines import VectorAnswer
+from backends.builtin.vectors.scans import cosines_of
+from providers.interface import Fingerprint
 
 TEXTS = [f"text {number}" for number in range(400)]
 

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from backends.builtin.vectors.numpy_scan import NumpyScan
+from backends.builtin.vectors.scans import NumpyScan
 
 TEXTS = [f"text {number}" for number in range(300)]
 

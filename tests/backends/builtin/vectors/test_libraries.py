@@ -7,7 +7,7 @@ import hashlib, json, logging, random, sys
 from array import array
 from pathlib import Path
 import apsw, structlog
-from backends.builtin.vectors.engine import Unavailable
+from backends.builtin.vectors.engines import Unavailable
 from backends.builtin.vectors.select import VectorSearch
 from config.settings import VectorStoreSettings
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from structlog.testing import capture_logs
 
-from backends.builtin.vectors.engine import Unavailable
+from backends.builtin.vectors.engines import Unavailable
 from backends.builtin.vectors.resident import ResidentEngine
 
 TEXTS = [f"text {number}" for number in range(300)]

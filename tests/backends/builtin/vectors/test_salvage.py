@@ -13,15 +13,14 @@ import pytest
 import structlog
 
 from backends.builtin.batch import claiming
-from backends.builtin.storage import wrecks
-from backends.builtin.storage.checksums import open_unchanging
+from backends.builtin.storage import schema
+from backends.builtin.storage.connections import IndexDamagedError, open_unchanging
 from backends.builtin.storage.database import Database
-from backends.builtin.storage.failures import IndexDamagedError
 from backends.builtin.vectors import salvage, store
 from backends.builtin.vectors.salvage import Salvage, take_over
 from backends.errors import IndexUnavailableError
 from providers.batch.interface import JobLimits
-from providers.fingerprint import Fingerprint
+from providers.interface import Fingerprint
 
 pytestmark = pytest.mark.anyio
 
@@ -51,7 +50,7 @@ def stored(database: Database) -> dict[bytes, bytes]:
 
 def wreck_of(database: Database) -> str | None:
     with database.reading() as connection:
-        return wrecks.unread(connection)
+        return schema.unread(connection)
 
 
 def lose(database: Database) -> None:
@@ -192,7 +191,7 @@ async def test_no_batch_job_is_made_of_texts_that_may_have_vectors(database):
         rows = [(hash_of(n),) for n in range(claiming.THRESHOLD)]
         connection.executemany("INSERT INTO excerpts VALUES (NULL, 1, 1, 0, 1, 0, ?)", rows)
         assert claiming.claim(connection, FINGERPRINT, limits) == 0
-        wrecks.set_read(connection)
+        schema.set_read(connection)
         assert claiming.claim(connection, FINGERPRINT, limits) == 1
 
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from structlog.testing import capture_logs
 
-from backends.builtin.vectors.engine import Unavailable
+from backends.builtin.vectors.engines import Unavailable
 from backends.builtin.vectors.select import VectorSearch, open_vector_search
 from config.settings import VectorStoreSettings
 

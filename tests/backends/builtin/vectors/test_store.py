@@ -4,9 +4,13 @@ import numpy as np
 import pytest
 
 from backends.builtin.vectors import store
-from backends.builtin.vectors.refusals import LONGEST_RETRY_MS, record_failures
-from backends.builtin.vectors.serial import current_serial, reserve_ids
-from providers.fingerprint import Fingerprint
+from backends.builtin.vectors.store import (
+    LONGEST_RETRY_MS,
+    current_serial,
+    record_failures,
+    reserve_ids,
+)
+from providers.interface import Fingerprint
 
 OTHER = Fingerprint(provider="other", model="m", endpoint="e")
 

@@ -9,7 +9,7 @@ import pytest
 from backends.builtin.vectors.select import VectorSearch
 from backends.builtin.vectors.upkeep import Upkeep
 from config.settings import VectorStoreSettings
-from providers.fingerprint import Fingerprint
+from providers.interface import Fingerprint
 
 pytestmark = pytest.mark.anyio
 

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from backends.builtin.storage import schema
-from backends.builtin.storage.checksums import open_unchanging
+from backends.builtin.storage.connections import open_unchanging
 from backends.builtin.storage.database import Database
 from backends.builtin.storage.schema import SCHEMA_VERSION
 from backends.builtin.vectors import store
-from backends.builtin.vectors.wreck import Wreck
-from providers.fingerprint import Fingerprint
+from backends.builtin.vectors.salvage import Wreck
+from providers.interface import Fingerprint
 
 PAGE = 4096
 SMALL = Fingerprint(provider="test", model="small", endpoint="loopback")

@@ -9,13 +9,13 @@ import pytest
 
 from config.settings import Secret
 from providers.errors import ProviderRateLimitError, ProviderTransientError
-from providers.local.models.errors import (
+from providers.local.models.references import (
+    Hub,
     ModelAccessError,
     ModelHostError,
     ModelNotFoundError,
     ModelReferenceError,
 )
-from providers.local.models.hub import Hub
 
 pytestmark = pytest.mark.anyio
 

@@ -16,10 +16,8 @@ import pytest
 from fakes.clock import FakeClock
 from fakes.hub import model_bytes
 from providers.local.models import take
-from providers.local.models.errors import ModelBusyError
-from providers.local.models.lock import PATIENCE_S
-from providers.local.models.places import place_of
-from providers.local.models.references import parse_reference
+from providers.local.models.cache import PATIENCE_S, place_of
+from providers.local.models.references import ModelBusyError, parse_reference
 
 WAIT_S = 60
 ROOT = Path(__file__).parents[4]
@@ -27,7 +25,7 @@ REFERENCE = "hf:org/repo/m.gguf"
 _KILLED_WHILE_IT_WRITES = """
 import os, sys
 from pathlib import Path
-from config.disk.replacing import replace_file
+from config.runtime.files import replace_file
 
 os.fsync = lambda _: os.kill(os.getpid(), 9)
 replace_file(Path(sys.argv[1]), b"{")

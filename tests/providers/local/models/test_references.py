@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from providers.local.models.errors import ModelReferenceError
-from providers.local.models.places import place_of
+from providers.local.models.cache import place_of
 from providers.local.models.references import (
     FileReference,
     HubReference,
+    ModelReferenceError,
     WebReference,
     parse_reference,
 )

@@ -1,0 +1,242 @@
+"""QMD with the builtin index behind it: one memory that always answers within one deadline and says who did."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Final
+
+import anyio
+import msgspec
+import structlog
+
+from backends.errors import IndexUnavailableError
+from backends.interface import (
+    BackendStatus,
+    Fallback,
+    Hit,
+    MemoryBackend,
+    ProgressCallback,
+    ReadAnswer,
+    ReadRequest,
+    SearchAnswer,
+    SearchRequest,
+    SyncReport,
+    SyncRequest,
+    Trial,
+)
+from backends.qmd.backend import QmdBackend, open_qmd
+from backends.qmd.process import QmdUnavailableError
+from backends.transcripts.agents import is_conversation
+from config.runtime.tasks import Backoff
+from config.settings import ExtraPath, Settings
+
+FIRST_PAUSE_S: Final = 1.0
+LONGEST_PAUSE_S: Final = 8.0
+
+
+class Recovery:
+    """The memory of QMD's last failure."""
+
+    def __init__(self) -> None:
+        self._pause = Backoff(FIRST_PAUSE_S, 2 * FIRST_PAUSE_S, LONGEST_PAUSE_S)
+        self.reason: str | None = None
+        """Why the last question was not answered by QMD; None when it was, or none was asked."""
+
+    def check(self) -> None:
+        """Raises the last failure again while QMD is to be left alone."""
+        if self.reason is not None and self._pause.left_s:
+            raise QmdUnavailableError("not_ready", self.reason)
+
+    def failed(self, error: QmdUnavailableError) -> bool:
+        """Remembers a failure; whether it is a new one."""
+        is_new = self.reason is None
+        self.reason = str(error)
+        if error.cause == "timeout":
+            self._pause.failed()
+        return is_new
+
+    def succeeded(self) -> None:
+        self.reason = None
+        self._pause.succeeded()
+
+
+def combine(qmd: BackendStatus, builtin: BackendStatus, reason: str | None) -> BackendStatus:
+    """`reason` says why QMD does not answer now; None when it does, or has not been asked yet."""
+    section = qmd.details.get("qmd", {})
+    if reason is None and not section.get("available"):
+        reason = qmd.issues[0] if qmd.issues else "QMD is not available."
+    answering, other = (qmd, builtin) if reason is None else (builtin, qmd)
+    details = {**builtin.details, **qmd.details}
+    weaknesses = answering.weaknesses
+    if reason is not None:
+        details["fallback"] = {"from": "qmd", "reason": reason}
+        weaknesses = (replaced(reason), *weaknesses)
+    return msgspec.structs.replace(
+        answering,
+        issues=tuple(dict.fromkeys((*answering.issues, *other.issues))),
+        syncing=answering.syncing or other.syncing,
+        recent_syncs=(*answering.recent_syncs, *other.recent_syncs),
+        weaknesses=weaknesses,
+        details=details,
+    )
+
+
+def replaced(reason: str) -> str:
+    return f"The builtin index answers in place of QMD: {reason}"
+
+
+_log = structlog.get_logger(__name__)
+
+OpenBuiltin = Callable[[Settings], AbstractAsyncContextManager[MemoryBackend]]
+
+RESERVE_SHARE: Final = 0.25
+LONGEST_RESERVE_S: Final = 1.0
+"""Of the deadline, what the builtin index keeps for itself; it needs milliseconds."""
+LEAST_BUILTIN_S: Final = 1.0
+"""What the builtin index gets even when the configured deadline is shorter than that."""
+MANUAL: Final = "manual"
+
+
+class FallbackBackend:
+    """One memory out of two. Make it with `open_with_fallback`."""
+
+    def __init__(self, settings: Settings, qmd: QmdBackend, builtin: MemoryBackend) -> None:
+        self._timeout_s = settings.qmd.limits.timeout_ms / 1000
+        self._qmd = qmd
+        self._builtin = builtin
+        self._recovery = Recovery()
+
+    async def search(self, request: SearchRequest) -> SearchAnswer:
+        """Raises IndexUnavailableError only when neither can answer."""
+        started = time.monotonic()
+        try:
+            return await self._ask_qmd(request)
+        except QmdUnavailableError as error:
+            reason = str(error)
+        left_s = max(LEAST_BUILTIN_S, started + self._timeout_s - time.monotonic())
+        return await self._ask_builtin(request, reason, left_s)
+
+    async def read(self, request: ReadRequest) -> ReadAnswer:
+        """Needs neither index: the files themselves are read, and the host's conversations."""
+        if is_conversation(request.path):
+            return await self._builtin.read(request)
+        return await self._qmd.read(request)
+
+    async def sync(
+        self, request: SyncRequest, *, progress: ProgressCallback | None = None
+    ) -> SyncReport:
+        """The builtin index now; QMD too when a person asks, else when its own schedule allows."""
+        report = await self._builtin.sync(request, progress=progress)
+        if not request.force and request.reason != MANUAL:
+            self._qmd.sync_later()
+            return report
+        try:
+            await self._qmd.sync(request)
+        except QmdUnavailableError as error:
+            return msgspec.structs.replace(report, error=str(error))
+        return report
+
+    async def transcript_grew(self, reference: str) -> bool:
+        return await self._builtin.transcript_grew(reference)
+
+    async def status(self) -> BackendStatus:
+        return combine(
+            await self._qmd.status(), await self._builtin.status(), self._recovery.reason
+        )
+
+    async def weaknesses(self) -> tuple[str, ...]:
+        """QMD's own when it answers, else why it does not, and those of the builtin index."""
+        behind = await self._builtin.weaknesses()
+        reason = self._recovery.reason
+        weak = await self._qmd.weaknesses()
+        if reason is None and not weak:
+            return ()
+        return (replaced(reason or weak[0]), *behind)
+
+    async def try_out(self, timeout_s: float) -> tuple[Trial, ...]:
+        """A QMD that answers is asked again from now on."""
+        trial = await self._qmd.try_out(timeout_s)
+        if trial.outcome == "ok":
+            self._recovery.succeeded()
+        return (trial, *await self._builtin.try_out(timeout_s))
+
+    async def _ask_qmd(self, request: SearchRequest) -> SearchAnswer:
+        self._recovery.check()
+        reserve_s = min(LONGEST_RESERVE_S, self._timeout_s * RESERVE_SHARE)
+        budget_s = self._timeout_s - reserve_s
+        try:
+            with anyio.fail_after(budget_s):
+                answer = await self._qmd.search(request)
+        except TimeoutError:
+            error = QmdUnavailableError("timeout", f"QMD did not answer within {budget_s:g} s.")
+            self._note(error)
+            raise error from None
+        except QmdUnavailableError as error:
+            self._note(error)
+            raise
+        self._recovery.succeeded()
+        return answer
+
+    def _note(self, error: QmdUnavailableError) -> None:
+        if self._recovery.failed(error):
+            _log.warning("the builtin index answers for qmd", reason=str(error), cause=error.cause)
+
+    async def _ask_builtin(
+        self, request: SearchRequest, reason: str, timeout_s: float
+    ) -> SearchAnswer:
+        try:
+            with anyio.fail_after(timeout_s):
+                answer = await self._builtin.search(request)
+        except TimeoutError:
+            raise IndexUnavailableError(
+                f"QMD cannot answer ({reason}) and the builtin index took longer than "
+                f"{timeout_s:.3g} s."
+            ) from None
+        except IndexUnavailableError as error:
+            message = f"QMD cannot answer ({reason}), nor can the builtin index: {error.message}"
+            raise IndexUnavailableError(message, remedy=error.remedy) from None
+        return msgspec.structs.replace(
+            answer,
+            hits=tuple(self._renamed(hit) for hit in answer.hits),
+            fallback=Fallback(origin="qmd", reason=reason),
+        )
+
+    def _renamed(self, hit: Hit) -> Hit:
+        """Files outside the workspace keep the name that QMD's answers give them."""
+        shown = self._qmd.places.shown_path(hit.path)
+        return hit if shown == hit.path else msgspec.structs.replace(hit, path=shown)
+
+
+def builtin_settings(settings: Settings) -> Settings:
+    """Settings with which the builtin index covers the files of QMD's collections as well."""
+    search = settings.search
+    paths = tuple(
+        ExtraPath(path=one.path, pattern=one.pattern, raw=str(one.path))
+        for one in settings.qmd.paths
+    )
+    extended = msgspec.structs.replace(search, extra_paths=(*search.extra_paths, *paths))
+    return msgspec.structs.replace(settings, search=extended)
+
+
+@asynccontextmanager
+async def open_with_fallback(
+    settings: Settings,
+    open_builtin: OpenBuiltin,
+    environment: Mapping[str, str] = os.environ,
+    *,
+    wait_s: float = 0.0,
+) -> AsyncIterator[FallbackBackend]:
+    """Opens both; QMD in the background, whose start is waited for no longer than `wait_s`.
+
+    Raises what `open_builtin` raises.
+    """
+    async with (
+        open_builtin(builtin_settings(settings)) as builtin,
+        open_qmd(settings, environment) as qmd,
+    ):
+        if wait_s:
+            await qmd.settle(wait_s)
+        yield FallbackBackend(settings, qmd, builtin)

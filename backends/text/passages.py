@@ -1,0 +1,122 @@
+"""Cutting a chunk: into the lines that a snippet is made of, and into the excerpts that are embedded."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from backends.chunking import estimate_tokens
+from backends.chunking.graphemes import next_cut
+
+MAX_LINE_CHARS: Final = 700
+"""UTF-16 units: a line that fits into a snippet is never divided."""
+MAX_PIECE_CHARS: Final = 320
+"""Less than half a snippet, so that a matching sentence can bring a neighbour along."""
+
+_SENTENCE_END = re.compile(r"[.!?…][)\"'”’»\]]*\s+|[。！？；][」』”）]*|[;:]\s+")
+_SPACE = re.compile(r"\s+")
+
+
+class Unit(msgspec.Struct, frozen=True, gc=False):
+    """`text[start:end]`, without the newline that ends it; `line` counts from 0 in the text."""
+
+    start: int
+    end: int
+    line: int
+
+
+def split_units(text: str) -> list[Unit]:
+    """The units of `text` in order; together they hold every character but the newlines.
+
+    A newline at the end closes its line and begins no further unit.
+    """
+    units = []
+    start = 0
+    for number, line in enumerate(text.removesuffix("\n").split("\n")):
+        end = start + len(line)
+        if 2 * len(line) <= MAX_LINE_CHARS or utf16_length(line) <= MAX_LINE_CHARS:
+            units.append(Unit(start, end, number))
+        else:
+            units.extend(Unit(a, b, number) for a, b in _split_line(text, start, end))
+        start = end + 1
+    return units
+
+
+def _split_line(text: str, start: int, end: int) -> list[tuple[int, int]]:
+    pieces = []
+    while end - start > MAX_PIECE_CHARS:
+        cut = _best_cut(text, start, start + MAX_PIECE_CHARS, end)
+        pieces.append((start, cut))
+        start = cut
+    pieces.append((start, end))
+    return pieces
+
+
+def _best_cut(text: str, start: int, limit: int, end: int) -> int:
+    """The last sentence end in the second half before `limit`, else the last space, else a cluster."""
+    middle = (start + limit) // 2
+    for pattern in (_SENTENCE_END, _SPACE):
+        ends = [match.end() for match in pattern.finditer(text, middle, limit)]
+        if ends:
+            return ends[-1]
+    return next_cut(text, start, limit, end)
+
+
+def utf16_length(text: str) -> int:
+    """Length in UTF-16 code units, the measure of the documented limits."""
+    if text.isascii():
+        return len(text)
+    return len(text) + sum(character > "\uffff" for character in text)
+
+
+EXCERPT_VERSION: Final = 2
+"""Goes up with every change of where excerpts begin and end."""
+EXCERPT_TOKENS: Final = 150
+"""About as much as a snippet shows. Half as much finds no more and doubles the vectors."""
+
+
+class ExcerptSpan(NamedTuple):
+    """`text[start:end]`; `line` is that of its first character, counted from 0 in the text."""
+
+    start: int
+    end: int
+    line: int
+
+
+def cut_excerpts(text: str, start: int = 0) -> list[ExcerptSpan]:
+    """Runs of whole units from character `start` on, of at most `EXCERPT_TOKENS` where units allow.
+
+    Of a unit that begins before `start` the rest counts. Each begins and ends with a unit that is not
+    blank. A heading ends one and is in none: it is short,
+    and the keyword lane knows it. Where there is nothing else, headings are excerpts.
+    """
+    units = [_from(unit, text, start) for unit in split_units(text) if unit.end > start]
+    lines = [text[unit.start : unit.end] for unit in units]
+    only_headings = not any(line.strip() and not line.startswith("#") for line in lines)
+    spans: list[ExcerptSpan] = []
+    room = 0
+    for unit, line in zip(units, lines, strict=True):
+        if not line.strip():
+            continue
+        if line.startswith("#") and not only_headings:
+            room = 0
+            continue
+        tokens = estimate_tokens(line)
+        if tokens <= room:
+            spans[-1] = spans[-1]._replace(end=unit.end)
+            room -= tokens
+        else:
+            spans.append(ExcerptSpan(unit.start, unit.end, unit.line))
+            room = EXCERPT_TOKENS - tokens
+    return spans
+
+
+def _from(unit: Unit, text: str, start: int) -> Unit:
+    """What of the unit begins at character `start` or later, without leading blanks."""
+    if unit.start >= start:
+        return unit
+    rest = text[start : unit.end]
+    return replace(unit, start=start + len(rest) - len(rest.lstrip()))

@@ -1,0 +1,218 @@
+"""Locks between processes, directories for the user alone, reading and replacing a small file whole. Everything here blocks."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import glob
+import math
+import os
+import pwd
+import select
+import stat
+import threading
+import time
+from pathlib import Path
+from typing import Final
+
+
+def make_directories(directory: Path, *, mode: int = 0o700) -> None:
+    """Makes a directory and those above it that are missing, each with `mode`. Raises OSError."""
+    missing = [one for one in (directory, *directory.parents) if not one.exists()]
+    for one in reversed(missing):
+        one.mkdir(mode=mode, exist_ok=True)
+        if os.geteuid() == 0:
+            _give_directory(one)
+    directory.mkdir(mode=mode, exist_ok=True)  # FileExistsError where something else has the name
+
+
+def _give_directory(made: Path) -> None:
+    descriptor = os.open(made, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        give_to_owner(descriptor, made.parent)
+    finally:
+        os.close(descriptor)
+
+
+def give_to_owner(made: int, directory: Path) -> None:
+    """Gives what root has just made, by its descriptor, to the owner of its directory. Raises OSError.
+
+    Made by `sudo`, it would shut the user's own gateway out.
+    """
+    if os.geteuid() != 0:
+        return
+    owner, status = directory.stat(), os.fstat(made)
+    # That user may have put something else there meanwhile, such as another name of a file of root's.
+    if stat.S_ISDIR(status.st_mode) or status.st_nlink == 1:
+        os.fchown(made, owner.st_uid, owner.st_gid)
+
+
+def foreign_owner(path: Path) -> str | None:
+    """Who owns what is there, or the nearest directory above; None: this user, or it is not known."""
+    for one in (path, *path.parents):
+        try:
+            uid = one.stat().st_uid
+        except FileNotFoundError:
+            continue
+        except OSError:
+            return None
+        return None if uid == os.geteuid() else _name_of(uid)
+    return None
+
+
+def _name_of(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+_FLAGS: Final = os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
+_POLL_S: Final = 0.02
+
+
+def open_lock(path: Path) -> int:
+    """A descriptor of the file to be locked, made where it is missing. Raises OSError."""
+    is_new = not path.exists()
+    descriptor = os.open(path, _FLAGS, 0o600)
+    if is_new:
+        give_to_owner(descriptor, path.parent)
+    return descriptor
+
+
+def try_lock(descriptor: int, *, lenient: bool = False) -> bool:
+    """Whether the lock is ours now; never waits. Raises OSError.
+
+    Some network mounts have no locks; a `lenient` caller then gets it, as does everybody.
+    """
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        if not lenient:
+            raise
+    return True
+
+
+def lock_within(descriptor: int, timeout_s: float = math.inf, *, lenient: bool = False) -> None:
+    """Waits for the lock. Blocks; raises TimeoutError after `timeout_s`, OSError as `try_lock`."""
+    ends = time.monotonic() + timeout_s
+    while not try_lock(descriptor, lenient=lenient):
+        if time.monotonic() >= ends:
+            raise TimeoutError(errno.ETIMEDOUT, "another process keeps it locked")
+        time.sleep(_POLL_S)
+
+
+def unlock(descriptor: int) -> None:
+    """Gives the lock back before the file is closed."""
+    fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+
+def try_lock_file(path: Path, *, lenient: bool = False) -> int | None:
+    """A descriptor that holds the lock of the file at `path`; None while somebody else holds it.
+
+    A file that was removed while it was being locked is not the one that others will find, so another
+    is made. Never waits; raises OSError.
+    """
+    while True:
+        descriptor = open_lock(path)
+        try:
+            if not try_lock(descriptor, lenient=lenient):
+                os.close(descriptor)
+                return None
+            if _stands_at(path, descriptor):
+                return descriptor
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+
+
+def _stands_at(path: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
+
+
+PIPE_PATIENCE_S: Final = 3.0
+"""How long a pipe may take to deliver all that it holds."""
+_BLOCK_BYTES: Final = 256 * 1024
+_READING_FLAGS: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+
+class SilentFileError(TimeoutError):
+    """It is no regular file, and it did not deliver in time."""
+
+
+def read_file(path: Path, limit_bytes: int, *, patience_s: float = PIPE_PATIENCE_S) -> bytes:
+    """All that is in the file, or one byte more than the limit where there is more.
+
+    Raises SilentFileError, and any other OSError as it comes.
+    """
+    descriptor = os.open(path, _READING_FLAGS)
+    try:
+        is_regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
+        ends = None if is_regular else time.monotonic() + patience_s
+        return _read(descriptor, limit_bytes + 1, ends, path, patience_s)
+    finally:
+        os.close(descriptor)
+
+
+def _read(descriptor: int, size: int, ends: float | None, path: Path, patience_s: float) -> bytes:
+    data = bytearray()
+    while len(data) < size:
+        # Asked before each look at a pipe: without a writer it reads as if it were empty.
+        if ends is not None and not _is_ready(descriptor, ends):
+            raise SilentFileError(
+                errno.ETIMEDOUT,
+                f"it is no regular file, and did not deliver within {patience_s:g} s",
+                str(path),
+            )
+        try:
+            block = os.read(descriptor, min(_BLOCK_BYTES, size - len(data)))
+        except BlockingIOError:  # somebody else took what was there
+            continue
+        if not block:
+            break
+        data += block
+    return bytes(data)
+
+
+def _is_ready(descriptor: int, ends: float) -> bool:
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(max(0.0, ends - time.monotonic()) * 1000))
+
+
+_DRAFT: Final = ".{name}.making-{writer}"
+
+
+def replace_file(path: Path, data: bytes, *, mode: int = 0o600) -> None:
+    """Durably, so that a power cut leaves one or the other. `mode` does not depend on the umask.
+
+    Raises OSError, and then nothing new is left behind.
+    """
+    writer = f"{os.getpid()}-{threading.get_native_id()}"
+    making = path.with_name(_DRAFT.format(name=path.name, writer=writer))
+    try:
+        with making.open("wb") as file:
+            os.fchmod(file.fileno(), mode)
+            give_to_owner(file.fileno(), path.parent)
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        making.replace(path)
+    except BaseException:
+        making.unlink(missing_ok=True)
+        raise
+
+
+def remove_drafts(path: Path) -> None:
+    """Removes what writers left that were killed while they replaced this file.
+
+    Only for whoever keeps all other writers away. Raises OSError.
+    """
+    for draft in path.parent.glob(_DRAFT.format(name=glob.escape(path.name), writer="*")):
+        draft.unlink(missing_ok=True)

@@ -1,0 +1,187 @@
+"""What stands around the gateway: disk, watches, the systemd unit, QMD. Blocks."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import anyio
+from msgspec.structs import replace
+
+from backends.qmd.home import absent, missing_models
+from backends.qmd.process import QmdUnavailableError
+from backends.qmd.sidecar import Sidecar, home_of, open_sidecar
+from config.paths import home_dir
+from config.settings import Settings
+from gateway.doctor.finding import Finding
+from gateway.units import (
+    SERVICE,
+    Answer,
+    UnitState,
+    drop_in_path,
+    instance,
+    read_state,
+    unit_directory,
+)
+from gateway.watching.directories import WatchingFailedError, plan_watches, watched_places
+from gateway.watching.inotify import Bursts, DirectoryWatches
+
+_MB: Final = 1_000_000
+TOO_LITTLE_BYTES: Final = 50 * _MB
+"""Less than this and a sync fails soon."""
+SCARCE_BYTES: Final = 500 * _MB
+_LIMITS: Final = Path("/proc/sys/fs/inotify")
+
+
+def check_disk(settings: Settings) -> Iterator[Finding]:
+    """Where the index is, or will be."""
+    store = settings.search.store.path
+    place = next(path for path in store.parents if path.is_dir())
+    size = store.stat().st_size if store.is_file() else 0
+    yield judge_room(shutil.disk_usage(place).free, size, str(place))
+
+
+def judge_room(free_bytes: int, index_bytes: int, place: str) -> Finding:
+    """A rebuild in place needs about the size of the index once more. Pure."""
+    free = f"{free_bytes / _MB:,.0f} MB are free"
+    fix = "Free some space, or set memorySearch.store.path to another disk."
+    if free_bytes < TOO_LITTLE_BYTES:
+        return Finding(check="disk", severity="error", cause=f"Only {free}.", place=place, fix=fix)
+    if free_bytes < max(SCARCE_BYTES, index_bytes):
+        cause = f"Only {free}; rebuilding the index ({index_bytes / _MB:,.0f} MB) needs room."
+        return Finding(check="disk", severity="warning", cause=cause, place=place, fix=fix)
+    return Finding(check="disk", severity="ok", cause=f"{free}.", place=place)
+
+
+def check_watches(settings: Settings) -> Iterator[Finding]:
+    """Sets the watches of this configuration for a moment, beside those of a running gateway."""
+    places = watched_places(settings)
+    if not places:
+        cause = "Watching is switched off in the configuration; every search looks at the disk."
+        yield Finding(check="watches", severity="ok", cause=cause, place="memorySearch.sync.watch")
+        return
+    try:
+        watches = DirectoryWatches(Bursts(places, lambda: None))
+        try:
+            watches.follow(plan_watches(places))
+            cause = f"Changes can be watched; directories: {len(watches):,}{_limit()}."
+        finally:
+            watches.close()
+    except WatchingFailedError as error:
+        yield Finding(
+            check="watches",
+            severity="note",
+            cause=f"Changes are noticed by looking at the disk, more slowly: {error}.",
+            place=str(_LIMITS),
+            fix="For a limit: sysctl -w fs.inotify.max_user_watches=524288 "
+            "fs.inotify.max_user_instances=1024 (as root; /etc/sysctl.d keeps it).",
+        )
+        return
+    yield Finding(check="watches", severity="ok", cause=cause)
+
+
+def _limit() -> str:
+    try:
+        text = (_LIMITS / "max_user_watches").read_text(encoding="ascii")
+    except OSError:
+        return ""
+    return f" of {int(text):,} that this user may watch"
+
+
+def check_service(settings: Settings) -> Iterator[Finding]:
+    """Nothing to tell where none is installed: a chat gateway may start the gateway itself."""
+    directory = unit_directory(os.environ, home_dir(os.environ, Path.cwd()))
+    drop_in = drop_in_path(directory, settings.agent_id)
+    if not drop_in.exists():
+        return
+    place, unit = str(drop_in), instance(settings.agent_id)
+    if not (directory / SERVICE).exists():
+        yield Finding(
+            check="service",
+            severity="warning",
+            cause=f"{unit} has arguments, but the unit file is missing.",
+            place=str(directory / SERVICE),
+            fix="memory-gateway service install",
+        )
+        return
+    state = read_state(unit)
+    if isinstance(state, Answer):
+        yield Finding(
+            check="service",
+            severity="note",
+            cause=f"{unit} is installed, and the service manager cannot be asked: {state.problem}",
+            place=place,
+            fix="Ask from a session of this user (XDG_RUNTIME_DIR; loginctl enable-linger).",
+        )
+    else:
+        yield _explain(state, place)
+
+
+def _explain(state: UnitState, place: str) -> Finding:
+    if state.active:
+        cause = f"{state.unit} is {state.state}. {state.status}".rstrip()
+        return Finding(check="service", severity="ok", cause=cause, place=place)
+    return Finding(
+        check="service",
+        severity="warning",
+        cause=f"{state.unit} is installed and {state.state}.",
+        place=place,
+        fix=f"journalctl --user -u {state.unit} tells why; then systemctl --user restart {state.unit}",
+    )
+
+
+_KEY: Final = "memory.qmd.command"
+_TIMEOUT_S: Final = 15.0
+
+
+async def check_qmd(settings: Settings) -> list[Finding]:
+    """Nothing to tell unless QMD is the backend."""
+    if settings.backend != "qmd":
+        return []
+    with tempfile.TemporaryDirectory(prefix="memory-gateway-doctor-") as folder:
+        try:
+            with anyio.fail_after(_TIMEOUT_S):
+                sidecar = await open_sidecar(replace(settings, state_dir=Path(folder)), os.environ)
+        except TimeoutError:
+            return [_failed(f"QMD did not answer within {_TIMEOUT_S:g} s.", None)]
+        except QmdUnavailableError as error:
+            return [_failed(error.message, error.remedy)]
+        return [_works(sidecar), *_models(settings, sidecar)]
+
+
+def _failed(cause: str, fix: str | None) -> Finding:
+    """The builtin index answers in its place, so this is no error."""
+    return Finding(
+        check="qmd",
+        severity="warning",
+        cause=f"{cause} The builtin index answers instead.",
+        place=_KEY,
+        fix=fix or "Try the command by hand; `memory.backend` set to builtin does without it.",
+    )
+
+
+def _works(sidecar: Sidecar) -> Finding:
+    program = sidecar.program
+    cause = f"QMD {program.version_text} works."
+    return Finding(check="qmd", severity="ok", cause=cause, place=program.command.argv[-1])
+
+
+def _models(settings: Settings, sidecar: Sidecar) -> list[Finding]:
+    own = home_of(settings).models
+    directory = own if own.is_dir() else sidecar.home.models
+    missing = missing_models(settings.qmd.search_mode, sidecar.models, directory)
+    if not missing:
+        return []
+    return [
+        Finding(
+            check="qmd",
+            severity="warning",
+            cause=f"QMD searches by words only: {absent(missing)}.",
+            place=str(own),
+            fix="`memory-gateway qmd -- pull` fetches QMD's models.",
+        )
+    ]

@@ -1,1 +1,0 @@
-"""The method table of the pipe: names, parameter types, handlers of a few lines."""

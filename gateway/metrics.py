@@ -1,0 +1,287 @@
+"""What the gateway counts about itself: counters and histograms, their snapshot, OpenMetrics text."""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Awaitable, Iterable, Iterator, Mapping
+from itertools import accumulate
+from pathlib import Path
+from typing import Final, Literal
+
+import msgspec
+
+from backends.interface import SearchAnswer, SyncReport
+from config.errors import MemoryGatewayError
+from config.runtime.files import replace_file
+
+
+class Activity(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    uptime_s: float
+    requests: int
+    failed_requests: int
+    searches: Mapping[str, int]
+    """By mode."""
+    search_ms_median: float | None = None
+    search_ms_p95: float | None = None
+    syncs: int
+
+
+SECONDS: Final = (
+    0.001,
+    0.0025,
+    0.005,
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.25,
+    0.5,
+    1.0,
+    2.5,
+    5.0,
+    10.0,
+    60.0,
+)
+"""Upper bounds of the buckets of every duration."""
+
+Labels = tuple[str, ...]
+
+
+class Sample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One value of a family. `buckets` of a histogram are cumulative, one a bound and one above all."""
+
+    labels: tuple[str, ...] = ()
+    value: float = 0.0
+    """Of a histogram: the sum of what was observed."""
+    buckets: tuple[int, ...] = ()
+
+
+class Family(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """All samples of one name. `labels` names what the labels of each sample mean, in their order."""
+
+    name: str
+    kind: Literal["counter", "gauge", "histogram"]
+    help: str
+    labels: tuple[str, ...] = ()
+    samples: tuple[Sample, ...] = ()
+
+
+class Counter:
+    """Goes up only."""
+
+    def __init__(self, name: str, meaning: str, *labels: str) -> None:
+        self._name, self._meaning, self._labels = name, meaning, labels
+        self.values: dict[Labels, float] = {} if labels else {(): 0.0}
+
+    def add(self, *labels: str, amount: float = 1.0) -> None:
+        self.values[labels] = self.values.get(labels, 0.0) + amount
+
+    def total(self) -> int:
+        return int(sum(self.values.values()))
+
+    def family(self) -> Family:
+        samples = (
+            Sample(labels=labels, value=value) for labels, value in sorted(self.values.items())
+        )
+        return Family(
+            name=self._name,
+            kind="counter",
+            help=self._meaning,
+            labels=self._labels,
+            samples=tuple(samples),
+        )
+
+
+class Histogram:
+    """Durations in seconds, counted by `SECONDS`."""
+
+    def __init__(self, name: str, meaning: str, *labels: str) -> None:
+        self._name, self._meaning, self._labels = name, meaning, labels
+        self._counts: dict[Labels, list[int]] = defaultdict(lambda: [0] * (len(SECONDS) + 1))
+        self._sums: dict[Labels, float] = defaultdict(float)
+
+    def observe(self, seconds: float, *labels: str) -> None:
+        self._counts[labels][bisect_left(SECONDS, seconds)] += 1
+        self._sums[labels] += seconds
+
+    def quantile(self, share: float, *labels: str) -> float | None:
+        """The value below which this share of the observations lies; None without any.
+
+        Interpolated within its bucket, as Prometheus' `histogram_quantile` does; what is above all
+        bounds counts as the highest bound.
+        """
+        cumulative = list(accumulate(self._counts[labels])) if labels in self._counts else [0]
+        if not cumulative[-1]:
+            return None
+        rank = share * cumulative[-1]
+        index = bisect_left(cumulative, rank)
+        if index >= len(SECONDS):
+            return SECONDS[-1]
+        lower = SECONDS[index - 1] if index else 0.0
+        before = cumulative[index - 1] if index else 0
+        return lower + (SECONDS[index] - lower) * (rank - before) / (cumulative[index] - before)
+
+    def family(self) -> Family:
+        samples = (
+            Sample(
+                labels=labels,
+                value=round(self._sums[labels], 6),
+                buckets=tuple(accumulate(self._counts[labels])),
+            )
+            for labels in sorted(self._counts)
+        )
+        return Family(
+            name=self._name,
+            kind="histogram",
+            help=self._meaning,
+            labels=self._labels,
+            samples=tuple(samples),
+        )
+
+
+_LANES = {
+    "keyword": ("keyword",),
+    "vector": ("vector",),
+    "hybrid": ("keyword", "vector"),
+    "rerank": ("keyword", "vector", "rerank"),
+}
+"""Which ways of finding take part in a mode of searching."""
+
+
+class Metrics:
+    """Of one process, from its start."""
+
+    def __init__(self) -> None:
+        self._started = time.monotonic()
+        self.started_at = time.time()
+        self.last_sync: SyncReport | None = None
+        self.last_sync_at = self.started_at
+        self._requests = Counter("requests", "Requests answered.", "method", "outcome")
+        self._request_time = Histogram("request_seconds", "From accepted to answered.", "method")
+        self._searches = Counter("searches", "Searches done.", "backend", "mode", "outcome")
+        self._lanes = Counter("search_lanes", "Searches in which a lane took part.", "lane")
+        self._weakened = Counter("searches_weakened", "Searches weaker than asked.", "cause")
+        self._search_time = Histogram(
+            "search_seconds", "Parts of a search, and all of it.", "stage"
+        )
+        self._syncs = Counter("syncs", "Syncs of index and disk.", "outcome")
+        self._sync_time = Histogram("sync_seconds", "How long syncs took.")
+        self._synced = Counter("synced_files", "Files that syncs found changed.", "change")
+
+    def answered(self, method: str, outcome: str, seconds: float) -> None:
+        """A request of the pipe; `outcome` is `ok` or the kind of its error."""
+        self._requests.add(method, outcome)
+        self._request_time.observe(seconds, method)
+
+    async def observe_search(self, backend: str, search: Awaitable[SearchAnswer]) -> SearchAnswer:
+        """The answer of the search, or its error, which is counted on the way."""
+        started = time.perf_counter()
+        try:
+            answer = await search
+        except MemoryGatewayError:
+            self._searches.add(backend, "none", "failed")
+            raise
+        self.searched(answer, time.perf_counter() - started)
+        return answer
+
+    async def observe_sync(self, sync: Awaitable[SyncReport]) -> SyncReport:
+        """The report of the sync, or its error, which is counted on the way."""
+        try:
+            report = await sync
+        except MemoryGatewayError:
+            self._syncs.add("failed")
+            raise
+        self.synced(report)
+        return report
+
+    def searched(self, answer: SearchAnswer, seconds: float) -> None:
+        mode = answer.mode or "none"
+        self._searches.add(answer.backend or "none", mode, answer.outcome)
+        for lane in _LANES.get(mode, ()):
+            self._lanes.add(lane)
+        causes = {"warning": answer.warning, "stale": answer.stale, "fallback": answer.fallback}
+        for cause, found in causes.items():
+            if found is not None:
+                self._weakened.add(cause)
+        self._search_time.observe(seconds, "total")
+        for stage, milliseconds in answer.timings_ms.items():
+            self._search_time.observe(milliseconds / 1000, stage)
+
+    def synced(self, report: SyncReport) -> None:
+        self.last_sync, self.last_sync_at = report, time.time()
+        self._syncs.add("complete" if report.complete and not report.error else "incomplete")
+        self._sync_time.observe(report.duration_ms / 1000)
+        changes = {"added": report.added, "changed": report.changed, "removed": report.removed}
+        for change, files in changes.items():
+            self._synced.add(change, amount=files)
+
+    def activity(self) -> Activity:
+        """A summary for people."""
+        by_mode: dict[str, int] = {}
+        for (_, mode, _), count in self._searches.values.items():
+            by_mode[mode] = by_mode.get(mode, 0) + int(count)
+        failed = sum(
+            count for (_, outcome), count in self._requests.values.items() if outcome != "ok"
+        )
+        return Activity(
+            uptime_s=round(time.monotonic() - self._started, 1),
+            requests=self._requests.total(),
+            failed_requests=int(failed),
+            searches=by_mode,
+            search_ms_median=_milliseconds(self._search_time.quantile(0.5, "total")),
+            search_ms_p95=_milliseconds(self._search_time.quantile(0.95, "total")),
+            syncs=self._syncs.total(),
+        )
+
+    def families(self) -> tuple[Family, ...]:
+        instruments = (
+            *(self._requests, self._request_time),
+            *(self._searches, self._lanes, self._weakened, self._search_time),
+            *(self._syncs, self._sync_time, self._synced),
+        )
+        return tuple(instrument.family() for instrument in instruments)
+
+
+def _milliseconds(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds * 1000, 1)
+
+
+PREFIX: Final = "memory_gateway_"
+_BOUNDS: Final = (*map(str, SECONDS), "+Inf")
+_TOTAL: Final = "_total"
+_ESCAPES: Final = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
+
+
+def openmetrics_text(families: Iterable[Family]) -> str:
+    return "".join(line for family in families for line in _lines(family)) + "# EOF\n"
+
+
+def write_textfile(path: Path, families: Iterable[Family]) -> None:
+    """Replaces the file in one step, for everybody to read. Raises OSError."""
+    text = "".join(line for family in families for line in _lines(family, counter=_TOTAL))
+    replace_file(path, text.encode(), mode=0o644)
+
+
+def _lines(family: Family, *, counter: str = "") -> Iterator[str]:
+    """`counter` is what the family of a counter is called beyond its name: the formats differ in that."""
+    name = PREFIX + family.name
+    head = name + (counter if family.kind == "counter" else "")
+    yield f"# HELP {head} {family.help.translate(_ESCAPES)}\n"
+    yield f"# TYPE {head} {family.kind}\n"
+    for sample in family.samples:
+        labels = dict(zip(family.labels, sample.labels, strict=True))
+        if family.kind != "histogram":
+            total = _TOTAL if family.kind == "counter" else ""
+            yield f"{name}{total}{_written(labels)} {sample.value}\n"
+            continue
+        for bound, count in zip(_BOUNDS, sample.buckets, strict=True):
+            yield f"{name}_bucket{_written({'le': bound, **labels})} {count}\n"
+        yield f"{name}_count{_written(labels)} {sample.buckets[-1]}\n"
+        yield f"{name}_sum{_written(labels)} {sample.value}\n"
+
+
+def _written(labels: Mapping[str, str]) -> str:
+    pairs = ",".join(f'{name}="{value.translate(_ESCAPES)}"' for name, value in labels.items())
+    return f"{{{pairs}}}" if pairs else ""

@@ -1,0 +1,569 @@
+"""JSON-RPC 2.0 by lines: cutting the stream, reading messages, writing answers, errors on the wire. Pure.
+
+This is the one place where exceptions become wire errors.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+import structlog
+from msgspec import UNSET, Raw, UnsetType
+
+from config.errors import ErrorKind, MemoryGatewayError
+from config.runtime.tasks import lacks_threads
+
+
+def split_array(text: bytes, limit: int) -> list[bytes]:
+    """Return the members of a well-formed array.
+
+    Raises:
+        msgspec.ValidationError: it has more than `limit` members; found at the first one too many.
+    """
+    members = msgspec.json.decode(text, type=_array_type(limit))
+    return [bytes(member) for member in msgspec.structs.astuple(members) if member is not UNSET]
+
+
+@lru_cache(maxsize=32)
+def _array_type(limit: int) -> type[msgspec.Struct]:
+    slots = [(f"member_{index}", Raw | UnsetType, UNSET) for index in range(limit)]
+    return msgspec.defstruct("_Array", slots, array_like=True, forbid_unknown_fields=True)
+
+
+_ESCAPE = re.compile(rb"\\(?:u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_HIGH = frozenset({b"d8", b"d9", b"da", b"db"})
+_LOW = frozenset({b"dc", b"dd", b"de", b"df"})
+MOST_ESCAPES = 20_000
+"""In one line that is repaired; the event loop waits for that."""
+
+
+def replace_lone_escapes(line: bytes) -> bytes:
+    """Rewrite the lone surrogate escapes of a JSON text; pairs stay.
+
+    Linear in its length. A text with more than `MOST_ESCAPES` escapes of any kind stays as it is.
+    """
+    if line.count(b"\\") > MOST_ESCAPES:
+        return line
+    pieces: list[bytes] = []
+    copied = 0
+    for lone in _lone(line):
+        pieces += (line[copied : lone.start()], rb"\ufffd")
+        copied = lone.end()
+    return b"".join((*pieces, line[copied:]))
+
+
+def _lone(line: bytes) -> Iterator[re.Match[bytes]]:
+    high: re.Match[bytes] | None = None
+    for escape in _ESCAPE.finditer(line):
+        kind = escape[0][2:4].lower()
+        if high is not None and kind in _LOW and escape.start() == high.end():
+            high = None
+            continue
+        if high is not None:
+            yield high
+        high = escape if kind in _HIGH else None
+        if kind in _LOW:
+            yield escape
+    if high is not None:
+        yield high
+
+
+def replace_lone_surrogates(value: Any) -> Any:
+    """Return plain data (`dict`, `list`, `str`, ...) with every string fit for UTF-8."""
+    if isinstance(value, str):
+        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    if isinstance(value, dict):
+        return {
+            replace_lone_surrogates(key): replace_lone_surrogates(item)
+            for key, item in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [replace_lone_surrogates(item) for item in value]
+    return value
+
+
+_log = structlog.get_logger(__name__)
+
+CODES: Mapping[ErrorKind, int] = {
+    ErrorKind.PARSE_ERROR: -32700,
+    ErrorKind.INVALID_REQUEST: -32600,
+    ErrorKind.METHOD_NOT_FOUND: -32601,
+    ErrorKind.INVALID_PARAMS: -32602,
+    ErrorKind.INTERNAL: -32603,
+    ErrorKind.UNSUPPORTED_PROTOCOL_VERSION: -32022,
+    ErrorKind.CANCELLED: -32800,
+    ErrorKind.LINE_TOO_LONG: 1001,
+    ErrorKind.DEADLINE_EXCEEDED: 1002,
+    ErrorKind.SHUTTING_DOWN: 1003,
+    ErrorKind.OVERLOADED: 1004,
+    ErrorKind.PATH_NOT_ALLOWED: 1101,
+    ErrorKind.FILE_UNREADABLE: 1102,
+    ErrorKind.FILE_UNWRITABLE: 1103,
+    ErrorKind.CONFIG_INVALID: 1201,
+    ErrorKind.CONFIG_NOT_FOUND: 1202,
+    ErrorKind.INDEX_UNAVAILABLE: 1301,
+    ErrorKind.PROVIDER_AUTH: 1401,
+    ErrorKind.PROVIDER_QUOTA: 1402,
+    ErrorKind.PROVIDER_RATE_LIMITED: 1403,
+    ErrorKind.PROVIDER_TRANSIENT: 1404,
+    ErrorKind.PROVIDER_INPUT_TOO_LARGE: 1405,
+    ErrorKind.PROVIDER_BAD_RESPONSE: 1406,
+    ErrorKind.PROVIDER_UNAVAILABLE: 1407,
+    ErrorKind.QMD_UNAVAILABLE: 1501,
+}
+
+
+class RpcError(MemoryGatewayError):
+    """Base of the protocol's own errors; `details` joins `kind` and `remedy` in `error.data`."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        remedy: str | None = None,
+        details: Mapping[str, object] | None = None,
+    ) -> None:
+        super().__init__(message, remedy=remedy)
+        self.details = details or {}
+
+
+class ParseError(RpcError):
+    """The line is not JSON in UTF-8."""
+
+    kind = ErrorKind.PARSE_ERROR
+
+
+class InvalidRequestError(RpcError):
+    """The JSON is no JSON-RPC 2.0 request."""
+
+    kind = ErrorKind.INVALID_REQUEST
+
+
+class MethodNotFoundError(RpcError):
+    """No method has this name."""
+
+    kind = ErrorKind.METHOD_NOT_FOUND
+
+
+class InvalidParamsError(RpcError):
+    """A parameter is unknown, missing or of the wrong type."""
+
+    kind = ErrorKind.INVALID_PARAMS
+
+
+class LineTooLongError(RpcError):
+    """A line is over the limit and was discarded."""
+
+    kind = ErrorKind.LINE_TOO_LONG
+
+    def __init__(self, limit_bytes: int) -> None:
+        super().__init__(
+            f"The line is longer than {limit_bytes} bytes and was discarded.",
+            remedy="Send a shorter line.",
+            details={"limitBytes": limit_bytes},
+        )
+
+
+class RequestCancelledError(RpcError):
+    """The client took the request back, by a cancellation or by closing its end."""
+
+    kind = ErrorKind.CANCELLED
+
+
+class DeadlineExceededError(RpcError):
+    """The request took longer than its method may."""
+
+    kind = ErrorKind.DEADLINE_EXCEEDED
+
+
+class ShuttingDownError(RpcError):
+    """The gateway is about to end."""
+
+    kind = ErrorKind.SHUTTING_DOWN
+
+    def __init__(self) -> None:
+        super().__init__("The gateway is shutting down.", remedy="Start it again and retry.")
+
+
+class OverloadedError(RpcError):
+    """Too much is open and none of it finishes, or the machine has nothing left to do it with."""
+
+    kind = ErrorKind.OVERLOADED
+
+
+class WireError(msgspec.Struct, frozen=True):
+    """The `error` member of a reply."""
+
+    code: int
+    message: str
+    data: Mapping[str, object]
+
+
+def to_wire(error: BaseException) -> WireError:
+    """Describe any exception to the client: one raised on purpose in full, any other by reference."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    if lacks_threads(error):
+        error = OverloadedError(
+            "No further thread may be started, so this could not be done.",
+            remedy="Ask again; allow more threads: `ulimit -u` in the shell, TasksMax= in a service.",
+        )
+    if not isinstance(error, MemoryGatewayError):
+        return _internal(error)
+    data: dict[str, object] = {"kind": error.kind.value}
+    if error.remedy:
+        data["remedy"] = error.remedy
+    if isinstance(error, RpcError):
+        data.update(error.details)
+    return WireError(CODES[error.kind], error.message, data)
+
+
+def _internal(error: BaseException) -> WireError:
+    reference = os.urandom(4).hex()
+    _log.error("internal error", reference=reference, exc_info=error)
+    return WireError(
+        CODES[ErrorKind.INTERNAL],
+        f"Internal error, reference {reference}.",
+        {
+            "kind": ErrorKind.INTERNAL.value,
+            "remedy": f"Look for the reference {reference} in the gateway's log.",
+            "reference": reference,
+        },
+    )
+
+
+class RequestId(msgspec.Struct, frozen=True):
+    """The id of a request: `raw` is its JSON as sent, `key` tells equal ids apart from others."""
+
+    raw: bytes
+    key: str | bytes
+
+    @classmethod
+    def parse(cls, raw: Raw) -> RequestId:
+        """Accept a string or a number of any size.
+
+        Raises:
+            InvalidRequestError: it is null, a boolean, an array or an object.
+        """
+        text = bytes(raw)
+        if text.startswith(b'"'):
+            return cls(text, msgspec.json.decode(text, type=str))
+        if text[:1] in b"-0123456789":
+            return cls(text, text)
+        raise InvalidRequestError("The id of a request must be a string or a number.")
+
+    def __str__(self) -> str:
+        return self.raw[:64].decode(errors="replace")
+
+
+class Call(msgspec.Struct, frozen=True):
+    """A request, or a notification when it has no id. `params` is its JSON, unread."""
+
+    id: RequestId | None
+    method: str
+    params: bytes | None
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self.params or b"") + (len(self.id.raw) if self.id else 0)
+
+
+class Malformed(msgspec.Struct, frozen=True):
+    """Something to be answered with an error; `id` is None where none could be read."""
+
+    id: RequestId | None
+    error: RpcError
+
+
+class ClientReply(msgspec.Struct, frozen=True):
+    """A reply to a request of ours. We make none, so it means nothing to us."""
+
+
+Message = Call | Malformed | ClientReply
+
+
+class Batch(msgspec.Struct, frozen=True):
+    members: tuple[Message, ...]
+
+
+class _Envelope(msgspec.Struct):
+    jsonrpc: Raw | UnsetType = UNSET
+    id: Raw | UnsetType = UNSET
+    method: Raw | UnsetType = UNSET
+    params: Raw | UnsetType = UNSET
+    result: Raw | UnsetType = UNSET
+    error: Raw | UnsetType = UNSET
+
+
+_LAST_BYTES = 32
+_envelope_decoder = msgspec.json.Decoder(_Envelope)
+_raw_decoder = msgspec.json.Decoder(Raw)
+
+
+def decode_line(line: bytes, *, batch_members: int) -> Message | Batch:
+    """Read one line of valid UTF-8; never raises. A batch may have `batch_members` at most."""
+    try:
+        text = _well_formed(line)
+        if text.startswith(b"["):
+            return _decode_batch(text, batch_members)
+        return _decode_message(text)
+    except RecursionError:
+        return Malformed(None, ParseError("The JSON is nested too deeply."))
+    except RpcError as error:
+        return Malformed(None, error)
+
+
+def _well_formed(line: bytes) -> bytes:
+    """Check the syntax of the whole line, so that later failures can only be about its shape."""
+    try:
+        return bytes(_raw_decoder.decode(line))
+    except msgspec.DecodeError as error:
+        if not _may_be_repaired(line, str(error)):
+            raise ParseError(f"{error}.") from error
+        repaired = replace_lone_escapes(line)
+        if repaired == line:
+            raise ParseError(f"{error}.") from error
+    try:
+        return bytes(_raw_decoder.decode(repaired))
+    except msgspec.DecodeError as error:
+        raise ParseError(f"{error}.") from error
+
+
+def _may_be_repaired(line: bytes, cause: str) -> bool:
+    """Whether a lone surrogate may be to blame. The decoder takes the line for cut off where that is the
+    last thing in it; to look for one in every line that is cut off would cost more than all valid ones.
+    """
+    return "surrogate" in cause or ("truncated" in cause and rb"\u" in line[-_LAST_BYTES:])
+
+
+def _decode_batch(text: bytes, limit: int) -> Batch:
+    try:
+        members = split_array(text, limit)
+    except msgspec.ValidationError as error:
+        raise InvalidRequestError(
+            f"A batch may have at most {limit} members.", remedy="Send several smaller batches."
+        ) from error
+    if not members:
+        raise InvalidRequestError("A batch must have at least one member.")
+    return Batch(tuple(_decode_message(member) for member in members))
+
+
+def _decode_message(text: bytes) -> Message:
+    try:
+        envelope = _envelope_decoder.decode(text)
+    except msgspec.ValidationError:
+        return Malformed(None, InvalidRequestError("A request must be a JSON object."))
+    if envelope.method is UNSET and (envelope.result, envelope.error) != (UNSET, UNSET):
+        return ClientReply()
+    request_id: RequestId | None = None
+    try:
+        if envelope.id is not UNSET:
+            request_id = RequestId.parse(envelope.id)
+        return Call(request_id, _method(envelope), _params(envelope))
+    except InvalidRequestError as error:
+        return Malformed(request_id, error)
+
+
+def _method(envelope: _Envelope) -> str:
+    if _text(envelope.jsonrpc) != "2.0":
+        raise InvalidRequestError('A request must have "jsonrpc": "2.0".')
+    method = _text(envelope.method)
+    if not method:
+        raise InvalidRequestError("A request must have a method, which is a string.")
+    return method
+
+
+def _params(envelope: _Envelope) -> bytes | None:
+    if envelope.params is UNSET:
+        return None
+    params = bytes(envelope.params)
+    if params == b"null":
+        return None
+    if params[:1] not in b"{[":
+        raise InvalidRequestError("The params of a request must be an object or an array.")
+    return params
+
+
+def _text(raw: Raw | UnsetType) -> str | None:
+    if raw is UNSET or not bytes(raw).startswith(b'"'):
+        return None
+    return msgspec.json.decode(raw, type=str)
+
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+SMALL_LINE_BYTES = 65_536
+"""Every client may hold so much of a line, whatever the others do."""
+
+
+class LineRoom:
+    """What the unfinished lines of several clients may hold together."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.limit_bytes = limit_bytes
+        self.held_bytes = 0
+
+
+class LineSplitter:
+    """Incremental: feed it what arrives, in pieces of any size; it holds at most one line.
+
+    `close` it where the `room` is shared and goes on.
+    """
+
+    def __init__(self, limit: int, room: LineRoom | None = None) -> None:
+        self._limit = limit
+        self._room = room or LineRoom(limit + 1)
+        self._line = bytearray()
+        self._discarding = False
+        self._is_first = True
+
+    def feed(self, data: bytes) -> list[bytes | RpcError]:
+        """Take the next bytes; return the lines they complete, and errors for bad ones."""
+        frames: list[bytes | RpcError] = []
+        *ended, rest = data.split(b"\n")
+        for piece in ended:
+            frames += self._grow(piece)
+            frames += self._end_line()
+        return frames + self._grow(rest)
+
+    def finish(self) -> list[bytes | RpcError]:
+        """End the stream: the last line counts also without a newline."""
+        return self._end_line()
+
+    def close(self) -> None:
+        """Forget the line that has begun."""
+        self._forget()
+
+    def _grow(self, piece: bytes) -> list[bytes | RpcError]:
+        if self._discarding:
+            return []
+        room_for_carriage_return = 1
+        size = len(self._line) + len(piece)
+        if size > self._limit + room_for_carriage_return:
+            return [self._discard(LineTooLongError(self._limit))]
+        if size > SMALL_LINE_BYTES and self._room.held_bytes + len(piece) > self._room.limit_bytes:
+            return [self._discard(_no_room(self._room))]
+        self._line += piece
+        self._room.held_bytes += len(piece)
+        return []
+
+    def _discard(self, error: RpcError) -> RpcError:
+        self._forget()
+        self._discarding = True
+        return error
+
+    def _forget(self) -> None:
+        self._room.held_bytes -= len(self._line)
+        self._line.clear()
+
+    def _end_line(self) -> list[bytes | RpcError]:
+        discarded, self._discarding = self._discarding, False
+        line = bytes(self._line).removesuffix(b"\r")
+        self._forget()
+        if self._is_first:
+            line = line.removeprefix(_BYTE_ORDER_MARK)
+            self._is_first = False
+        if discarded or not line or line.isspace():
+            return []
+        return [self._check(line)]
+
+    def _check(self, line: bytes) -> bytes | RpcError:
+        if len(line) > self._limit:
+            return LineTooLongError(self._limit)
+        try:
+            line.decode()
+        except UnicodeDecodeError as error:
+            return ParseError(f"The line is not valid UTF-8 (byte {error.start}).")
+        return line
+
+
+def _no_room(room: LineRoom) -> RpcError:
+    return OverloadedError(
+        f"The line was discarded: unfinished lines of all clients hold {room.limit_bytes} bytes.",
+        remedy="Send it again, whole and at once.",
+    )
+
+
+_encoder = msgspec.json.Encoder()
+
+_LINE_BREAKS = (
+    ("\u2028".encode(), rb"\u2028"),
+    ("\u2029".encode(), rb"\u2029"),
+    ("\u0085".encode(), rb"\u0085"),
+)
+
+
+def encode_result(request_id: RequestId, result: object) -> bytes:
+    """Answer a request with any value msgspec can encode.
+
+    Raises:
+        TypeError: `result` holds a value that has no JSON form.
+    """
+    return _frame(b'{"jsonrpc":"2.0","id":%b,"result":%b}', request_id.raw, _json(result))
+
+
+def encode_error(request_id: RequestId | None, error: WireError) -> bytes:
+    """Answer a request with an error; None when its id could not be read, which JSON-RPC spells null."""
+    raw_id = request_id.raw if request_id else b"null"
+    return _frame(b'{"jsonrpc":"2.0","id":%b,"error":%b}', raw_id, _json(error))
+
+
+def encode_notification(method: str, params: object) -> bytes:
+    return _frame(b'{"jsonrpc":"2.0","method":%b,"params":%b}', _json(method), _json(params))
+
+
+def encode_batch(replies: Iterable[bytes]) -> bytes:
+    """Join the frames of one batch into the array that answers it."""
+    return b"[" + b",".join(replies) + b"]"
+
+
+def _json(value: object) -> bytes:
+    try:
+        return _encoder.encode(value)
+    except UnicodeEncodeError:
+        return _encoder.encode(replace_lone_surrogates(msgspec.to_builtins(value)))
+
+
+def _frame(template: bytes, *parts: bytes) -> bytes:
+    frame = template % parts
+    for raw, escaped in _LINE_BREAKS:
+        if raw in frame:
+            frame = frame.replace(raw, escaped)
+    return frame
+
+
+class ConnectionLimits(msgspec.Struct, frozen=True, kw_only=True):
+    line_bytes: int = 4 * 1024 * 1024
+    """Of one line; a longer one is discarded while it streams in."""
+    all_lines_bytes: int = 32 * 1024 * 1024
+    """Of all unfinished lines of the sockets' clients together; the client on the pipe has its own."""
+    batch_members: int = 256
+    running: int = 64
+    """Requests at work at the same time."""
+    waiting: int = 256
+    """Requests accepted beyond those; then reading pauses."""
+    open_bytes: int = 16 * 1024 * 1024
+    """Parameters of all accepted requests together; then reading pauses too."""
+    outbox_bytes: int = 1024 * 1024
+    """Frames that the client has not read yet; then requests wait to be answered."""
+    admission_patience_s: float = 0.3
+    """How long reading pauses for room before it refuses, so that a cancellation gets through."""
+    grace_s: float = 1.0
+    """How long open requests may go on after the end of input or a shutdown."""
+    unwind_s: float = 0.2
+    """How long cancelled requests may tidy up before they are answered without waiting."""
+    flush_s: float = 0.5
+    """How long the client may read nothing of the last answers before it is given up."""
+    stall_s: float = 0.5
+    """How long a client that hung up may read nothing before it counts as gone."""
+
+    @property
+    def shutdown_s(self) -> float:
+        """The most that a shutdown may take, once asked for."""
+        return self.grace_s + self.unwind_s + self.flush_s

@@ -1,0 +1,203 @@
+"""Bringing the index up to date without anybody waiting: nothing asked during a sync is lost, failures are tried again."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final, NamedTuple
+
+import anyio
+import structlog
+
+from backends.interface import MemoryBackend, SkippedFile, SyncReport, SyncRequest
+from config.errors import MemoryGatewayError
+from config.runtime.tasks import Wakeup
+
+MAX_REASONS: Final = 32
+"""Reasons are words of clients: beyond so many at a time they count as one."""
+OTHER_REASONS: Final = "others"
+
+
+class Asked(NamedTuple):
+    """The last requests of one reason, by generation; 0: never."""
+
+    plain: int
+    forced: int
+    verifying: int
+
+
+class Work(NamedTuple):
+    """One sync that would do everything asked for so far."""
+
+    generation: int
+    request: SyncRequest
+
+
+class Generations:
+    """Requests by reason, in the order in which the reasons first came up."""
+
+    def __init__(self) -> None:
+        self._asked: dict[str, Asked] = {}
+        self._requested = 0
+        self._settled = 0
+
+    @property
+    def pending(self) -> tuple[str, ...]:
+        """The reasons that no sync has settled."""
+        return tuple(self._asked)
+
+    def ask(self, reason: str, *, force: bool = False, verify: bool = False) -> int:
+        """The generation of this request."""
+        self._requested += 1
+        if reason not in self._asked and len(self._asked) >= MAX_REASONS:
+            reason = OTHER_REASONS
+        last = self._asked.get(reason, Asked(0, 0, 0))
+        self._asked[reason] = Asked(
+            self._requested,
+            self._requested if force else last.forced,
+            self._requested if verify else last.verifying,
+        )
+        return self._requested
+
+    def work(self) -> Work | None:
+        """None when everything is settled."""
+        if not self._asked:
+            return None
+        request = SyncRequest(
+            reason=", ".join(self._asked),
+            force=any(asked.forced > self._settled for asked in self._asked.values()),
+            verify=any(asked.verifying > self._settled for asked in self._asked.values()),
+        )
+        return Work(self._requested, request)
+
+    def settle(self, generation: int) -> None:
+        """A sync that began with this generation has done all that was asked for until then."""
+        self._settled = generation
+        self._asked = {
+            reason: asked for reason, asked in self._asked.items() if asked.plain > generation
+        }
+
+
+_log = structlog.get_logger(__name__)
+
+FIRST_RETRY_S: Final = 1.0
+LAST_RETRY_S: Final = 300.0
+VERIFY_EVERY_S: Final = 600.0
+"""How often some files are read again although their stamps say that nothing changed."""
+_MINUTE_S: Final = 60
+_LONGEST_SLEEP_S: Final = 7 * 24 * 3600
+"""Timers overflow somewhere; a week is often enough for any interval."""
+
+
+def retry_pause_s(failures: int) -> float:
+    """The pause after so many failures in a row: each one twice the last, up to a limit."""
+    return min(FIRST_RETRY_S * 2.0 ** min(failures - 1, 30), LAST_RETRY_S)
+
+
+ObserveSync = Callable[[Awaitable[SyncReport]], Awaitable[SyncReport]]
+"""Waits for a sync and hands on its report or its error."""
+
+
+def _ignore(sync: Awaitable[SyncReport]) -> Awaitable[SyncReport]:
+    """Stand in where nobody counts."""
+    return sync
+
+
+class SyncScheduler:
+    """Runs background syncs of one backend, one at a time."""
+
+    def __init__(
+        self,
+        backend: MemoryBackend,
+        *,
+        interval_minutes: float,
+        verify_every_s: float = VERIFY_EVERY_S,
+        pause_s: Callable[[int], float] = retry_pause_s,
+        observe: ObserveSync = _ignore,
+    ) -> None:
+        self._backend = backend
+        self._observe = observe
+        self._pause_s = pause_s
+        self._interval_s = min(interval_minutes * _MINUTE_S, _LONGEST_SLEEP_S)
+        self._verify_every_s = verify_every_s
+        self._generations = Generations()
+        self._wakeup = Wakeup()
+        self._skipped: tuple[SkippedFile, ...] = ()
+        self.attempted = anyio.Event()
+        """Set once the first sync has ended, however it ended."""
+        self.last_error: str | None = None
+        """Why the last background sync failed; None after a success."""
+        self.look_s = 0.0
+        """How long the last sync took that read no file: what it costs to look, without what reading
+        and writing cost."""
+
+    @property
+    def pending(self) -> tuple[str, ...]:
+        """The reasons of requests that no sync has settled yet."""
+        return self._generations.pending
+
+    def request(self, reason: str, *, force: bool = False, verify: bool = False) -> None:
+        """Asks for a sync soon. Never waits; several requests become one sync."""
+        self._generations.ask(reason, force=force, verify=verify)
+        self._wakeup.fire()
+
+    async def run(self) -> None:
+        """Works until cancelled."""
+        async with anyio.create_task_group() as tasks:
+            if self._interval_s:
+                tasks.start_soon(self._ask_every, self._interval_s, "interval", False)
+            tasks.start_soon(self._ask_every, self._verify_every_s, "verify", True)
+            await self._work_off()
+
+    async def _ask_every(self, seconds: float, reason: str, verify: bool) -> None:
+        while True:
+            await anyio.sleep(seconds)
+            self.request(reason, verify=verify)
+
+    async def _work_off(self) -> None:
+        failures = 0
+        while True:
+            while (work := self._generations.work()) is None:
+                await self._wakeup.wait()
+            done = await self._sync(work.request)
+            self.attempted.set()
+            if done:
+                self._generations.settle(work.generation)
+                failures = 0
+                continue
+            failures += 1
+            with anyio.move_on_after(self._pause_s(failures)):
+                await self._wakeup.wait()
+
+    async def _sync(self, request: SyncRequest) -> bool:
+        """Whether everything that was asked for is done."""
+        try:
+            report = await self._observe(self._backend.sync(request))
+        except MemoryGatewayError as error:
+            self.last_error = str(error)
+            _log.warning("sync failed", reason=request.reason, error=str(error), kind=error.kind)
+            return False
+        except Exception as fault:  # noqa: BLE001 - ours; it must not end the process that answers
+            self.last_error = f"internal fault ({type(fault).__name__}); see the log"
+            _log.exception("sync failed", reason=request.reason)
+            return False
+        self.last_error = None
+        self._heed(report)
+        return report.complete
+
+    def _heed(self, report: SyncReport) -> None:
+        """Tells loudly only what is news: polling goes on day and night."""
+        changed = report.added + report.changed + report.removed
+        if not (changed or report.bytes_read):
+            self.look_s = report.duration_ms / 1000
+        log = _log.info if changed or report.skipped != self._skipped else _log.debug
+        self._skipped = report.skipped
+        log(
+            "synced",
+            reason=report.reason,
+            files=report.scanned,
+            added=report.added,
+            changed=report.changed,
+            removed=report.removed,
+            skipped=len(report.skipped),
+            ms=report.duration_ms,
+        )

@@ -1,0 +1,328 @@
+"""Downloaded models on this disk: their places, their records, the lock of a download, listing and removing."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+import msgspec
+from anyio import to_thread
+
+from config.runtime.files import make_directories, remove_drafts, replace_file, try_lock_file
+from providers.local.models.references import (
+    ConfiguredModels,
+    FileReference,
+    HubReference,
+    ModelBusyError,
+    ModelFormatError,
+    ModelReferenceError,
+    ModelStorageError,
+    RemoteReference,
+    parse_reference,
+)
+from providers.resilience import Clock
+
+_MAGIC = b"GGUF"
+
+
+class ModelRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a model that is there or on its way."""
+
+    reference: str
+    bytes: int | None = None
+    """Its whole size; None as long as the host does not say."""
+    sha256: str | None = None
+    """In hexadecimal: of the file if it is complete, else what the host announced."""
+    validator: str | None = None
+    """Changes when the host's file does; without one a part cannot be continued."""
+
+
+class Place(msgspec.Struct, frozen=True):
+    """The files of one model."""
+
+    model: Path
+
+    @property
+    def part(self) -> Path:
+        return self._beside("part")
+
+    @property
+    def lock(self) -> Path:
+        return self._beside("lock")
+
+    @property
+    def _record(self) -> Path:
+        return self._beside("json")
+
+    def _beside(self, kind: str) -> Path:
+        return self.model.with_name(f"{self.model.name}.{kind}")
+
+    def is_complete(self) -> bool:
+        """Whether the model is there, with the size that was recorded if one was."""
+        if not self.model.is_file():
+            return False
+        record = self.record()
+        return record is None or record.bytes in (None, self.model.stat().st_size)
+
+    def record(self) -> ModelRecord | None:
+        return read_record(self._record)
+
+    def held(self) -> int:
+        """How many bytes of the model are there already, complete or not."""
+        for file in (self.part, self.model):
+            try:
+                return file.stat().st_size
+            except FileNotFoundError:
+                continue
+        return 0
+
+    def write_record(self, record: ModelRecord) -> None:
+        replace_file(self._record, msgspec.json.encode(record))
+
+    def remove_drafts(self) -> None:
+        """Records that a killed process was just writing; for whoever holds the lock."""
+        remove_drafts(self._record)
+
+    def publish(self) -> None:
+        """Gives the part the model's name, and returns when that will survive a power cut."""
+        _sync(self.part)
+        self.part.replace(self.model)
+        _sync(self.model.parent)
+
+    def remove(self) -> int:
+        """Removes model, part and record; how many bytes of a model that were. The lock stays."""
+        freed = self.held()
+        self.remove_drafts()
+        for file in (self.model, self.part, self._record):
+            file.unlink(missing_ok=True)
+        return freed
+
+
+def place_of(reference: RemoteReference, cache_dir: Path) -> Place:
+    """The place, whether or not there is anything."""
+    if isinstance(reference, HubReference):
+        steps = [*reference.repository.split("/"), reference.revision, *reference.file.split("/")]
+        return Place(cache_dir.joinpath("hf", *map(_quoted, steps)))
+    parts = urlsplit(reference.url)
+    digest = hashlib.sha256(reference.url.encode()).hexdigest()[:16]
+    steps = [parts.netloc.lower(), digest, parts.path.rpartition("/")[2]]
+    return Place(cache_dir.joinpath("web", *map(_quoted, steps)))
+
+
+def recorded(cache_dir: Path) -> Iterator[tuple[Place, ModelRecord]]:
+    """Every model in a cache directory, complete or in part, in the order of their places."""
+    for kind in ("hf", "web"):
+        for file in sorted((cache_dir / kind).rglob("*.json")):
+            place = Place(file.with_suffix(""))
+            record = read_record(file)
+            if record is not None and place.held():
+                yield place, record
+
+
+def read_record(file: Path) -> ModelRecord | None:
+    """None also for a file that is no record: it is then as if nothing were known."""
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=ModelRecord)
+    except (FileNotFoundError, msgspec.DecodeError):
+        return None
+
+
+@contextmanager
+def storage_errors(place: Place) -> Iterator[None]:
+    """Turns what the disk says into `ModelStorageError`."""
+    try:
+        yield
+    except OSError as error:
+        raise ModelStorageError(
+            f"The model cannot be kept in {place.model.parent}: {error.strerror or error}.",
+            remedy="Make room there, or set memorySearch.local.modelCacheDir to another directory.",
+        ) from error
+
+
+def _quoted(step: str) -> str:
+    """A name without a separator; no two steps become the same."""
+    return quote(step, safe=" ")
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def check_magic(head: bytes, name: str) -> None:
+    """Raises `ModelFormatError` unless these are the first bytes of a GGUF file."""
+    if not head.startswith(_MAGIC):
+        raise ModelFormatError(
+            f"{name} is not a GGUF file; it begins with {head[:16]!r}.",
+            remedy="Name a model in the GGUF format (memorySearch.local.modelPath).",
+        )
+
+
+_POLL_S = 0.2
+PATIENCE_S = 120.0
+"""How long the holder may make no progress; longer than the slowest silence of a host."""
+
+
+@asynccontextmanager
+async def exclusive(
+    place: Place, *, clock: Clock, on_wait: Callable[[], None]
+) -> AsyncIterator[None]:
+    """Holds the lock of a place. Raises `ModelBusyError`, `ModelStorageError`.
+
+    `on_wait` is called now and then while another process holds it.
+    """
+    descriptor = await _acquire(place, clock, on_wait)
+    try:
+        with storage_errors(place):
+            await to_thread.run_sync(place.remove_drafts)
+        yield
+    finally:
+        release(place, descriptor)
+
+
+async def _acquire(place: Place, clock: Clock, on_wait: Callable[[], None]) -> int:
+    held, since = -1, clock.now()
+    while True:
+        with storage_errors(place):
+            descriptor = await to_thread.run_sync(try_lock, place)
+            now_held = place.held()
+        if descriptor is not None:
+            return descriptor
+        if now_held != held:
+            held, since = now_held, clock.now()
+        elif clock.now() - since > PATIENCE_S:
+            raise ModelBusyError(
+                f"Another process has the model {place.model.name} locked and fetches nothing.",
+                remedy=f"End that process; `fuser {place.lock}` names it.",
+            )
+        on_wait()
+        await clock.sleep(_POLL_S)
+
+
+def release(place: Place, descriptor: int) -> None:
+    try:
+        place.lock.unlink(missing_ok=True)
+    finally:
+        os.close(descriptor)
+
+
+def tidy(place: Place) -> None:
+    """Removes the lock of a download that was killed after it had published the model. Blocks.
+
+    A cache that may only be read keeps it: it keeps nobody from anything.
+    """
+    with suppress(OSError):
+        if place.lock.exists() and (descriptor := try_lock(place)) is not None:
+            release(place, descriptor)
+
+
+def try_lock(place: Place) -> int | None:
+    """A descriptor that holds the lock of a place; None while another process does."""
+    make_directories(place.model.parent, mode=0o755)
+    return try_lock_file(place.lock)
+
+
+class ShelfItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One model."""
+
+    reference: str
+    path: str
+    """Where it is, or would be."""
+    bytes: int
+    """What is there of it."""
+    total_bytes: int | None
+    """Its whole size, if that is known."""
+    complete: bool
+    configured: bool
+    """Whether `memorySearch.local.modelPath` names it."""
+    sha256: str | None = None
+
+
+def shelf(configured: ConfiguredModels) -> list[ShelfItem]:
+    """The configured model first, also when it is not there; then the others in the cache.
+
+    Raises `ModelReferenceError`, `ModelStorageError`.
+    """
+    chosen = parse_reference(configured.reference)
+    if isinstance(chosen, FileReference):
+        place, first = None, _own_file(chosen)
+    else:
+        place = place_of(chosen, configured.cache_dir)
+        with storage_errors(place):
+            first = _item(place, place.record() or ModelRecord(reference=str(chosen)), chosen=True)
+    others = [_item(*found) for found in recorded(configured.cache_dir) if found[0] != place]
+    return [first, *others]
+
+
+def remove(name: str, cache_dir: Path) -> int:
+    """Removes downloaded models, or what is there of them; how many bytes that were.
+
+    `name`: a reference, or what `shelf` says as reference or path. Raises `ModelReferenceError` for a
+    file of the user's own, `ModelBusyError` while it is being downloaded, `ModelStorageError`.
+    """
+    found = [p for p, record in recorded(cache_dir) if name in (record.reference, str(p.model))]
+    if not found:
+        parsed = parse_reference(name)
+        if isinstance(parsed, FileReference):
+            raise ModelReferenceError(
+                f"{parsed} is not a downloaded model.",
+                remedy="`memory-gateway models list` names those that are.",
+            )
+        found = [place_of(parsed, cache_dir)]
+    return sum(_remove(place, cache_dir) for place in found)
+
+
+def _remove(place: Place, cache_dir: Path) -> int:
+    with storage_errors(place):
+        if not place.held():
+            return 0
+        lock = try_lock(place)
+        if lock is None:
+            raise ModelBusyError(
+                f"{place.model.name} is being downloaded.", remedy="End that first, or wait for it."
+            )
+        try:
+            freed = place.remove()
+        finally:
+            release(place, lock)
+        _prune(place.model.parent, cache_dir)
+        return freed
+
+
+def _prune(directory: Path, cache_dir: Path) -> None:
+    """Removes directories that have become empty, inside the cache directory."""
+    while directory != cache_dir and not any(directory.iterdir()):
+        directory.rmdir()
+        directory = directory.parent
+
+
+def _own_file(reference: FileReference) -> ShelfItem:
+    there = reference.path.is_file()
+    size = reference.path.stat().st_size if there else 0
+    return ShelfItem(
+        reference=str(reference),
+        path=str(reference),
+        bytes=size,
+        total_bytes=size or None,
+        complete=there,
+        configured=True,
+    )
+
+
+def _item(place: Place, record: ModelRecord, *, chosen: bool = False) -> ShelfItem:
+    return ShelfItem(
+        reference=record.reference,
+        path=str(place.model),
+        bytes=place.held(),
+        total_bytes=record.bytes,
+        complete=place.is_complete(),
+        configured=chosen,
+        sha256=record.sha256,
+    )

@@ -1,0 +1,259 @@
+"""Living with a host that fails: retries, pauses, the circuit breaker, and a clock that tests can set."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Literal, Protocol, TypeVar
+
+import anyio
+import msgspec
+
+from providers.errors import (
+    CircuitOpenError,
+    ProviderBadResponseError,
+    ProviderError,
+    ProviderNotReadyError,
+    ProviderRateLimitError,
+    ProviderTimeoutError,
+    ProviderTransientError,
+)
+
+
+class Clock(Protocol):
+    def now(self) -> float:
+        """Seconds, monotonic, from an arbitrary start."""
+        ...
+
+    async def sleep(self, seconds: float) -> None: ...
+
+
+class SystemClock:
+    def now(self) -> float:
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        await anyio.sleep(seconds)
+
+
+class CircuitPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    failures: int = 3
+    """Failed requests in a row (each after its retries) that open the circuit."""
+    cooldown_s: float = 30.0
+    """After the first opening; doubled by every failed probe."""
+    longest_cooldown_s: float = 600.0
+    patience_s: float = 60.0
+    """A rate limit that asks for a longer pause than this opens the circuit for that pause."""
+
+
+class CircuitState(msgspec.Struct, frozen=True, kw_only=True):
+    status: Literal["closed", "open", "half-open"]
+    failures: int
+    """In a row."""
+    reason: str | None = None
+    """The last failure; None once a request has succeeded."""
+    next_probe_in_s: float | None = None
+
+
+class Circuit:
+    """For one host. Belongs to one event loop."""
+
+    def __init__(self, clock: Clock, policy: CircuitPolicy | None = None) -> None:
+        self._clock = clock
+        self._policy = policy or CircuitPolicy()
+        self._failures = 0
+        self._openings = 0
+        self._cause: ProviderError | None = None
+        self._probe_at: float | None = None
+        self._probing = False
+
+    @contextmanager
+    def request(self) -> Iterator[bool]:
+        """Guards one request; yields whether it is a probe.
+
+        Raises `CircuitOpenError` instead of letting it begin. A request that is cancelled, or that
+        the provider is not ready for, counts neither as success nor as failure.
+        """
+        probe = self._admit()
+        try:
+            yield probe
+        except ProviderError as error:
+            self._note(error, probe=probe)
+            raise
+        else:
+            self._close()
+        finally:
+            if probe:
+                self._probing = False
+
+    def blame(self, error: ProviderError) -> None:
+        """Counts a failure that was found out outside a guarded request."""
+        self._count(error, 0.0, probe=False)
+
+    def trip(self, error: ProviderError) -> None:
+        """Opens the circuit for a reason that was found out outside a guarded request."""
+        self._failures += 1
+        self._open(error, self._policy.cooldown_s)
+
+    def state(self) -> CircuitState:
+        """May be asked from any thread."""
+        probe_at, cause = self._probe_at, self._cause
+        status: Literal["closed", "open", "half-open"] = "closed"
+        wait: float | None = None
+        if probe_at is not None:
+            wait = max(0.0, probe_at - self._clock.now())
+            status = "open" if wait > 0 else "half-open"
+        return CircuitState(
+            status=status,
+            failures=self._failures,
+            reason=cause.message if cause else None,
+            next_probe_in_s=wait,
+        )
+
+    def _admit(self) -> bool:
+        if self._probe_at is None or self._cause is None:
+            return False
+        wait = self._probe_at - self._clock.now()
+        if wait > 0 or self._probing:
+            raise CircuitOpenError(self._cause, wait_s=max(0.0, wait))
+        self._probing = True
+        return True
+
+    def _note(self, error: ProviderError, *, probe: bool) -> None:
+        pause = error.retry_after_s or 0.0
+        if isinstance(error, ProviderRateLimitError) and pause > self._policy.patience_s:
+            self._open(error, pause)
+        elif _counts(error):
+            self._count(error, pause, probe=probe)
+        elif isinstance(error, ProviderNotReadyError):
+            return  # nobody was asked, so it tells nothing of the host
+        elif probe or not isinstance(error, ProviderRateLimitError):
+            # The host is well; it only did not like this request, or wants it later.
+            self._close()
+
+    def _count(self, error: ProviderError, pause_s: float, *, probe: bool) -> None:
+        self._failures += 1
+        self._cause = error
+        if self._probe_at is not None and not probe:
+            # It began before the circuit opened, and tells nothing new.
+            return
+        if probe or error.final or self._failures >= self._policy.failures:
+            cooldown = self._policy.cooldown_s * 2.0**self._openings
+            self._open(error, max(pause_s, min(cooldown, self._policy.longest_cooldown_s)))
+
+    def _open(self, error: ProviderError, cooldown_s: float) -> None:
+        self._cause = error
+        self._openings += 1
+        self._probe_at = self._clock.now() + cooldown_s
+
+    def _close(self) -> None:
+        self._failures = self._openings = 0
+        self._cause = self._probe_at = None
+
+
+def _counts(error: ProviderError) -> bool:
+    return error.final or isinstance(error, ProviderTransientError | ProviderBadResponseError)
+
+
+_SUCCESSES_TO_GROW = 5
+
+
+class Pacer:
+    def __init__(self, clock: Clock, at_once: int) -> None:
+        self._clock = clock
+        self._most = at_once
+        self._limiter = anyio.CapacityLimiter(at_once)
+        self._not_before = clock.now()
+        self._successes = 0
+
+    @property
+    def at_once(self) -> int:
+        return int(self._limiter.total_tokens)
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Waits for a free place and for the end of any pause; holds the place for the block."""
+        async with self._limiter:
+            while (wait := self._not_before - self._clock.now()) > 0:
+                await self._clock.sleep(wait)
+            yield
+
+    def slow_down(self, pause_s: float) -> None:
+        """A rate limit was hit: nobody begins before the pause is over, and fewer at once after."""
+        self._not_before = max(self._not_before, self._clock.now() + pause_s)
+        self._limiter.total_tokens = max(1, self.at_once // 2)
+        self._successes = 0
+
+    def succeeded(self) -> None:
+        self._successes += 1
+        if self._successes >= _SUCCESSES_TO_GROW and self.at_once < self._most:
+            self._limiter.total_tokens = self.at_once + 1
+            self._successes = 0
+
+
+_T = TypeVar("_T")
+
+
+class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """Backoff `base_s * 2**(attempt - 1)`, at most `cap_s`, plus up to `jitter` of itself."""
+
+    attempts: int = 4
+    rate_limit_attempts: int = 6
+    timeout_attempts: int = 2
+    base_s: float = 0.5
+    cap_s: float = 8.0
+    jitter: float = 0.2
+    longest_wait_s: float = 60.0
+    """A host that asks for more is not waited for."""
+    deadline_s: float = 600.0
+    """For all attempts and waits together; no wait begins that would pass it."""
+
+    def wait_s(self, error: ProviderError, attempt: int, draw: float) -> float | None:
+        """Seconds to wait after the failure of attempt number `attempt` (from 1); None: give up.
+
+        `draw` is a random number in [0, 1). A host's own wish is a lower bound, jitter comes on top.
+        """
+        if not error.retryable or attempt >= self._attempts(error):
+            return None
+        wait = min(self.cap_s, self.base_s * 2.0 ** (attempt - 1))
+        if error.retry_after_s is not None:
+            wait = max(error.retry_after_s, self.base_s)
+        if wait > self.longest_wait_s:
+            return None
+        return wait * (1 + self.jitter * draw)
+
+    def _attempts(self, error: ProviderError) -> int:
+        if isinstance(error, ProviderRateLimitError):
+            return self.rate_limit_attempts
+        return self.timeout_attempts if isinstance(error, ProviderTimeoutError) else self.attempts
+
+
+SINGLE = RetryPolicy(attempts=1, rate_limit_attempts=1, timeout_attempts=1)
+"""For a probe: one attempt tells enough."""
+
+
+async def retrying(
+    call: Callable[[], Awaitable[_T]],
+    policy: RetryPolicy,
+    *,
+    clock: Clock,
+    draw: Callable[[], float],
+    on_retry: Callable[[ProviderError, float], None],
+) -> _T:
+    """Calls until success, a failure that is not worth repeating, or the deadline.
+
+    `on_retry` hears of each failure that is waited out, and of the wait in seconds.
+    """
+    ends = clock.now() + policy.deadline_s
+    attempt = 1
+    while True:
+        try:
+            return await call()
+        except ProviderError as error:
+            wait = policy.wait_s(error, attempt, draw())
+            if wait is None or clock.now() + wait > ends:
+                raise
+            on_retry(error, wait)
+        await clock.sleep(wait)
+        attempt += 1

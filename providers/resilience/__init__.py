@@ -1,1 +1,0 @@
-"""Living with a host that fails: time, retries, pauses, the circuit breaker. Knows no embedding."""
