@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final
@@ -11,7 +12,7 @@ import msgspec
 
 from config.keys import SECTIONS
 from config.keys.kinds import Address, ApiKey, Headers
-from config.keys.tree import Key, Section
+from config.keys.tree import HOME, Key, Section
 from config.loading.build import field_of
 from config.loading.load import load_settings
 from config.secrets import MASK
@@ -45,9 +46,36 @@ def describe_rows(settings: Settings) -> tuple[Row, ...]:
     return (*_identity(settings), *_keys(settings), *_free_names(settings), *_variables(settings))
 
 
-def describe_json(settings: Settings) -> dict[str, Any]:
-    """`{"values": {path: {"value", "origin": {"kind", "detail"}}}, "warnings": [...]}`."""
-    rows = describe_rows(settings)
+def rows_of(rows: Sequence[Row], key: str) -> tuple[Row, ...]:
+    """The row of a key, or all below it; by its documented path or by another place where it may stand.
+
+    Empty when there is none.
+    """
+    wanted = _documented(key)
+    return tuple(row for row in rows if f"{row.path}.".startswith(f"{wanted}."))
+
+
+def nearest_path(rows: Sequence[Row], key: str) -> str | None:
+    """The documented path that is probably meant by one that is none."""
+    wanted, paths = _documented(key), [row.path for row in rows]
+    deeper = (path for path in paths if path.endswith(f".{wanted}"))
+    return next(iter(difflib.get_close_matches(wanted, paths, n=1)), None) or next(deeper, None)
+
+
+def _documented(key: str) -> str:
+    key = key.strip().strip(".")
+    for place in ("agents.defaults.", f"{HOME}."):
+        key = key.removeprefix(place)
+    if f"{key}.".startswith(("memory.search.", "search.")):
+        key = f"memorySearch.{key.partition('search')[2].strip('.')}".rstrip(".")
+    return key
+
+
+def describe_json(settings: Settings, rows: Sequence[Row] | None = None) -> dict[str, Any]:
+    """`{"values": {path: {"value", "origin": {"kind", "detail"}}}, "warnings": [...]}`, of all rows
+    unless some are given.
+    """
+    rows = describe_rows(settings) if rows is None else rows
     return {
         "values": {
             row.path: {"value": row.value, "origin": msgspec.to_builtins(row.origin)}

@@ -229,7 +229,9 @@ def _refuse_unreadable(reading: Reading, refused: Sequence[_Found]) -> None:
         *(_problem(found, "stands twice, of which only the last counts") for found in twice),
     ]
     if problems:
-        raise ConfigInvalidError(problems, remedy="Correct this first; then it can be moved.")
+        raise ConfigInvalidError(
+            problems, remedy="Correct this first; then the file can be migrated."
+        )
 
 
 def _problem(found: _Found, message: str) -> ConfigProblem:

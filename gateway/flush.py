@@ -322,7 +322,7 @@ class SessionStore:
     def _unreadable(self, cause: str) -> FileUnreadableError:
         return FileUnreadableError(
             f"{self._path} cannot be used: {cause}.",
-            remedy="The chat gateway writes this file; mend it or move it away.",
+            remedy="The chat gateway writes this file; fix it or move it away.",
         )
 
 

@@ -47,10 +47,12 @@ class _Remote:
 
     def assess(self, request: ProviderRequest) -> Candidate:
         try:
-            spec = self._spec(request)
+            vendor, spec = self._resolved(request)
         except ProviderError as error:
             return unusable(self._name, error)
         source = spec.key_source
+        if (missing := _missing(vendor)) is not None:
+            return unusable(self._name, library_missing(vendor, missing), key_source=source)
         return Candidate(
             provider=self._name,
             usable=True,
@@ -64,12 +66,15 @@ class _Remote:
         return RemoteEmbedder(self._spec(request), lambda: self._spec(request))
 
     def _spec(self, request: ProviderRequest) -> RemoteSpec:
-        vendor = find_vendor(self._name, request.settings, request.role)
-        spec = resolve_spec(request.settings, vendor, request.role)
+        vendor, spec = self._resolved(request)
         missing = _missing(vendor)
         if missing is not None:
             raise library_missing(vendor, missing)
         return spec
+
+    def _resolved(self, request: ProviderRequest) -> tuple[Vendor, RemoteSpec]:
+        vendor = find_vendor(self._name, request.settings, request.role)
+        return vendor, resolve_spec(request.settings, vendor, request.role)
 
 
 def provider_is_installed(vendor: Vendor) -> bool:
@@ -105,6 +110,13 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     candidates: tuple[Candidate, ...] = ()
     """All that were considered, in order."""
     reason: str
+
+    @property
+    def keys_in_vain(self) -> tuple[Candidate, ...]:
+        """Those whose key is there and whose library is not, where nothing else is used instead."""
+        if self.primary is not None:
+            return ()
+        return tuple(one for one in self.candidates if not one.usable and one.key_source)
 
     @property
     def remedy(self) -> str | None:

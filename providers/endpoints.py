@@ -97,7 +97,7 @@ class Endpoint(msgspec.Struct, frozen=True):
         if fault is not None:
             raise ProviderUnavailableError(
                 f"The embedding endpoint cannot be used: {fault}.",
-                remedy="Correct remote.baseUrl; credentials belong into remote.apiKey or remote.headers.",
+                remedy="Correct remote.baseUrl; credentials belong in remote.apiKey or remote.headers.",
             )
         parts = urlsplit(text)
         path = parts.path.split(cut_from, 1)[0] if cut_from is not None else parts.path

@@ -142,13 +142,19 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     model: str | None = None
     endpoint: str | None = None
     key_source: str | None = None
-    """None: no key is sent."""
+    """None: no key is sent. Of one that cannot be used: there is a key, and only the library is missing."""
     lacks: str | None = None
     """What has to come before it gives its first vector; None: nothing."""
 
 
-def unusable(name: str, error: ProviderError) -> Candidate:
-    return Candidate(provider=name, usable=False, reason=error.message, remedy=error.remedy)
+def unusable(name: str, error: ProviderError, *, key_source: str | None = None) -> Candidate:
+    return Candidate(
+        provider=name,
+        usable=False,
+        reason=error.message,
+        remedy=error.remedy,
+        key_source=key_source,
+    )
 
 
 class Provider(Protocol):

@@ -229,7 +229,7 @@ class BuiltinBackend:
         if reason is not None:
             raise FileUnreadableError(
                 f"{answer.path!r} cannot be read: {reason}.",
-                remedy="See whether its disk is mounted and where its directory is.",
+                remedy="Check that its disk is mounted and that its directory is where it should be.",
             )
         return msgspec.structs.replace(answer, links=self._links(links_in(answer.text)))
 
@@ -273,7 +273,7 @@ class BuiltinBackend:
         except TimeoutError:
             raise IndexUnavailableError(
                 f"Disk and index could not be compared within {STATUS_PATIENCE_S:g} s.",
-                remedy="See whether a network mount hangs.",
+                remedy="Check whether a network mount hangs.",
             ) from None
 
     async def weaknesses(self) -> tuple[str, ...]:

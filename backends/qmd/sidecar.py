@@ -108,7 +108,7 @@ async def open_sidecar(settings: Settings, environment: Mapping[str, str] = os.e
     except OSError as error:
         raise QmdUnavailableError(
             "broken",
-            f"QMD's home {home.root} cannot be made: {error.strerror}.",
+            f"QMD's home {home.root} cannot be created: {error.strerror}.",
             remedy="Make room, or give the user who runs the gateway permission to write there.",
         ) from None
     variables = {**qmd_variables(environment, home, command.directory), **owner_variables()}

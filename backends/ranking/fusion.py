@@ -27,6 +27,7 @@ from backends.ranking.evidence import (
     ranked_odds,
 )
 from backends.ranking.passages import (
+    BARE_SHARE,
     File,
     Offer,
     Passage,
@@ -111,6 +112,10 @@ class RankedPassage(NamedTuple):
     """What `text_score` is calibrated from: the share of what words could tell at most, 0..1."""
     vector_deviations: float | None
     """How far `vector_score` is above the query's cosines at large, see `Background.place`."""
+    freshness: float
+    """What age left of the odds of its lines: the least of them, 1 for all."""
+    is_assured: bool
+    """Whether it was due by `Assurance`."""
 
 
 class _Strength(NamedTuple):
@@ -153,6 +158,8 @@ class _Remaining:
         """Of one file: the highest `_Strength.highest` of passages that hold a single line."""
         free = file.free()
         text = max([file.evidence[at].text for at in free], default=0.0)
+        if file.is_bare(0, len(file.units)):
+            text *= BARE_SHARE
         cosine = max([file.units[at].cosine or 0.0 for at in free], default=0.0)
         return self._score(text, cosine)
 
@@ -209,7 +216,7 @@ class PassageRanker:
             assurance = Assurance(dict(zip(keys, prospects, strict=True)), by_words)
         self._ranked_so_far += prospects
         remaining = _Remaining(prospects, self._lanes)
-        for window in self._in_order(prospects, assurance):
+        for window, is_assured in self._in_order(prospects, assurance):
             strength = self._strength(window.file, window.first, window.last)
             if strength.highest < self._min_score:
                 continue
@@ -218,27 +225,39 @@ class PassageRanker:
             if self._repeats.is_new(passage.text):
                 self._ceiling = min(self._ceiling, remaining.highest(strength.highest))
                 self._shown += 1
-                yield self._ranked(passage, strength, window.mass)
+                yield self._ranked(passage, strength, window, is_assured=is_assured)
 
-    def _in_order(self, prospects: Sequence[Prospect], assurance: Assurance) -> Iterator[Window]:
+    def _in_order(
+        self, prospects: Sequence[Prospect], assurance: Assurance
+    ) -> Iterator[tuple[Window, bool]]:
+        """Also whether a window comes now by the promise."""
         windows = best_windows(prospects)
-        while window := (
-            assurance.due(self._shown + 1) or next(windows, None) or assurance.due(WITHIN)
-        ):
-            yield window
+        while True:
+            if (due := assurance.due(self._shown + 1)) is not None:
+                yield due, True
+            elif (window := next(windows, None)) is not None:
+                yield window, False
+            elif (due := assurance.due(WITHIN)) is not None:
+                yield due, True
+            else:
+                return
 
-    def _ranked(self, passage: Passage, strength: _Strength, mass: float) -> RankedPassage:
+    def _ranked(
+        self, passage: Passage, strength: _Strength, window: Window, *, is_assured: bool
+    ) -> RankedPassage:
         background, cosine = self._background, strength.cosine
         return RankedPassage(
             passage,
             score=self._ceiling,
             text_score=strength.text,
             vector_score=cosine,
-            fused=mass,
+            fused=window.mass,
             text_share=strength.text_share,
             vector_deviations=(
                 background.place(cosine) if background and cosine is not None else None
             ),
+            freshness=min(unit.freshness for unit in window.run()),
+            is_assured=is_assured,
         )
 
     def _proposals(self, candidates: Iterable[Candidate]) -> list[Proposal]:
@@ -269,6 +288,8 @@ class PassageRanker:
 
     def _strength(self, file: File, first: int, last: int) -> _Strength:
         text = max(one.text for one in file.evidence[first:last]) if self._lanes.text else 0.0
+        if file.is_bare(first, last):
+            text *= BARE_SHARE
         cosines = [one.cosine for one in file.units[first:last] if one.cosine is not None]
         return _Strength(text, min(1.0, max(0.0, *cosines)) if cosines else None)
 
@@ -310,6 +331,10 @@ class Explanation(TypedDict):
     text: LaneShare
     vector: LaneShare | None
     """None where no line of the passage has a vector."""
+    freshness: float
+    """What age left of its weight: 1 for all."""
+    assured: bool
+    """Whether it stands here because of the promise about keywords, not by `fused`."""
 
 
 def explain(ranked: RankedPassage, lanes: Lanes, files: Collection[File]) -> Explanation:
@@ -327,6 +352,8 @@ def explain(ranked: RankedPassage, lanes: Lanes, files: Collection[File]) -> Exp
         chunkId=ranked.passage.chunk_id,
         text=_share(ranked.text_share, ranked.text_score, shares, lanes.text),
         vector=vector,
+        freshness=round(ranked.freshness, 4),
+        assured=ranked.is_assured,
     )
 
 

@@ -39,6 +39,13 @@ _BEFORE_WINDOWS: Final = -1.0
 """In the place of `Window.off_centre`: what may yet become a window comes before windows of that mass."""
 _BEFORE_ANY: Final = -2.0
 
+BARE_SHARE: Final = 0.1
+"""What is left of the text score's share for headings that nothing follows. One that holds all that was
+asked for still passes the default `minScore`."""
+_BARE_ODDS: Final = 0.01
+"""What is left of their odds: lines that say as much, or somewhat less, come first."""
+_HEADING: Final = re.compile(r"#{1,6}(\s|\Z)")
+
 
 Span = tuple[float, int, int]
 """Where a window will lie: the mass it has if it holds all of the query that its file does, and from which
@@ -143,7 +150,20 @@ class File:
         centre = (self._moment[last] - self._moment[first]) / odds
         off_centre = min(0.5, round(abs(centre - (first + last) / 2) / (last - first), 6))
         held = reduce(or_, [unit.concepts for unit in self.units[first:last]])
-        return Window(self, first, last, odds * self._completeness(held), off_centre)
+        mass = odds * self._completeness(held)
+        if self.is_bare(first, last):
+            mass *= _BARE_ODDS
+        return Window(self, first, last, mass, off_centre)
+
+    def is_bare(self, first: int, last: int) -> bool:
+        """Whether nothing but headings is there: it names a subject and says nothing of it."""
+        return self._statements[first] == self._statements[last]
+
+    @cached_property
+    def _statements(self) -> list[int]:
+        """How many of the units before each say something."""
+        says = (bool(text := unit.text.strip()) and not _HEADING.match(text) for unit in self.units)
+        return [0, *accumulate(map(int, says))]
 
     def _odds_of(self, first: int, last: int) -> float:
         # What age left of some lines vanishes in the rounding of a sum that began with whole ones.

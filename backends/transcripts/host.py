@@ -446,8 +446,8 @@ class _Database:
     def _unreadable(self, reason: str, may_pass: bool) -> FileUnreadableError:
         cause = f"The host's database {str(self.path)!r} cannot be read: {reason}"
         if may_pass:
-            return MomentarilyUnreadableError(cause, remedy="It is tried again.")
-        return FileUnreadableError(cause, remedy="Have the host's own doctor look at it.")
+            return MomentarilyUnreadableError(cause, remedy="It will be tried again.")
+        return FileUnreadableError(cause, remedy="Let `openclaw doctor` look at it.")
 
 
 def _size(reader: _Reader, found: FoundTranscript, taken: Taken | None) -> int:

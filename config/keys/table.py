@@ -411,6 +411,8 @@ COMPACTION = Section(
         ("keepRecentTokens", "how much a compaction leaves is the chat gateway's business"),
         ("notifyUser", "what its users are told is the chat gateway's business"),
     ),
+    # Of the chat gateway's own keys those that resemble one above.
+    foreign=("model", "reserveTokens"),
 )
 MEMORY_FLUSH = Section(
     "compaction.memoryFlush",

@@ -190,11 +190,11 @@ class Memory:
             if not verdict.allowed:
                 _log.info("search denied", reason=verdict.reason)
                 return search.denied_result(verdict.reason)
-        if settings.search.sessions_in_private_only and not operator and not _is_private(key):
-            sources: tuple[Source, ...] = tuple(set(request.sources or ("memory",)) - {"sessions"})
-            if not sources:
-                return search.denied_result(_FOR_THE_MAIN_SESSION)
-            request = replace(request, sources=sources)
+        hidden = settings.search.sessions_in_private_only and not operator and not _is_private(key)
+        left, unsearched = _searchable(settings, request.sources, are_sessions_hidden=hidden)
+        if left == ():
+            return search.unsearched_result(unsearched, denied=_FOR_THE_MAIN_SESSION)
+        request = replace(request, sources=left)
         self.session_started(key)
         try:
             with engine.used() as backend:
@@ -205,6 +205,8 @@ class Memory:
             return search.disabled_result(str(error))
         if answer.stale is not None and settings.search.sync.on_search:
             engine.sync_later("search")
+        if unsearched:
+            answer = search.partly_answered(answer, unsearched)
         citations: CitationsMode = "off" if operator else settings.citations
         return search.with_citations(answer, citations, key, search.limits_met(params))
 
@@ -349,6 +351,20 @@ class Memory:
     def _sync_error(self) -> str | None:
         scheduler = self._engine.scheduler if self._engine else None
         return scheduler.last_error if scheduler else None
+
+
+def _searchable(
+    settings: Settings, wanted: tuple[Source, ...] | None, *, are_sessions_hidden: bool
+) -> tuple[tuple[Source, ...] | None, dict[Source, str]]:
+    """The sources to search (None: all there are), and why others that the request names are not."""
+    unsearched = search.not_indexed(settings, wanted or ())
+    if are_sessions_hidden:
+        wanted = wanted or ("memory",)
+        if "sessions" in wanted:
+            unsearched.setdefault("sessions", _FOR_THE_MAIN_SESSION)
+    if unsearched:
+        wanted = tuple(one for one in wanted or () if one not in unsearched)
+    return wanted, unsearched
 
 
 def _is_private(session_key: str | None) -> bool:

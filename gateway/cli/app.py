@@ -6,7 +6,7 @@ like all others.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
 import typer
@@ -24,17 +24,31 @@ from gateway.cli.commands.indexing import (
 from gateway.cli.commands.inspecting import config, doctor, health, metrics, status
 from gateway.cli.commands.serving import demo, reload, serve, service
 from gateway.cli.guard import Command, with_options
-from gateway.cli.options import PROGRAM, SERVE_OPTIONS
+from gateway.cli.options import PROGRAM, SERVE_OPTIONS, SHARED_OPTIONS, SharedOption
 from gateway.rpc.wire import InvalidParamsError
 
 app = typer.Typer(
     help="Makes the plain-Markdown memory of an AI agent searchable.",
-    epilog=f"New here? `{PROGRAM} demo` shows it at work.",
+    epilog=f"`{PROGRAM} demo` shows it at work, `help COMMAND` how a command is used.",
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.command(cls=Command)(with_options(serve, SERVE_OPTIONS))
+
+
+def _add(
+    group: typer.Typer,
+    command: Callable[..., int],
+    name: str | None = None,
+    *,
+    options: Sequence[SharedOption] = SHARED_OPTIONS,
+) -> None:
+    """With the first paragraph of its help in the list of commands, which typer would cut to one line."""
+    summary = " ".join((command.__doc__ or "").split("\n\n")[0].split())
+    group.command(name, short_help=summary, cls=Command)(with_options(command, options))
+
+
+_add(app, serve, options=SERVE_OPTIONS)
 for _command in (
     index,
     search,
@@ -50,17 +64,19 @@ for _command in (
     qmd,
     demo,
 ):
-    app.command(cls=Command)(with_options(_command))
+    _add(app, _command)
 
-_models = typer.Typer(help="Show, download and remove the models of local embeddings.")
-_models.command("list", cls=Command)(with_options(list_models))
-_models.command(cls=Command)(with_options(pull))
-_models.command(cls=Command)(with_options(remove))
+_MODELS = "Show, download and remove the models of local embeddings."
+_models = typer.Typer(help=_MODELS, short_help=_MODELS)
+_add(_models, list_models, "list")
+_add(_models, pull)
+_add(_models, remove)
 app.add_typer(_models, name="models")
 
-_batch = typer.Typer(help="Show and cancel the batch jobs that embed a large backlog.")
-_batch.command("list", cls=Command)(with_options(list_batches))
-_batch.command("cancel", cls=Command)(with_options(cancel_batch))
+_BATCH = "Show and cancel the batch jobs that embed a large backlog."
+_batch = typer.Typer(help=_BATCH, short_help=_BATCH)
+_add(_batch, list_batches, "list")
+_add(_batch, cancel_batch, "cancel")
 app.add_typer(_batch, name="batch")
 
 
@@ -88,8 +104,11 @@ def _root(
 def run_app(arguments: Sequence[str]) -> int:
     """Runs a command line and returns its exit code. Raises InvalidParamsError for a wrong one."""
     command = typer.main.get_command(app)
+    given = list(arguments) or ["--help"]
+    if given[0] == "help":
+        given = [*given[1:], "--help"]
     try:
-        code = command.main(list(arguments) or ["--help"], PROGRAM, standalone_mode=False)
+        code = command.main(given, PROGRAM, standalone_mode=False)
     except typer.TyperException as error:
         context = getattr(error, "ctx", None)
         path = context.command_path if context else PROGRAM

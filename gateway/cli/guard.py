@@ -219,7 +219,8 @@ def _run_logged(command: Callable[..., int], options: Options, values: dict[str,
 
 
 def _parameter(option: SharedOption) -> inspect.Parameter:
-    declared = typer.Option(option.flag, metavar=option.metavar, help=option.help)
+    flags = (option.flag, option.short) if option.short else (option.flag,)
+    declared = typer.Option(*flags, metavar=option.metavar, help=option.help)
     kind = _TYPES.get(option.field, str | None)
     return inspect.Parameter(
         option.field,

@@ -24,7 +24,7 @@ def run_migration(options: Options, *, write: bool) -> int:
     migration = migrate_in_force(request)
     if migration is None:
         raise ConfigNotFoundError(
-            "There is no configuration file.", remedy="Without one, nothing has to be moved."
+            "There is no configuration file.", remedy="Without one there is nothing to migrate."
         )
     if options.json and not write:
         output.write_json(_as_data(migration))

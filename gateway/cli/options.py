@@ -39,6 +39,7 @@ class SharedOption(NamedTuple):
     field: str
     metavar: str | None
     help: str
+    short: str | None = None
 
     @property
     def flag(self) -> str:
@@ -46,8 +47,8 @@ class SharedOption(NamedTuple):
 
 
 SHARED_OPTIONS: Final = (
-    SharedOption("agent", "ID", "Whose memory; else the configuration's default agent."),
-    SharedOption("workspace", "DIR", "Where MEMORY.md, USER.md and memory/ are."),
+    SharedOption("agent", "ID", "Whose memory; else the configuration's default agent.", "-a"),
+    SharedOption("workspace", "DIR", "Where MEMORY.md, USER.md and memory/ are.", "-w"),
     SharedOption(
         "notes", "DIR", "A folder of Markdown as the whole memory, without openclaw.json."
     ),
@@ -56,9 +57,9 @@ SHARED_OPTIONS: Final = (
         "DIR",
         "Where the index and, without --config, openclaw.json are; else ~/.openclaw.",
     ),
-    SharedOption("config", "FILE", "The openclaw.json to read."),
+    SharedOption("config", "FILE", "The openclaw.json to read.", "-c"),
     SharedOption("claude_code", None, "Search Claude Code's memory, too."),
-    SharedOption("json", None, "Print JSON on standard output, for programs."),
+    SharedOption("json", None, "Print JSON on standard output, for programs.", "-j"),
     SharedOption("log_level", "LEVEL", "What to log: debug, info, warning or error."),
 )
 SERVE_OPTIONS: Final = tuple(option for option in SHARED_OPTIONS if option.field != "json")

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from backends.builtin.storage.moving import present_path
 from backends.files.roots import MemoryRoots
-from backends.files.scan import scan
+from backends.files.scan import ScanResult, scan
 from config.errors import ConfigInvalidError, MemoryGatewayError
 from config.host_keys import HOST_RELEASE
 from config.migration import find_moves, is_of_today
@@ -91,6 +91,7 @@ def _place(file: str | None, line: int | None) -> str | None:
 
 _OTHERS_WRITE: Final = 0o022
 _OTHERS: Final = 0o077
+_SHOWN_SKIPPED: Final = 5
 
 
 class _Directory(NamedTuple):
@@ -119,7 +120,7 @@ def _check_own(one: _Directory) -> Iterator[Finding]:
     if there.is_dir() and _may(there, os.R_OK | os.W_OK | os.X_OK):
         yield from _judge_mode(one, there)
         return
-    what = "cannot be written" if there == one.path else f"cannot be made in {there}"
+    what = "cannot be written" if there == one.path else f"cannot be created in {there}"
     if not there.is_dir():
         what = f"cannot be: {there} is no directory"
     yield Finding(
@@ -137,12 +138,12 @@ def _judge_mode(one: _Directory, there: Path) -> Iterator[Finding]:
         yield Finding(
             check="places",
             severity="warning",
-            cause=f"{one.what} may be written by others (mode {mode:03o}).",
+            cause=f"{one.what} can be written to by others (mode {mode:03o}).",
             place=str(one.path),
             fix=f"chmod go-w {one.path}",
         )
         return
-    cause = "can be read and written" if there == one.path else "will be made at the first start"
+    cause = "can be read and written" if there == one.path else "will be created at the first start"
     yield Finding(check="places", severity="ok", cause=f"{one.what} {cause}.", place=str(one.path))
 
 
@@ -153,9 +154,9 @@ def _check_file_of_ours(index: Path) -> Iterator[Finding]:
         yield Finding(
             check="places",
             severity="error",
-            cause="The index cannot be read and written.",
+            cause="The index cannot be read or written.",
             place=str(index),
-            fix="Give this user permission (chown, chmod u+rw), or delete it: it is made anew.",
+            fix="Give this user permission (chown, chmod u+rw), or delete it: it will be rebuilt.",
         )
         return
     mode = stat.S_IMODE(index.stat().st_mode)
@@ -163,7 +164,7 @@ def _check_file_of_ours(index: Path) -> Iterator[Finding]:
         yield Finding(
             check="places",
             severity="warning",
-            cause=f"The index holds the text of the memory, and others may open it (mode {mode:03o}).",
+            cause=f"The index holds the text of the memory, and others can open it (mode {mode:03o}).",
             place=str(index),
             fix=f"chmod 600 {index}",
         )
@@ -179,7 +180,7 @@ def _check_workspace(settings: Settings) -> Iterator[Finding]:
             severity="error" if there else "warning",
             cause=f"The workspace {'cannot be read' if there else 'does not exist'}.",
             place=place,
-            fix=f"{'See its owner and mode' if there else 'Make it'}, or correct "
+            fix=f"{'Check its owner and mode' if there else 'Create it'}, or correct "
             "agents.defaults.workspace or --workspace.",
         )
         return
@@ -194,11 +195,34 @@ def _check_workspace(settings: Settings) -> Iterator[Finding]:
             severity="note",
             cause="It is named as a place of notes and does not exist (yet).",
             place=str(path),
-            fix="Make it, or remove it from memorySearch.extraPaths.",
+            fix="Create it, or remove it from memorySearch.extraPaths.",
         )
+    yield from _left_out(found)
     if not unreadable:
-        cause = f"The workspace can be read; {len(found.files):,} files of memory are in it."
+        cause = f"The workspace can be read; {_counts(found)}."
         yield Finding(check="places", severity="ok", cause=cause, place=place)
+
+
+def _counts(found: ScanResult) -> str:
+    """`5 files of memory are in it, 64 in memorySearch.extraPaths`."""
+    elsewhere = sum(one.path.startswith("../") for one in found.files)
+    inside = len(found.files) - elsewhere
+    text = f"{inside:,} {'file of memory is' if inside == 1 else 'files of memory are'} in it"
+    return f"{text}, {elsewhere:,} elsewhere (memorySearch.extraPaths)" if elsewhere else text
+
+
+def _left_out(found: ScanResult) -> Iterator[Finding]:
+    if not found.skipped_count:
+        return
+    shown = found.skipped[:_SHOWN_SKIPPED]
+    names = "; ".join(f"{one.path}: {one.reason}" for one in shown)
+    more = found.skipped_count - len(shown)
+    yield Finding(
+        check="places",
+        severity="note",
+        cause=f"Not indexed: {names}{f'; and {more:,} more' if more else ''}.",
+        fix="`memory-gateway status` lists what is left out." if more else None,
+    )
 
 
 def _unreadable(workspace: Path, path: str) -> Finding:

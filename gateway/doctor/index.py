@@ -189,7 +189,7 @@ def _open_socket(record: OwnerRecord) -> list[Finding]:
         Finding(
             check="owner",
             severity="warning",
-            cause=f"Others may enter the directory of the socket (mode {mode:03o}).",
+            cause=f"Others can enter the directory of the socket (mode {mode:03o}).",
             place=str(directory),
             fix=f"chmod 700 {directory}",
         )
@@ -210,7 +210,7 @@ _CANARY_TIMEOUT_S: Final = 15.0
 _WORD: Final = "quillwort"
 _NOTE: Final = f"# Canary\n\n- The {_WORD} sings in the temporary workspace.\n"
 _NAME: Final = "memory/2026-01-01.md"
-_FIX: Final = "Run it again with --log-level debug; see the disk and TMPDIR."
+_FIX: Final = "Run it again with --log-level debug; check the disk and TMPDIR."
 
 
 class _CanaryError(Exception):

@@ -36,7 +36,7 @@ def check_provider(settings: Settings) -> Iterator[Finding]:
             check="provider",
             severity="warning",
             cause=sentence(problem),
-            fix="Let the chat gateway write its auth profiles again, or mend the file.",
+            fix="Let the chat gateway write its auth profiles again, or fix the file.",
         )
 
 
@@ -45,7 +45,7 @@ def _without(choice: Choice) -> Iterator[Finding]:
         yield Finding(check="provider", severity="ok", cause=choice.reason, place=_PROVIDER_KEY)
         return
     named = choice.requested != "auto"
-    severity: Severity = "warning" if named else "note"
+    severity: Severity = "warning" if named or choice.keys_in_vain else "note"
     yield Finding(
         check="provider",
         severity=severity,
@@ -54,7 +54,7 @@ def _without(choice: Choice) -> Iterator[Finding]:
         fix=choice.remedy,
     )
     if not named:
-        yield from (_refused(one, "note") for one in choice.candidates)
+        yield from (_refused(one, "warning") for one in choice.keys_in_vain)
 
 
 def _with(choice: Choice, primary: Candidate) -> Finding:
@@ -155,7 +155,7 @@ def check_libraries(settings: Settings) -> Iterator[Finding]:
     """Vectors need numpy; the two others make search fast, and each stands in for the other."""
     vector = settings.search.store.vector
     if not vector.enabled:
-        cause = "No vectors are kept or searched, as configured."
+        cause = "Vector search is switched off in the configuration."
         yield Finding(
             check="libraries", severity="ok", cause=cause, place=f"{_LIBRARIES_KEY}.enabled"
         )

@@ -61,7 +61,7 @@ def check_watches(settings: Settings) -> Iterator[Finding]:
     """Sets the watches of this configuration for a moment, beside those of a running gateway."""
     places = watched_places(settings)
     if not places:
-        cause = "Changes are not watched, as configured; every search looks at the disk."
+        cause = "Watching is switched off in the configuration; every search looks at the disk."
         yield Finding(check="watches", severity="ok", cause=cause, place="memorySearch.sync.watch")
         return
     try:

@@ -203,9 +203,11 @@ _READS: Final = {
 _APPENDS: Final = _READS | {"readOnlyHint": False, "idempotentHint": False}
 _SEARCH: Final = (
     "Search the agent's long-term memory (MEMORY.md, USER.md, daily logs in memory/YYYY-MM-DD.md, topic notes and, "
-    "where indexed, past conversations) by meaning and by words. Use it before answering anything about "
+    "where indexed, past conversations). Use it before answering anything about "
     "earlier work, decisions, dates, people, preferences or to-dos, and whenever something may have been "
     "noted before. Returns passages, best first, each with path, startLine, endLine, score and snippet. "
+    "`mode` says how they were found: `hybrid` by words and by meaning, `keyword` by words alone, where "
+    "synonyms are not found. "
     "An empty list says in `outcome` whether nothing matches or the search was not possible; try other "
     "words once before concluding that nothing was noted. Cite a passage as path#Lline."
 )

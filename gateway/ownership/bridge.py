@@ -360,7 +360,7 @@ class Bridge:
             self._refuse(
                 IndexUnavailableError(
                     "The gateway that owns the index cannot be reached.",
-                    remedy="See the logs of the gateways of this agent; it is tried again.",
+                    remedy="Check the logs of this agent's gateways; it will be tried again.",
                 )
             )
 

@@ -53,7 +53,7 @@ class OwnerLock:
         except OSError as error:
             owner = foreign_owner(path)
             whose = f" It belongs to {owner}." if owner else ""
-            remedy = "See the permissions of its directory, or set memorySearch.store.path."
+            remedy = "Check the permissions of its directory, or set memorySearch.store.path."
             if owner:
                 remedy = f"Give it back with: sudo chown -R {os.geteuid()} {path.parent}"
             raise IndexUnavailableError(

@@ -129,7 +129,7 @@ class MethodRegistry:
         near = difflib.get_close_matches(shown, self._methods, n=1)
         raise MethodNotFoundError(
             f"There is no method {shown!r}.",
-            remedy=f"Did you mean {near[0]!r}?" if near else "See the method table of the README.",
+            remedy=f"Did you mean {near[0]!r}?" if near else "docs/protocol.md names all methods.",
             details={"methods": sorted(name for name in self._methods if name[0] != "$")},
         )
 
@@ -140,6 +140,7 @@ _PLAIN = {
     inspect.BoolType: "true or false",
     inspect.DictType: "an object",
     inspect.StructType: "an object",
+    inspect.DateType: "a day, such as 2026-02-08",
 }
 
 
@@ -158,12 +159,12 @@ def _describe_field(field: inspect.Field) -> str:
 def describe_type(kind: inspect.Type) -> str:
     match kind:
         case inspect.IntType() | inspect.FloatType():
-            noun = "an integer" if isinstance(kind, inspect.IntType) else "a number"
+            noun = "a whole number" if isinstance(kind, inspect.IntType) else "a number"
             return noun + _range(kind.ge, kind.le)
         case inspect.StrType():
-            return "a string" + _range(kind.min_length, kind.max_length, " characters")
+            return "a string" + _range(kind.min_length, kind.max_length, " character")
         case inspect.ListType() | inspect.VarTupleType():
-            size = _range(kind.min_length, kind.max_length, " items")
+            size = _range(kind.min_length, kind.max_length, " item")
             return f"a list{size}, each {describe_type(kind.item_type)}"
         case inspect.LiteralType():
             return "one of " + ", ".join(_spell(value) for value in kind.values)
@@ -172,10 +173,12 @@ def describe_type(kind: inspect.Type) -> str:
         case inspect.UnionType():
             return ", or ".join(describe_type(member) for member in kind.types)
         case _:
-            return _PLAIN.get(type(kind), "a value of the documented type")
+            return _PLAIN.get(type(kind), "a value of another kind")
 
 
 def _range(low: float | None, high: float | None, unit: str = "") -> str:
+    if unit and (low if high is None else high) != 1:
+        unit += "s"
     match low, high:
         case None, None:
             return ""
@@ -196,7 +199,10 @@ _TOP_LEVEL_NAME = re.compile(r"\$\.([^.\[]+)")
 _UNKNOWN = re.compile(r"unknown field `(.*)`$", re.DOTALL)
 _MISSING = re.compile(r"missing required field `(.+)`$")
 
+_STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
+
 _SHOWN_CHARS = 200
+_SHOWN_VALUE = 60
 _SHOWN_NAMES = 8
 _LISTED_BYTES = 65_536
 """Of larger parameters only the first unknown name is told: listing all would cost too much memory."""
@@ -263,10 +269,28 @@ def _explain(
     else:
         top = _TOP_LEVEL_NAME.match(path)
         name = top[1] if top else ""
-        message = f"{method}: {problem[:_SHOWN_CHARS]} at `{path[:_SHOWN_CHARS]}`."
+        message = f"{method}: {_refused(raw, path)}."
     return InvalidParamsError(
         message, remedy=describe_fields(params_type).get(name), details={"parameter": name}
     )
+
+
+def _refused(raw: bytes, path: str) -> str:
+    """`` `sources[0]` cannot be "email" ``, as far as the value is short enough to be told."""
+    where = path.removeprefix("$").removeprefix(".")[:_SHOWN_CHARS]
+    named = f"`{where}`" if where else "the whole of it"
+    if len(raw) <= _LISTED_BYTES:
+        with suppress(msgspec.DecodeError, LookupError, TypeError):
+            value = msgspec.json.decode(raw)
+            for name, index in _STEP.findall(path):
+                value = value[name] if name else value[int(index)]
+            shown = msgspec.json.encode(value).decode()
+            if len(shown) <= _SHOWN_VALUE:
+                return f"{named} cannot be {shown}"
+            if isinstance(value, str | list):
+                unit = "characters" if isinstance(value, str) else "items"
+                return f"{named} cannot be what was given ({len(value):,} {unit})"
+    return f"{named} cannot be what was given"
 
 
 def _unknown_names(

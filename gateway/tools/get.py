@@ -90,7 +90,7 @@ def read_entry(params: AppendParams) -> str:
     """The entry as it is written. Raises InvalidParamsError."""
     text = params.text.replace("\r\n", "\n").replace("\r", "\n").strip("\n")
     if not text.strip():
-        raise InvalidParamsError("text is blank.", remedy="Give what should be remembered.")
+        raise InvalidParamsError("text is blank.", remedy="Say what should be remembered.")
     if _FORBIDDEN.search(text):
         raise InvalidParamsError(
             "text holds control characters.", remedy="Markdown needs only newlines and tabs."

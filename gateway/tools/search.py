@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from datetime import date
 from typing import Annotated, Final
 
@@ -10,7 +11,7 @@ from msgspec.structs import replace
 
 from backends.interface import Hit, SearchAnswer, SearchRequest
 from backends.ranking.query import MAX_QUERY_CHARS
-from config.settings import CitationsMode, Source
+from config.settings import CitationsMode, Settings, Source
 from gateway.rpc.wire import InvalidParamsError
 from gateway.sessions.keys import chat_type_of
 
@@ -77,6 +78,22 @@ MAX_RESULTS = 200
 """More than anybody reads; keeps one answer below a few hundred kilobytes."""
 
 
+ONLY_WORDS: Final = (
+    "Only words were compared, not their meaning: the same thing in other words is not found. "
+    "A provider of embeddings (memorySearch.provider) would find it."
+)
+
+
+_NAMES: Final[Mapping[Source, str]] = {"memory": "Notes", "sessions": "Past conversations"}
+_NOT_INDEXED: Final[Mapping[Source, str]] = {
+    "memory": "memorySearch.sources does not name memory",
+    "sessions": (
+        "they are not indexed, which takes memorySearch.experimental.sessionMemory: true and sessions "
+        "in memorySearch.sources"
+    ),
+}
+
+
 class SearchParams(
     msgspec.Struct, frozen=True, kw_only=False, forbid_unknown_fields=True, rename="camel"
 ):
@@ -106,8 +123,8 @@ def read_request(params: SearchParams) -> SearchRequest:
         )
     if params.after and params.before and params.after >= params.before:
         raise InvalidParamsError(
-            f"after ({params.after}) is not before before ({params.before}).",
-            remedy="after is the first day, before the first day that is too late.",
+            f"`after` must be earlier than `before`, but {params.after} is not earlier than {params.before}.",
+            remedy="Results begin on the day `after` and end on the day before `before`.",
         )
     return SearchRequest(
         query=query[:MAX_QUERY_CHARS],
@@ -134,20 +151,55 @@ def limits_met(params: SearchParams) -> tuple[str, ...]:
     return tuple(met)
 
 
+def not_indexed(settings: Settings, wanted: Iterable[Source]) -> dict[Source, str]:
+    """Of the sources that a request names those that cannot be searched, each with the reason."""
+    there = set(settings.search.sources)
+    if settings.backend == "qmd":
+        there |= {"memory", "sessions"} if settings.qmd.sessions.enabled else {"memory"}
+    return {one: _NOT_INDEXED[one] for one in wanted if one not in there}
+
+
+def unsearched_result(reasons: Mapping[Source, str], *, denied: str) -> SearchAnswer:
+    """What a search answers when no source that it names is searched; `denied` is who-may's reason."""
+    if denied in reasons.values():
+        return denied_result(denied)
+    return SearchAnswer(hits=(), outcome="disabled", error=_unsearched(reasons))
+
+
+def partly_answered(answer: SearchAnswer, reasons: Mapping[Source, str]) -> SearchAnswer:
+    """What the other sources answered, and that those with a reason were not asked."""
+    warning = _joined(answer.warning, _unsearched(reasons))
+    return replace(answer, outcome="partial", warning=warning)
+
+
+def _unsearched(reasons: Mapping[Source, str]) -> str:
+    return " ".join(f"{_NAMES[one]} were not searched: {why}." for one, why in reasons.items())
+
+
 def with_citations(
     answer: SearchAnswer,
     citations: CitationsMode,
     session_key: str | None,
     limits: tuple[str, ...] = (),
 ) -> SearchAnswer:
-    """The answer for a client: with citations where they are due, and the `limits` it met."""
+    """The answer for a client: with citations where they are due, and the `limits` it met.
+
+    Where nothing was found by words alone, it says so.
+    """
+    warning = answer.warning
+    if answer.outcome == "empty" and answer.mode == "keyword" and not warning:
+        warning = ONLY_WORDS
     cited = shows_citations(citations, session_key)
     return replace(
         answer,
         hits=tuple(_shown(hit, cited=cited) for hit in answer.hits),
         citations=citations,
-        warning=" ".join([*([answer.warning] if answer.warning else []), *limits]) or None,
+        warning=_joined(warning, *limits),
     )
+
+
+def _joined(*sentences: str | None) -> str | None:
+    return " ".join(filter(None, sentences)) or None
 
 
 def denied_result(reason: str) -> SearchAnswer:

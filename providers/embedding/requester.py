@@ -103,6 +103,9 @@ class Requester:
         self.circuit = Circuit(self._clock, options.circuit)
         self.pacer = Pacer(self._clock, options.at_once)
         self.counters = Counters()
+        self.refused: ProviderRejectedError | None = None
+        """Of the last query, if the host rejected it. It tells nothing against the host, so that the
+        circuit stays closed, but whoever asks how the provider is wants to know."""
 
     async def documents(self, texts: Sequence[str]) -> EmbeddedBatch:
         """Raises `ProviderError` after the retries that the error's kind deserves."""
@@ -113,6 +116,7 @@ class Requester:
                 with self._within(self.options.timeout_s):
                     batch = await self.embedder.embed_documents(texts)
             self.pacer.succeeded()
+            self.refused = None
             self.counters.tokens += batch.tokens
             return batch
 
@@ -151,7 +155,9 @@ class Requester:
         async def attempt() -> Vector:
             self.counters.requests += 1
             with self._within(max(_LEAST_TIME_S, ends - self._clock.now())):
-                return await self.embedder.embed_query(text)
+                vector = await self.embedder.embed_query(text)
+            self.refused = None
+            return vector
 
         patience = RetryPolicy(
             attempts=2,
@@ -163,9 +169,13 @@ class Requester:
         )
         with self._counting_failures(), self.circuit.request() as probe:
             policy = SINGLE if probe else patience
-            return await retrying(
-                attempt, policy, clock=self._clock, draw=self._draw, on_retry=self._count_retry
-            )
+            try:
+                return await retrying(
+                    attempt, policy, clock=self._clock, draw=self._draw, on_retry=self._count_retry
+                )
+            except ProviderRejectedError as error:
+                self.refused = error
+                raise
 
     def _wait_out(self, error: ProviderError, wait_s: float) -> None:
         self._count_retry(error, wait_s)

@@ -77,7 +77,9 @@ _GRACE_S = 0.1
 
 
 class ServiceState(msgspec.Struct, frozen=True, kw_only=True):
-    """For `status`. `open`: nothing is sent until `next_probe_in_s` seconds have passed."""
+    """For `status`. `degraded`: the last request failed; `open`: nothing is sent until
+    `next_probe_in_s` seconds have passed.
+    """
 
     provider: str
     model: str
@@ -181,13 +183,16 @@ class EmbeddingService:
 
     def state(self) -> ServiceState:
         circuit, mark = self._requester.circuit.state(), self.fingerprint
-        unwell: Literal["ready", "degraded"] = "degraded" if circuit.failures else "ready"
+        refused = self._requester.refused
+        unwell: Literal["ready", "degraded"] = (
+            "degraded" if circuit.failures or refused else "ready"
+        )
         return ServiceState(
             provider=mark.provider,
             model=mark.model,
             endpoint=mark.endpoint,
             status=unwell if circuit.status == "closed" else "open",
-            reason=circuit.reason,
+            reason=circuit.reason or (refused.message if refused else None),
             next_probe_in_s=circuit.next_probe_in_s,
             dimensions=self.dimensions,
             fingerprint=mark,

@@ -274,7 +274,7 @@ def _refuse_unreadable(name: str, problem: str | None) -> None:
     if problem is not None:
         raise ProviderAuthError(
             f"{name} is configured and cannot be read: {problem}.",
-            remedy="Mend or remove it; no other key is used in its place.",
+            remedy="Fix or remove it; no other key is used in its place.",
         )
 
 

@@ -8,7 +8,7 @@ import os
 import msgspec
 import pytest
 
-from config.describe import describe_json, describe_rows
+from config.describe import describe_json, describe_rows, nearest_path, rows_of
 
 KEY = "sk-live-0123456789"
 TEXT = f"""{{
@@ -124,3 +124,31 @@ def test_a_file_name_that_is_no_text_is_still_encoded(machine):
     settings = machine.load(workspace=workspace)
     assert msgspec.json.encode(describe_json(settings))
     assert describe_json(settings)["values"]["workspace"]["value"] == "/w/caf?"
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "memorySearch.query.maxResults",
+        "agents.defaults.memorySearch.query.maxResults",
+        "memory.search.query.maxResults",
+        "plugins.entries.memory-gateway.config.search.query.maxResults",
+    ],
+)
+def test_a_setting_is_found_by_every_place_where_it_may_stand(machine, key):
+    (row,) = rows_of(describe_rows(machine.load()), key)
+    assert row.path == "memorySearch.query.maxResults"
+
+
+def test_a_part_of_a_path_means_all_below_it(machine):
+    rows = rows_of(describe_rows(machine.load()), "memorySearch.query")
+    assert len(rows) > 5
+    assert all(row.path.startswith("memorySearch.query.") for row in rows)
+
+
+def test_what_is_no_setting_has_no_row_but_perhaps_a_neighbour(machine):
+    rows = describe_rows(machine.load())
+    assert rows_of(rows, "memorySearch.quer") == ()
+    assert nearest_path(rows, "memorySearch.providr") == "memorySearch.provider"
+    assert nearest_path(rows, "provider") == "memorySearch.provider"
+    assert nearest_path(rows, "zz top") is None

@@ -82,6 +82,43 @@ class TestUnknownKeys:
     def test_outside_memory_they_are_nobodys_business(self, machine, text):
         assert machine.load(text).warnings == ()
 
+    @pytest.mark.parametrize(
+        ("text", "path", "proposal"),
+        [
+            ("{agent: {}}", "agent", "agents"),
+            ("{memroy: {backend: 'qmd'}}", "memroy", "memory"),
+            ("{plugin: {}}", "plugin", "plugins"),
+            (
+                "{agents: {defaults: {worksapce: '~/notes'}}}",
+                "agents.defaults.worksapce",
+                "workspace",
+            ),
+            ("{agents: {default: {workspace: 'x'}}}", "agents.default", "defaults"),
+            ("{agents: {defaults: {memorysearch: {}}}}", "agents.defaults.memorysearch", None),
+            (
+                "{agents: {list: [{id: 'main', workspce: 'x'}]}}",
+                "agents.list[0].workspce",
+                "workspace",
+            ),
+            ("{plugins: {entries: {memory_gateway: {}}}}", "plugins.entries.memory_gateway", None),
+            (
+                "{models: {providers: {openai: {apikey: 'x'}}}}",
+                "models.providers.openai.apikey",
+                "apiKey",
+            ),
+        ],
+    )
+    def test_outside_memory_a_slip_in_a_key_that_is_read_is_a_warning(
+        self, machine, text, path, proposal
+    ):
+        (warning,) = machine.load(text).warnings
+        assert warning.path == path
+        assert f'did you mean "{proposal or ""}' in warning.message
+
+    def test_keys_of_the_hosts_that_resemble_ours_are_not_slips(self, machine):
+        text = "{agents: {defaults: {compaction: {model: 'x', reserveTokens: 5}}}}"
+        assert machine.load(text).warnings == ()
+
 
 class TestRetiredKeys:
     @pytest.mark.parametrize(

@@ -55,6 +55,20 @@ def test_an_automatic_choice_goes_on_to_a_vendor_whose_library_is_there(tmp_path
     assert choice.primary.provider == "gemini"
 
 
+def test_keys_whose_library_is_missing_are_named_where_nothing_else_answers(tmp_path, hide):
+    for _, module in LIBRARIES:
+        hide(module)
+    choice = choose(make_settings(tmp_path, environment_keys=KEYS))
+    assert choice.primary is None
+    assert [one.provider for one in choice.keys_in_vain] == ["openai", "gemini", "voyage"]
+    assert "OPENAI_API_KEY" in choice.keys_in_vain[0].key_source
+
+
+def test_without_keys_there_is_none_in_vain(tmp_path, hide):
+    hide("openai")
+    assert choose(make_settings(tmp_path, environment_keys={})).keys_in_vain == ()
+
+
 @pytest.mark.anyio
 async def test_a_library_that_goes_missing_later_is_a_typed_error(
     embedder_for, openai_host, hide, monkeypatch

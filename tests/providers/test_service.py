@@ -132,6 +132,22 @@ async def test_settings_that_the_host_rejects_are_told_from_texts_by_one_harmles
     assert service.state().status == "open"
 
 
+async def test_a_host_that_rejects_every_query_is_not_ready_until_one_succeeds(
+    openai_host, service_for
+):
+    service = service_for(openai_host)
+    openai_host.rejects = lambda _text: True
+    for query in ("boiler", "pump"):
+        with pytest.raises(errors.ProviderRejectedError):
+            await service.embed_query(query)
+    state = service.state()
+    assert state.status == "degraded"
+    assert "rejected the request" in state.reason
+    openai_host.rejects = lambda _text: False
+    await service.embed_query("boiler")
+    assert (service.state().status, service.state().reason) == ("ready", None)
+
+
 async def test_blank_texts_are_never_sent(host, service_for, collected):
     await service_for(host).embed_documents(["", "  \n", "word"], on_batch=collected)
     assert sorted(collected.errors) == [0, 1]

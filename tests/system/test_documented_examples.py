@@ -8,8 +8,10 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
 import subprocess
 import sys
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import get_args
 
@@ -49,6 +51,13 @@ ELSEWHERE = {
 """Commands that need a network, a service manager or a program of their own, and who gives them one."""
 
 
+VOLATILE = "jsonrpc|id|version|sweep|prepare|search|today|timeZone|syncStarted"
+MEMBER = re.compile(
+    rf'"(?!(?:{VOLATILE})")(\w+)": ("(?:[^"\\.]|\\.|\.(?!\.\.))*"|[\d.]+|true|false)(?=[,}}\]])'
+)
+"""A name and its plain value, when nothing of it was left out."""
+
+
 def requests(document):
     text = TEXTS[document]
     return [(json.loads(found[1]), answer(text[found.end() :])) for found in REQUEST.finditer(text)]
@@ -82,6 +91,27 @@ async def test_every_request_is_answered_as_it_says(home):
                 promised = re.search(r'"result": \{\s*"(\w+)"', shown_answer)
                 assert promised, shown_answer
                 assert promised[1] in result
+
+
+@pytest.mark.parametrize("document", ["README.md", "docs/protocol.md"])
+async def test_answers_are_those_that_are_printed_on_the_sample(home, document):
+    """Whatever a shown answer has in full stands in the real one, but for times and versions; the days
+    of the examples are today and yesterday.
+    """
+    shutil.rmtree(home.workspace)
+    shutil.copytree(ROOT / "gateway/sample/workspace", home.workspace)
+    home.configure({"memory": {"append": {"enabled": True}}})
+    assert home.run("index").returncode == 0
+    today = datetime.now().astimezone().date()
+    async with home.gateway() as client:
+        for request, printed in requests(document):
+            if "id" not in request:
+                continue
+            shown = printed.replace("2026-02-08", today.isoformat())
+            shown = shown.replace("2026-02-07", (today - timedelta(days=1)).isoformat())
+            result = await client.call(request["method"], request.get("params", {}))
+            real = json.dumps(result, ensure_ascii=False)
+            assert set(MEMBER.findall(shown)) - set(MEMBER.findall(real)) == set()
 
 
 @pytest.mark.parametrize("command", commands())

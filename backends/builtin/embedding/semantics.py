@@ -271,6 +271,12 @@ class Semantics:
         choice, requested = self._choice, self._settings.search.provider
         if choice is not None and choice.primary is None and requested not in {"auto", "none"}:
             return (f"{choice.reason} {choice.remedy or ''}".rstrip(),)
+        if choice is not None and choice.keys_in_vain:
+            return tuple(
+                f"Notes are searched by keywords only, although there is a key for {one.provider} "
+                f"({one.key_source}): {one.reason} {one.remedy or ''}".rstrip()
+                for one in choice.keys_in_vain
+            )
         if self._embeddings is None:
             return ()
         active = self._embeddings.state().active
@@ -279,6 +285,8 @@ class Semantics:
             found.append(f"{fallback.origin} is replaced by {active.provider}: {fallback.reason}")
         if active.status == "open":
             found.append(f"{active.provider} gives no vectors at present: {active.reason}")
+        elif active.status == "degraded":
+            found.append(f"The last request to {active.provider} failed: {active.reason}")
         elif lacks := self._lacks():
             found.append(f"{active.provider} gives no vectors yet: {lacks}")
         return tuple(found)

@@ -360,19 +360,20 @@ def _mode(candidates: Candidates) -> Mode:
     return "hybrid" if candidates.keywords else "vector"
 
 
-def _with_links(
-    connection: apsw.Connection, explanation: Explanation, text: str
+def _explained(
+    connection: apsw.Connection, explanation: Explanation, day: str | None, text: str
 ) -> Mapping[str, Any]:
     links = resolve_links(connection, links_in(text))
-    return {**explanation, "links": links} if links else {**explanation}
+    explained = {**explanation, "date": day}
+    return {**explained, "links": links} if links else explained
 
 
 def _hit(
     connection: apsw.Connection, ranked: RankedPassage, explanation: Explanation | None
 ) -> Hit:
     passage = ranked.passage
-    path, source = connection.execute(
-        "SELECT path, source FROM files WHERE id = ?", (passage.file_id,)
+    path, source, day = connection.execute(
+        "SELECT path, source, note_date FROM files WHERE id = ?", (passage.file_id,)
     ).get
     start_line, end_line, events = passage.start_line, passage.end_line, None
     facts = facts_of(connection, passage.file_id)
@@ -391,7 +392,9 @@ def _hit(
         source=source,
         text_score=round(ranked.text_score, 4),
         vector_score=None if ranked.vector_score is None else round(ranked.vector_score, 4),
-        explain=None if explanation is None else _with_links(connection, explanation, passage.text),
+        explain=None
+        if explanation is None
+        else _explained(connection, explanation, day, passage.text),
         events=events,
         title=facts.title or None,
         tags=facts.tags,

@@ -162,7 +162,7 @@ _REMEDIES: Final = (
         apsw.ReadOnlyError,
         "The index file or its directory cannot be written: see their permissions.",
     ),
-    (apsw.CantOpenError, "See the permissions of its directory, or set memorySearch.store.path."),
+    (apsw.CantOpenError, "Check the permissions of its directory, or set memorySearch.store.path."),
     (apsw.ConnectionClosedError, "The gateway is ending."),
 )
 _DEFAULT_REMEDY: Final = (

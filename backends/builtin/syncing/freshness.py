@@ -133,7 +133,7 @@ class Freshness:
         except TimeoutError:
             raise IndexUnavailableError(
                 f"The memory files could not be listed within {LISTING_PATIENCE_S:g} s.",
-                remedy="See whether a network mount hangs; it is tried again.",
+                remedy="Check whether a network mount hangs; it is tried again.",
             ) from None
 
     async def sweep(self, budget_s: float) -> Stale | None:

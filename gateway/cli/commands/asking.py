@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from datetime import date, datetime
+from datetime import date, timedelta
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
@@ -14,6 +14,7 @@ from config.errors import ErrorKind
 from gateway.cli import output
 from gateway.cli.guard import EXIT_CODES, NOT_FOUND
 from gateway.cli.options import Options
+from gateway.rpc.wire import InvalidParamsError
 
 if TYPE_CHECKING:
     from backends.interface import ReadAnswer, SearchAnswer
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from gateway.tools.search import SearchParams
 
 
-_DAYS = ["%Y-%m-%d"]
+_ONE_OF_THEM = "Give one of them; --before may go with either."
 _PLACE: Final = re.compile(r"(?P<path>.+?)(?::|#L)(?P<first>[1-9]\d{0,8})(?:-L?(?P<last>\d{1,9}))?")
 """`memory/2026-02-08.md:14-16`, `MEMORY.md#L3-L4`."""
 
@@ -34,13 +35,15 @@ def search(
     ],
     *,
     max_results: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="How many passages at most.")
+        int | None,
+        typer.Option("--max-results", "-n", min=1, metavar="N", help="How many passages at most."),
     ] = None,
     min_score: Annotated[
         float | None, typer.Option(min=0, max=1, metavar="X", help="Leave out passages below it.")
     ] = None,
     source: Annotated[
-        Literal["memory", "sessions"] | None, typer.Option(help="Search only there.")
+        Literal["memory", "sessions"] | None,
+        typer.Option("--source", "-s", help="Search only notes, or only past conversations."),
     ] = None,
     include: Annotated[
         list[str] | None,
@@ -51,19 +54,27 @@ def search(
         typer.Option(metavar="GLOB", help="No paths that match; may be repeated."),
     ] = None,
     after: Annotated[
-        datetime | None,
-        typer.Option(formats=_DAYS, metavar="DAY", help="Notes of this day (2026-02-08) or later."),
+        str | None,
+        typer.Option(
+            "--after",
+            "--since",
+            metavar="DAY",
+            help="Notes of this day or later: 2026-02-08, today or yesterday.",
+        ),
     ] = None,
     before: Annotated[
-        datetime | None,
-        typer.Option(formats=_DAYS, metavar="DAY", help="Notes from before this day."),
+        str | None, typer.Option(metavar="DAY", help="Notes from before this day.")
+    ] = None,
+    days: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Notes of the last N days, today included."),
     ] = None,
     tag: Annotated[
         list[str] | None,
         typer.Option(metavar="TAG", help="Only notes with this tag; may be repeated."),
     ] = None,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Say why each passage was found.")
+        bool, typer.Option("--explain", "-e", help="Say why each passage was found.")
     ] = False,
 ) -> int:
     """Find the passages of memory that answer a query, best first."""
@@ -71,9 +82,11 @@ def search(
 
     from config.switched_off import is_disabled
     from gateway.cli.options import load
+    from gateway.sessions.loading import agent_now
     from gateway.tools.search import SearchParams
 
     settings = load(options)
+    today = agent_now(settings.user_timezone).date()
     params = SearchParams(
         query=" ".join(query),
         max_results=max_results,
@@ -81,8 +94,8 @@ def search(
         sources=(source,) if source else None,
         include=tuple(include or ()),
         exclude=tuple(exclude or ()),
-        after=_day(after),
-        before=_day(before),
+        after=_first_day(after, days, today),
+        before=_day("--before", before, today),
         explain=explain,
         tags=tuple(tag or ()),
     )
@@ -99,15 +112,16 @@ def search(
 async def _search(
     settings: Settings, params: SearchParams
 ) -> tuple[SearchAnswer, int, tuple[str, ...]]:
-    """The result; when nothing is found, how many files there are and what is odd about them."""
+    """The result; when nothing is found, in how many files, and what is odd about them."""
     from gateway.cli.access import reach_memory
 
     async with reach_memory(settings, patient=True) as memory:
         result = await memory.search(params)
-        if result.hits or result.disabled:
+        if result.hits or result.error:
             return result, 0, ()
-        status = await memory.status()
-        return result, status.files, status.issues
+        wanted, status = params.sources, await memory.status()
+        files = sum(one.indexed for one in status.sources if not wanted or one.source in wanted)
+        return result, files, status.issues
 
 
 def _show_result(
@@ -130,8 +144,26 @@ def _show_result(
         output.note(remark)
 
 
-def _day(moment: datetime | None) -> date | None:
-    return moment.date() if moment else None
+def _first_day(after: str | None, days: int | None, today: date) -> date | None:
+    if days is None:
+        return _day("--after", after, today)
+    if after is not None:
+        raise InvalidParamsError("--days and --after both say where to begin.", remedy=_ONE_OF_THEM)
+    return today - timedelta(days=min(days, today.toordinal()) - 1)
+
+
+def _day(option: str, text: str | None, today: date) -> date | None:
+    """Raises InvalidParamsError."""
+    if text is None:
+        return None
+    named = {"today": today, "yesterday": today - timedelta(days=1)}
+    try:
+        return named.get(text.strip().lower()) or date.fromisoformat(text.strip())
+    except ValueError:
+        raise InvalidParamsError(
+            f"{option}: {text!r} is not a day.",
+            remedy="Write a day as 2026-02-08, or today or yesterday.",
+        ) from None
 
 
 def get(

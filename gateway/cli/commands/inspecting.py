@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -20,9 +20,11 @@ from gateway.cli.guard import HEALTH_CODES
 from gateway.cli.options import Options
 from gateway.cli.output import console
 from gateway.cli.rendering.status import status_line, status_lines
+from gateway.rpc.wire import InvalidParamsError
 from gateway.tools.status import StatusResult
 
 if TYPE_CHECKING:
+    from config.describe import Row
     from config.settings import Settings
     from gateway.tools.status import Health
 
@@ -118,6 +120,14 @@ async def _health(settings: Settings, deep: bool) -> Health:
 
 def config(
     options: Options,
+    key: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="KEY",
+            help="Show only this setting, or those below it, such as memorySearch.query.",
+        ),
+    ] = None,
+    *,
     migrate: Annotated[
         bool,
         typer.Option(
@@ -136,6 +146,9 @@ def config(
     if migrate:
         from gateway.cli.migrating import run_migration
 
+        if key is not None:
+            output.note("--migrate moves the whole file; leave KEY out.")
+            return os.EX_USAGE
         return run_migration(options, write=write)
     if write:
         output.note("--write goes with --migrate.")
@@ -144,21 +157,39 @@ def config(
     from gateway.cli.options import load
 
     settings = load(options)
+    rows = describe_rows(settings)
+    if key is not None:
+        rows = _chosen(rows, key)
     if options.json:
-        output.write_json(describe_json(settings))
+        output.write_json(describe_json(settings, rows))
         return os.EX_OK
     from gateway.cli.output import print_lines
     from gateway.cli.rendering.status import config_lines
 
-    print_lines(config_lines(describe_rows(settings)))
+    print_lines(config_lines(rows))
     for warning in settings.warnings:
         line = f" (line {warning.line})" if warning.line else ""
         output.note(f"Warning: {warning.path}{line}: {warning.message}")
     return os.EX_OK
 
 
+def _chosen(rows: Sequence[Row], key: str) -> tuple[Row, ...]:
+    """Raises InvalidParamsError for what is no setting."""
+    from config.describe import nearest_path, rows_of
+
+    found = rows_of(rows, key)
+    if found:
+        return found
+    near = nearest_path(rows, key)
+    hint = f"Did you mean {near}? " if near else ""
+    raise InvalidParamsError(
+        f"There is no setting {key!r}.",
+        remedy=f"{hint}`memory-gateway config` shows all of them.",
+    )
+
+
 def doctor(options: Options) -> int:
-    """Find what is wrong and say how to mend it; exit code 0 ok, 1 degraded, 2 failing."""
+    """Find what is wrong and say how to fix it; exit code 0 ok, 1 degraded, 2 failing."""
     import anyio
 
     from gateway.cli.options import load

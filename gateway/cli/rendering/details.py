@@ -82,6 +82,8 @@ def _engine(search: Details) -> str:
 def _provider(vector: Details) -> str:
     active = vector["provider"]["active"]
     parts = [f"{active['provider']} is {active['status']}"]
+    if active["status"] == "ready" and not active.get("statistics", {}).get("requests", 1):
+        parts = [f"{active['provider']} is set up, and was not asked yet by this process"]
     if active.get("endpoint"):
         parts.append(active["endpoint"])
     why = vector.get("reason") or ""
@@ -109,7 +111,10 @@ def _batch(batch: Details) -> str:
 
 
 def _refused(vector: Details) -> Iterator[Details]:
-    return (one for one in vector.get("candidates", ()) if not one["usable"])
+    """That none of those is set up which are tried unasked is no news; a key in vain is."""
+    unasked = vector.get("requested") == "auto"
+    refused = (one for one in vector.get("candidates", ()) if not one["usable"])
+    return (one for one in refused if one.get("keySource") or not unasked)
 
 
 def _refusal(candidate: Details) -> str:

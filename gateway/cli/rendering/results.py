@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from rich.text import Text
@@ -17,6 +17,8 @@ from gateway.cli.options import PROGRAM
 from gateway.cli.rendering.words import counted, duration, size
 from gateway.sample.demo import Answered, Event, Finished, Indexed, Progressed, Started, Wrote
 from gateway.tools.search import SearchParams
+
+_SHOWN_WORDS: Final = 8
 
 Span = tuple[int, int]
 """Start and end (exclusive) in characters."""
@@ -64,7 +66,7 @@ def result_lines(result: SearchAnswer, query: str) -> Iterator[Text]:
         yield heading(hit)
         yield mark(hit.snippet.rstrip("\n"), query)
         if hit.explain:
-            yield Text(f"explain: {_flat(hit.explain)}", style="dim")
+            yield from (Text(f"  {line}", style="dim") for line in _reasons(hit, query))
         yield Text()
 
 
@@ -129,6 +131,59 @@ def _staleness(stale: Stale) -> str:
         f"Note: {files} not up to date in this answer: {stale.reason}. "
         "`memory-gateway index` brings the index up to date."
     )
+
+
+def _reasons(hit: Hit, query: str) -> Iterator[str]:
+    """Why a passage stands where it stands; the raw figures are in `--json`."""
+    explain = hit.explain or {}
+    if "fused" not in explain:  # of QMD
+        yield f"why: {_flat(explain)}"
+        return
+    yield f"words: {_words(explain, hit.snippet, query)}"
+    yield f"meaning: {_meaning(explain['vector'])}"
+    yield f"age: {_age(explain)}"
+    yield f"order: {_rule(explain)}"
+
+
+def _words(explain: Mapping[str, Any], snippet: str, query: str) -> str:
+    text = explain["text"]
+    if text["rank"] is None:
+        return "none of the question's words"
+    spans = matched_spans(snippet, query)
+    found = list(dict.fromkeys(snippet[start:end].casefold() for start, end in spans))
+    held = f"{', '.join(found[:_SHOWN_WORDS])}: {explain['coverage']:.0%} of what the question says"
+    if not found:
+        held = "only in its path, title or headings, or in lines beside it"
+    return f"{held}; score {text['calibrated']:.2f}{_ranked(text)}"
+
+
+def _meaning(vector: Mapping[str, Any] | None) -> str:
+    if vector is None:
+        return "not compared"
+    above = vector["calibrated"]
+    unusual = f"{above:.1f} deviations above other notes" if above > 0 else "no nearer than others"
+    return f"similarity {vector['raw']:.2f}, {unusual}{_ranked(vector)}"
+
+
+def _ranked(lane: Mapping[str, Any]) -> str:
+    return f", rank {lane['rank']:,} of all lines" if lane["rank"] else ""
+
+
+def _age(explain: Mapping[str, Any]) -> str:
+    day = f"of {explain['date']}" if explain.get("date") else "without a date"
+    left = explain["freshness"]
+    return day if left == 1 else f"{day}, which leaves {left:.0%} of its weight (query.decay)"
+
+
+def _rule(explain: Mapping[str, Any]) -> str:
+    if explain["assured"]:
+        return "kept, because it is among the best three by words alone"
+    text, vector = explain["text"]["weight"], explain["vector"]
+    if vector is None or not vector["weight"]:
+        return "by words alone"
+    if not text:
+        return "by meaning alone"
+    return f"by words and meaning together (weights {text:.2g} and {vector['weight']:.2g})"
 
 
 def _flat(values: Mapping[str, Any]) -> str:

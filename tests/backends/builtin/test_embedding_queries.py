@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 import time
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from backends.builtin.embedding.semantics import Semantics
 from backends.builtin.storage.database import Database
 from backends.interface import SearchRequest, SyncRequest
-from config.settings import QuerySettings
+from config.settings import QuerySettings, Secret
 from fakes.faults import fault, openai_quota, redirect, status
 
 pytestmark = pytest.mark.anyio
@@ -163,6 +165,30 @@ async def test_unasked_every_candidate_is_listed_and_nothing_is_missed(home):
     assert state.weaknesses == ()
     names = [one["provider"] for one in state.details["vector"]["candidates"]]
     assert names == ["local", "openai", "gemini", "voyage"]
+
+
+async def test_a_host_that_rejects_every_query_makes_the_memory_weaker(impatient, vendor, embedded):
+    async with impatient.open() as backend:
+        await backend.sync(SyncRequest())
+        await embedded(backend)
+        vendor.rejects = lambda _text: True
+        answer, _ = await ask(backend, "boiler")
+        assert answer.mode == "keyword"
+        (weakness,) = await backend.weaknesses()
+        assert weakness.startswith("The last request to openai failed: ")
+
+
+async def test_a_key_without_its_library_is_told_in_answers_and_in_health(home, monkeypatch):
+    monkeypatch.setitem(sys.modules, "openai", None)
+    home.configure(provider="auto")
+    keys = {"OPENAI_API_KEY": Secret("sk-x")}
+    home.settings = replace(home.settings, environment_keys=keys)
+    home.write("memory/a.md", "The boiler was serviced.\n")
+    async with home.open() as backend:
+        answer, _ = await ask(backend, "boiler")
+        assert "although there is a key for openai" in answer.warning
+        assert "pip install" in answer.warning
+        assert await backend.weaknesses() == (answer.warning,)
 
 
 async def test_a_fault_of_our_own_leaves_the_keywords(impatient, look):

@@ -276,3 +276,28 @@ class TestFilters:
         )
         assert len(some) > 10
         assert some == [path for path in everything if path in some]
+
+
+async def test_headings_that_nothing_follows_stand_behind_lines_that_say_something(home, hits_of):
+    home.write("memory/template.md", "# Dentist {{date}}\n\n## Tasks\n\n## Notes\n")
+    home.write(
+        "memory/teeth.md", "# Teeth\n\n- The dentist pulled one in May, which took an hour.\n"
+    )
+    home.write("memory/other.md", "# Garden\n\n- The hedge was cut.\n")
+    async with home.open() as backend:
+        await backend.sync(SyncRequest())
+        said, bare = await hits_of(backend, "dentist")
+        assert (said.path, bare.path) == ("memory/teeth.md", "memory/template.md")
+        assert said.score > 0.6 > 0.5 > bare.score
+
+
+async def test_questions_whose_answer_is_not_there_score_low(backend, hits_of):
+    questions = [
+        "What is the submarine captain called?", "Which airline lost the violin?",
+        "When does the volcano tour start?", "Who won the chess championship?",
+        "Where is the skiing certificate?", "What does the astronaut eat?",
+        "Which lawyer handles the divorce?", "How tall is the lighthouse?",
+        "How many penguins live in the aquarium?", "What colour is the motorcycle?",
+    ]  # fmt: skip
+    for question in questions:
+        assert all(hit.score < 0.75 for hit in await hits_of(backend, question)), question

@@ -285,6 +285,7 @@ async def test_what_is_remembered_across_conversations_is_not_searched_from_a_gr
         assert await found(GROUP) == ({"memory"}, "ok")
         assert await found(None) == ({"memory"}, "ok")
         assert await found(GROUP, sources=("sessions",)) == (set(), "denied")
+        assert await found(GROUP, sources=("memory", "sessions")) == ({"memory"}, "partial")
         shown = await memory.search(SearchParams("heron"), None, operator=True)
         assert {hit.source for hit in shown.hits} == {"sessions"}
 

@@ -52,6 +52,24 @@ async def test_a_memory_answers_with_its_notes(settings):
         assert (text.status, text.text) == ("ok", "# Home\n\n- The boiler.\n")
 
 
+async def test_what_is_not_indexed_is_not_said_to_hold_nothing(settings):
+    async with open_memory(settings, background=False) as memory:
+        alone = await memory.search(SearchParams("boiler", sources=("sessions",)), None)
+        assert (alone.hits, alone.outcome, alone.disabled) == ((), "disabled", False)
+        assert "experimental.sessionMemory" in (alone.error or "")
+        both = await memory.search(SearchParams("boiler", sources=("memory", "sessions")), None)
+        assert ([hit.path for hit in both.hits], both.outcome) == (["memory/a.md"], "partial")
+        assert "Past conversations were not searched" in (both.warning or "")
+
+
+async def test_nothing_found_by_words_alone_says_what_would_find_more(settings):
+    async with open_memory(settings, background=False) as memory:
+        missed = await memory.search(SearchParams("xylophone"), None)
+        assert (missed.outcome, missed.mode) == ("empty", "keyword")
+        assert "memorySearch.provider" in (missed.warning or "")
+        assert (await memory.search(SearchParams("boiler"), None)).warning is None
+
+
 async def test_the_first_sync_runs_by_itself(settings_of):
     settings = settings_of({"sync": SyncSettings(on_search=False)})
     async with open_memory(settings) as memory:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -36,15 +37,26 @@ def test_search_as_json_is_the_whole_result(indexed):
 
 def test_search_explains_itself_to_people_too(indexed):
     done = indexed("search", "boiler", "--explain")
-    assert "\nexplain: " in done.out
+    assert "\n  words: boiler: 100% of what the question says; score " in done.out
+    assert "\n  meaning: not compared\n  age: without a date\n  order: by words alone\n" in done.out
     assert done.err.startswith("Time (ms): ")
 
 
 def test_no_hit_says_what_was_searched_and_is_no_failure(indexed):
     done = indexed("search", "xylophone")
-    assert (done.code, done.err) == (0, "")
+    assert done.code == 0
     assert done.out == "No matches. Searched 4 files in ~/.openclaw/workspace.\n"
+    assert done.err.startswith("Note: Only words were compared, not their meaning")
+    assert "memorySearch.provider" in done.err
     assert indexed.json("search", "xylophone")["outcome"] == "empty"
+
+
+def test_a_source_that_is_not_indexed_is_not_said_to_have_been_searched(indexed):
+    done = indexed("search", "boiler", "--source", "sessions")
+    assert (done.code, done.out) == (0, "")
+    assert done.err.startswith("Past conversations were not searched: they are not indexed")
+    result = indexed.json("search", "boiler", "--source", "sessions")
+    assert (result["results"], result["outcome"]) == ([], "disabled")
 
 
 def test_a_search_in_an_empty_workspace_doubts_the_workspace(cli):
@@ -74,6 +86,22 @@ def test_a_search_in_an_empty_workspace_doubts_the_workspace(cli):
 def test_limits_of_a_search_are_kept(indexed, limits, found):
     result = indexed.json("search", "a828e60 greenhouse sensor", *limits)
     assert {hit["path"] for hit in result["results"]} == found
+
+
+def test_the_last_days_may_be_named_in_several_ways(indexed):
+    today = datetime.now().astimezone().date()
+    for name, back in (("today", 0), ("yesterday", 1), ("before", 2)):
+        day = today - timedelta(days=back)
+        indexed.write(f"memory/{day.isoformat()}.md", f"The kestrel of {name}.\n")
+
+    def found(*limits):
+        result = indexed.json("search", "kestrel", "-n", "9", *limits)
+        return sorted(hit["snippet"].split()[-1] for hit in result["results"])
+
+    assert found() == ["before.", "today.", "yesterday."]
+    assert found("--days", "2") == found("--since", "yesterday") == ["today.", "yesterday."]
+    assert found("--after", "today") == found("--days", "1") == ["today."]
+    assert found("--before", "yesterday") == ["before."]
 
 
 def test_a_note_can_send_no_escape_sequence_and_is_never_markup(cli):

@@ -49,6 +49,19 @@ def test_vectors_at_work_name_engine_provider_and_coverage():
     assert told["Embedded"] == "1,200 of 1,300 texts · 2 refused · at work"
 
 
+def test_a_provider_that_nobody_asked_yet_is_not_said_to_be_ready():
+    active = {**WORKING["provider"]["active"], "statistics": {"requests": 0}}
+    told = rows(vector={**WORKING, "provider": {"active": active}})
+    assert told["Embeddings"].startswith("openai is set up, and was not asked yet by this process")
+
+
+def test_providers_that_are_not_set_up_and_were_not_asked_for_are_no_news():
+    keyless = {"enabled": True, "reason": "None.", "requested": "auto", "candidates": [CANDIDATE]}
+    assert "· openai" not in rows(vector=keyless)
+    in_vain = {**CANDIDATE, "keySource": "OPENAI_API_KEY"}
+    assert "· openai" in rows(vector={**keyless, "candidates": [in_vain]})
+
+
 def test_an_engine_that_does_not_answer_says_why_and_an_error_is_told():
     search = {"engine": "sqlite-vec", "unavailable": {"resident": "numpy is missing"}}
     active = {"provider": "openai", "status": "open", "reason": "401"}

@@ -63,6 +63,33 @@ def test_help_fits_80_columns(name, capsys, monkeypatch):
     assert [line for line in lines if len(line) > 80] == []
 
 
+@pytest.mark.parametrize("width", ["40", "60", "80"])
+def test_what_commands_do_is_never_cut_off(width, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", width)
+    assert run_app([]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "..." not in shown.partition("Commands:")[2]
+    assert "until the input ends." in shown
+
+
+def test_help_is_a_command_too(capsys):
+    assert run_app(["search", "--help"]) == 0
+    wanted = capsys.readouterr().out
+    assert run_app(["help", "search"]) == 0
+    assert capsys.readouterr().out == wanted
+    assert run_app(["help"]) == 0
+    assert "Commands:" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("short", "long"),
+    [("-a", "--agent"), ("-w", "--workspace"), ("-c", "--config"), ("-j", "--json")],
+)
+def test_shared_options_have_short_names(short, long):
+    (option,) = [one for one in command_of("search").params if long in one.opts]
+    assert short in option.opts
+
+
 def test_no_command_at_all_shows_the_help(capsys):
     assert run_app([]) == 0
     assert "Commands:" in capsys.readouterr().out

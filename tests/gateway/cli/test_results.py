@@ -38,12 +38,48 @@ def test_text_that_looks_like_markup_is_shown_as_it_is():
     assert shown(result(hit))[:2] == ["1.000 memory/[b].md:1-1", "[red]x[/red] :tea:"]
 
 
-def test_an_explanation_is_shown_below_its_passage():
+TEXT = {"raw": 0.4, "calibrated": 0.74, "rank": 2, "weight": 0.3}
+VECTOR = {"raw": 0.62, "calibrated": 2.1, "rank": 1, "weight": 0.7}
+
+
+def why(snippet="Green tea", **changes):
+    explain = {
+        "matchedTerms": ["tea"], "coverage": 0.5, "fused": 3.0, "chunkId": 1, "text": TEXT,
+        "vector": VECTOR, "freshness": 1.0, "assured": False, "date": "2026-02-01",
+    } | changes  # fmt: skip
+    hit = Hit(
+        path="a.md", start_line=1, end_line=1, score=1, snippet=snippet, source="memory",
+        explain=explain,
+    )  # fmt: skip
+    return shown(result(hit))[2:-1]
+
+
+def test_an_explanation_says_in_words_what_matched_what_the_vector_said_the_age_and_the_rule():
+    assert why() == [
+        "  words: tea: 50% of what the question says; score 0.74, rank 2 of all lines",
+        "  meaning: similarity 0.62, 2.1 deviations above other notes, rank 1 of all lines",
+        "  age: of 2026-02-01",
+        "  order: by words and meaning together (weights 0.3 and 0.7)",
+    ]
+
+
+def test_an_explanation_says_what_is_missing():
+    silent = {**TEXT, "raw": 0, "calibrated": 0, "rank": None}
+    words, meaning, age, order = why(text=silent, vector=None, date=None, freshness=0.25)
+    assert words == "  words: none of the question's words"
+    assert meaning == "  meaning: not compared"
+    assert age == "  age: without a date, which leaves 25% of its weight (query.decay)"
+    assert order == "  order: by words alone"
+    assert "only in its path, title or headings" in why("Coffee")[0]
+    assert why(assured=True)[3].startswith("  order: kept, because")
+
+
+def test_what_another_backend_explains_is_told_name_by_name():
     hit = Hit(
         path="a.md", start_line=1, end_line=1, score=1, snippet="x", source="memory",
         explain={"coverage": 0.5, "matchedTerms": ["tea"]},
     )  # fmt: skip
-    assert shown(result(hit))[2] == 'explain: coverage 0.5, matchedTerms ["tea"]'
+    assert shown(result(hit))[2] == '  why: coverage 0.5, matchedTerms ["tea"]'
     assert list(remarks(result(hit, timings_ms={"search": 1.5}))) == ["Time (ms): search 1.5"]
 
 

@@ -44,8 +44,7 @@ def test_a_fallback_that_could_not_stand_in_is_told(settings, with_search, worst
 
 def test_without_any_key_search_by_words_is_a_note_and_no_fault(settings, with_search, severities):
     found = list(check_provider(with_search(settings, provider="auto")))
-    assert set(severities(found)) == {"note"}
-    assert len(found) == 5
+    assert severities(found) == ["note"]
 
 
 def test_broken_auth_profiles_are_told(settings):

@@ -80,3 +80,17 @@ def test_open_files_with_keys_are_told_without_the_key(settings, root, with_sear
     )
     assert {one.place for one in found} == {str(root / ".env"), str(config)}
     assert KEY not in repr(found)
+
+
+def test_files_are_counted_where_they_are_and_what_is_left_out_is_named(
+    settings, root, with_search
+):
+    (root / "workspace/memory/link.md").symlink_to("a.md")
+    (root / "elsewhere").mkdir()
+    (root / "elsewhere/b.md").write_text("b", encoding="utf-8")
+    extra = ExtraPath(path=root / "elsewhere", raw="elsewhere")
+    causes = [one.cause for one in check_places(with_search(settings, extra_paths=(extra,)))]
+    assert any(
+        "1 file of memory is in it, 1 elsewhere (memorySearch.extraPaths)" in one for one in causes
+    )
+    assert any(one.startswith("Not indexed: memory/link.md: ") for one in causes)

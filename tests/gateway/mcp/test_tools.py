@@ -33,6 +33,11 @@ def test_every_part_of_a_tool_is_explained(name):
     assert tool["annotations"]["openWorldHint"] is False
 
 
+def test_meaning_is_promised_only_as_far_as_an_answer_will_say_it_was_compared():
+    description = LISTED["memory_search"]["description"]
+    assert "`hybrid` by words and by meaning, `keyword` by words alone" in description
+
+
 @pytest.mark.parametrize("name", LISTED)
 @pytest.mark.parametrize("schema", ["inputSchema", "outputSchema"])
 def test_schemas_are_valid_objects_without_null(name, schema):

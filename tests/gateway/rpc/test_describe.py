@@ -16,18 +16,18 @@ from gateway.rpc.methods import describe_type
     ("kind", "words"),
     [
         (str, "a string"),
-        (Annotated[str, Meta(min_length=1)], "a string (at least 1 characters)"),
-        (int, "an integer"),
+        (Annotated[str, Meta(min_length=1)], "a string (at least 1 character)"),
+        (int, "a whole number"),
         (Annotated[float, Meta(ge=0, le=1)], "a number (0 to 1)"),
         (bool | None, "true or false, or null"),
         (Literal["a", "b"], 'one of "a", "b"'),
         (
             Annotated[tuple[int, ...], Meta(max_length=3)],
-            "a list (at most 3 items), each an integer",
+            "a list (at most 3 items), each a whole number",
         ),
         (dict[str, int], "an object"),
-        (msgspec.Raw, "a value of the documented type"),
-        (date, "a value of the documented type"),
+        (msgspec.Raw, "a value of another kind"),
+        (date, "a day, such as 2026-02-08"),
         (Any, "any value"),
     ],
 )

@@ -92,27 +92,32 @@ def test_a_missing_parameter_is_named_and_described():
 @pytest.mark.parametrize(
     ("member", "place", "allowed"),
     [
-        (b'"maxResults":"x"', "$.maxResults", "`maxResults` (optional) is an integer (1 to 50)."),
-        (b'"maxResults":0', "$.maxResults", "an integer (1 to 50)"),
-        (b'"maxResults":1.5', "$.maxResults", "an integer (1 to 50)"),
-        (b'"maxResults":null', "$.maxResults", "an integer (1 to 50)"),
-        (b'"minScore":"x"', "$.minScore", "a number (at most 1), or null"),
-        (b'"minScore":1e999', "$.minScore", "a number (at most 1), or null"),
-        (b'"sources":["x"]', "$.sources[0]", 'a list, each one of "memory", "sessions", or null'),
-        (b'"sources":"x"', "$.sources", 'one of "memory", "sessions"'),
-        (b'"colour":"green"', "$.colour", 'one of "red", "blue"'),
-        (b'"explain":1', "$.explain", "true or false"),
-        (b'"depth":-1', "$.depth", "an integer (at least 0)"),
-        (b'"labels":5', "$.labels", "an object, or null"),
-        (b'"filter":{"aftr":"x"}', "$.filter", "an object, or null"),
-        (b'"maxResults":' + b"9" * 5000, "$.maxResults", "an integer (1 to 50)"),
+        (b'"maxResults":"x"', "maxResults", "`maxResults` (optional) is a whole number (1 to 50)."),
+        (b'"maxResults":0', "maxResults", "a whole number (1 to 50)"),
+        (b'"maxResults":1.5', "maxResults", "a whole number (1 to 50)"),
+        (b'"maxResults":null', "maxResults", "a whole number (1 to 50)"),
+        (b'"minScore":"x"', "minScore", "a number (at most 1), or null"),
+        (b'"minScore":1e999', "minScore", "a number (at most 1), or null"),
+        (b'"sources":["x"]', "sources[0]", 'a list, each one of "memory", "sessions", or null'),
+        (b'"sources":"x"', "sources", 'one of "memory", "sessions"'),
+        (b'"colour":"green"', "colour", 'one of "red", "blue"'),
+        (b'"explain":1', "explain", "true or false"),
+        (b'"depth":-1', "depth", "a whole number (at least 0)"),
+        (b'"labels":5', "labels", "an object, or null"),
+        (b'"filter":{"aftr":"x"}', "filter", "an object, or null"),
+        (b'"maxResults":' + b"9" * 5000, "maxResults", "a whole number (1 to 50)"),
     ],
 )
 def test_a_wrong_value_is_told_where_it_is_and_what_is_allowed(member, place, allowed):
     error = fail(b'{"query":"a",' + member + b"}")
-    assert place in error.message
+    assert error.message.startswith(f"find: `{place}` cannot be ")
     assert allowed in str(error.remedy)
-    assert error.details["parameter"] == place[2:].split("[")[0]
+    assert error.details["parameter"] == place.split("[")[0]
+
+
+def test_a_wrong_value_is_repeated_as_it_was_given_as_far_as_it_is_short():
+    assert fail(b'{"query":"a","sources":["x"]}').message == 'find: `sources[0]` cannot be "x".'
+    assert "(100 characters)" in fail(b'{"query":"a","colour":"' + b"x" * 100 + b'"}').message
 
 
 def test_a_wrong_value_is_not_repeated_at_length():
@@ -126,7 +131,7 @@ def test_too_many_positions_are_refused():
 
 
 def test_a_wrong_value_by_position_is_told_by_name():
-    assert "$.maxResults" in fail(b'["a","x"]').message
+    assert '`maxResults` cannot be "x"' in fail(b'["a","x"]').message
 
 
 def test_nesting_without_end_is_refused():
