@@ -30,7 +30,6 @@ from backends.files.safe_open import (
     walked,
 )
 from backends.interface import SkippedFile
-from backends.transcripts.jsonl import HASH_BYTES, MAX_LINE_BYTES
 from backends.transcripts.source import (
     BEGINNING,
     PREFIX,
@@ -42,6 +41,7 @@ from backends.transcripts.source import (
     Taken,
     TranscriptListing,
 )
+from backends.transcripts.stretches import HASH_BYTES, MAX_LINE_BYTES
 from backends.transcripts.turns import HOST_RENDERING_VERSION, render_event
 from config.paths import host_database
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
 
 from backends.redaction import REDACTION_VERSION, redact
-from config.settings import SessionSyncSettings
 
 RENDERING_VERSION: Final = f"turns 1, redaction {REDACTION_VERSION}"
 """Changes whenever the same transcript gives other text, so that indexes are built anew."""
@@ -159,25 +158,3 @@ def _normal(text: str) -> str:
     """One line. Secrets go first: where lines end helps to tell them from prose."""
     valid = text.encode(errors="replace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")
     return _SPACE.sub(" ", redact(valid)).strip(" ")
-
-
-SILENCE_NS: Final = 10 * 60 * 1_000_000_000
-"""So long after its last line a conversation counts as over for now."""
-
-
-def is_due(
-    grown_bytes: int,
-    grown_lines: Callable[[], int],
-    silent_ns: int,
-    thresholds: SessionSyncSettings,
-) -> bool:
-    """Whether so much growth, this long ago, is to be indexed.
-
-    `deltaBytes` 0 means any growth, `deltaMessages` 0 that lines do not count. Lines (`grown_lines`) are
-    only counted when the bytes do not decide.
-    """
-    if grown_bytes <= 0:
-        return False
-    if grown_bytes >= thresholds.delta_bytes or silent_ns >= SILENCE_NS:
-        return True
-    return 0 < thresholds.delta_messages <= grown_lines()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
@@ -232,6 +231,8 @@ def _sibling(branch: Branch, name: str, likeness: float) -> str | None:
         for known, child in branch.children.items()
         if isinstance(child, Leaf | Branch) and known not in (ANY_ITEM, ANY_NAME)
     }
+    import difflib  # noqa: PLC0415 - only for a message
+
     similar = difflib.get_close_matches(name.lower(), siblings, n=1, cutoff=likeness)
     return siblings[similar[0]] if similar else None
 

@@ -13,7 +13,6 @@ import msgspec
 from config import paths
 from config.errors import ConfigInvalidError, ConfigNotFoundError
 from config.settings import Origin
-from config.source.json5 import MAX_DEPTH, error_at, read_json5
 from config.source.located import Located, quote, type_words
 
 
@@ -113,7 +112,6 @@ def _usual_config(request: LoadRequest, home: Path, state: Path) -> tuple[Locate
 
 
 def _read(path: Path) -> Located | None:
-
     from config.source.json5 import read_json5, require_object  # noqa: PLC0415 - likewise
 
     try:
@@ -137,6 +135,8 @@ def _resolve(node: Located, chain: tuple[Path, ...], depth: int) -> Located:
 
     `depth` counts through all of them: each file for itself may be as deep as the reader allows.
     """
+    from config.source.json5 import MAX_DEPTH  # noqa: PLC0415 - as the parser
+
     if depth > MAX_DEPTH:
         raise _refused(node, "the files together are nested too deep")
     if isinstance(node.value, list):
@@ -170,6 +170,8 @@ def _load(name: Located, chain: tuple[Path, ...], depth: int) -> Located:
     if len(chain) > MAX_CHAIN:
         raise _refused(name, f"files are included more than {MAX_CHAIN} deep")
     try:
+        from config.source.json5 import read_json5  # noqa: PLC0415 - likewise
+
         included = read_json5(path)
     except FileNotFoundError:
         raise _refused(name, f"there is no file {quote(str(path))}") from None
@@ -177,6 +179,8 @@ def _load(name: Located, chain: tuple[Path, ...], depth: int) -> Located:
 
 
 def _refused(node: Located, message: str) -> ConfigInvalidError:
+    from config.source.json5 import error_at  # noqa: PLC0415 - likewise
+
     return error_at(node.source, node.offset, f"{INCLUDE}: {message}", "Correct it there.")
 
 

@@ -23,8 +23,8 @@ from gateway.cli.commands.indexing import (
 )
 from gateway.cli.commands.inspecting import config, doctor, health, metrics, status
 from gateway.cli.commands.serving import demo, reload, serve, service
-from gateway.cli.guard import Command, with_options
 from gateway.cli.options import PROGRAM, SERVE_OPTIONS, SHARED_OPTIONS, SharedOption
+from gateway.cli.shared import Command, with_options
 from gateway.rpc.wire import InvalidParamsError
 
 app = typer.Typer(

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import errno
-import inspect
 import os
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Annotated, Any, Final, TypeGuard
-
-import typer
-from typer.core import TyperCommand
+from typing import Final, TypeGuard
 
 from config.errors import ErrorKind, MemoryGatewayError, lone_error
 from config.runtime.tasks import lacks_threads
 from gateway.cli import output
-from gateway.cli.options import PROGRAM, SHARED_OPTIONS, LogLevel, Options, SharedOption
+from gateway.cli.options import PROGRAM, Options
 
 INTERRUPTED: Final = 130
 """128 + SIGINT, as shells have it."""
@@ -180,51 +176,4 @@ def _apology(error: BaseException, options: Options) -> MemoryGatewayError:
     return MemoryGatewayError(
         f"Sorry, this is a fault of the program: {type(error).__name__}: {error}.",
         remedy=f"{remedy} and the output of `{PROGRAM} --version`.",
-    )
-
-
-_TYPES: dict[str, Any] = {"json": bool, "claude_code": bool, "log_level": LogLevel | None}
-
-
-class Command(TyperCommand):
-    """A command to which an argument such as `- The kettle is descaled.` is text, never an option."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        items = [] if "--" in args else [one for one in args if one.startswith("- ")]
-        others = [one for one in args if one not in items]
-        return super().parse_args(ctx, [*others, "--", *items] if items else args)
-
-
-def with_options(
-    command: Callable[..., int], shared: Sequence[SharedOption] = SHARED_OPTIONS
-) -> Callable[..., int]:
-    """The command as typer wants it. Its first parameter takes the `Options`."""
-    own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
-    fields = [option.field for option in shared]
-
-    def run(**values: Any) -> int:
-        options = Options(**{field: values.pop(field) for field in fields})
-        return guarded(lambda: _run_logged(command, options, values), options)
-
-    run.__name__, run.__doc__ = command.__name__, command.__doc__
-    run.__signature__ = inspect.Signature([*own, *map(_parameter, shared)])  # type: ignore[attr-defined]
-    return run
-
-
-def _run_logged(command: Callable[..., int], options: Options, values: dict[str, Any]) -> int:
-    from gateway.process.logs import configure_logs
-
-    configure_logs(options.log_level or "warning", for_people=not options.json)
-    return command(options, **values)
-
-
-def _parameter(option: SharedOption) -> inspect.Parameter:
-    flags = (option.flag, option.short) if option.short else (option.flag,)
-    declared = typer.Option(*flags, metavar=option.metavar, help=option.help)
-    kind = _TYPES.get(option.field, str | None)
-    return inspect.Parameter(
-        option.field,
-        inspect.Parameter.KEYWORD_ONLY,
-        default=False if kind is bool else None,
-        annotation=Annotated[kind, declared],
     )

@@ -21,8 +21,8 @@ from rich.progress import (
 from rich.text import Text
 
 from backends.interface import ProgressCallback, SyncProgress
-from gateway.cli.output import console
 from gateway.cli.rendering.words import size
+from gateway.cli.terminal import console
 
 
 def can_move() -> bool:

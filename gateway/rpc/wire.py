@@ -12,7 +12,6 @@ from functools import lru_cache
 from typing import Any
 
 import msgspec
-import structlog
 from msgspec import UNSET, Raw, UnsetType
 
 from config.errors import ErrorKind, MemoryGatewayError
@@ -86,8 +85,6 @@ def replace_lone_surrogates(value: Any) -> Any:
         return [replace_lone_surrogates(item) for item in value]
     return value
 
-
-_log = structlog.get_logger(__name__)
 
 CODES: Mapping[ErrorKind, int] = {
     ErrorKind.PARSE_ERROR: -32700,
@@ -225,7 +222,10 @@ def to_wire(error: BaseException) -> WireError:
 
 def _internal(error: BaseException) -> WireError:
     reference = os.urandom(4).hex()
-    _log.error("internal error", reference=reference, exc_info=error)
+    import structlog  # noqa: PLC0415 - what only prints data needs no logs
+
+    log = structlog.get_logger(__name__)
+    log.error("internal error", reference=reference, exc_info=error)
     return WireError(
         CODES[ErrorKind.INTERNAL],
         f"Internal error, reference {reference}.",

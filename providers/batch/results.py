@@ -87,7 +87,7 @@ def read_line(raw: bytes) -> Line | None:
 
 def results_of(lines: Sequence[Line], dimensions: int | None) -> list[Result]:
     """Validated vectors and errors, in the order of the lines. Imports numpy: for a thread."""
-    from providers.remote.embedder import collect  # noqa: PLC0415 - numpy, and in a worker thread
+    from providers.remote.vectors import collect  # noqa: PLC0415 - numpy, and in a worker thread
 
     rows = [(at, line.embedding) for at, line in enumerate(lines)]
     items = collect(rows, len(lines), dimensions)

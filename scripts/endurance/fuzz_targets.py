@@ -27,7 +27,7 @@ from backends.qmd.process import QmdUnavailableError
 from backends.qmd.server import post_query
 from backends.redaction import redact
 from backends.text.passages import split_units, utf16_length
-from backends.transcripts.jsonl import digest_of, read_stretch
+from backends.transcripts.stretches import digest_of, read_stretch
 from backends.transcripts.turns import render_turn
 from config.describe import describe_json
 from config.errors import ConfigInvalidError

@@ -101,7 +101,7 @@ def test_each_command_keeps_data_apart_from_messages_and_ends_with_its_code(shel
     (shell.home.workspace / "memory/link.md").symlink_to("/etc/hostname")
     for arguments, code, out, err in [
         (["index"], 0, "5 files in ", "Skipped memory/link.md: "),
-        (["search", "xylophone"], 0, "No matches. Searched 5 files", ""),
+        (["search", "xylophone"], 0, "No matches. Searched 5 files", "Only words were compared"),
         (["get", "memory/tea.md"], 0, "# 茶\n\n- Oolong.", ""),
         (["get", "memory/none.md"], 66, "", "There is no file memory/none.md."),
         (["get", "/etc/passwd"], 77, "", "Reading '/etc/passwd' is not allowed."),
@@ -127,7 +127,8 @@ def test_serve_that_cannot_start_says_why_on_standard_error_only(shell):
 def test_json_is_utf_8_whatever_the_locale(shell):
     shell.home.write("memory/tea.md", "# 茶 😀\n")
     done = shell.run("search", "茶", "--json", LANG="C", LC_ALL="C", PYTHONIOENCODING="ascii")
-    assert json.loads(done.stdout)["results"][0]["snippet"].startswith("# 茶 😀")
+    snippets = [result["snippet"] for result in json.loads(done.stdout)["results"]]
+    assert any(snippet.startswith("# 茶 😀") for snippet in snippets)
 
 
 def test_text_that_the_locale_cannot_show_is_escaped_rather_than_fatal(shell):
@@ -243,7 +244,7 @@ def test_commands_options_and_choices_are_completed(shell):
 
 NOT_AT_THE_START = {
     *("typer", "rich", "pygments", "attr", "prometheus_client", "numpy", "pydantic"),
-    *("zoneinfo", "backends.redaction", "backends.qmd", "openai"),
+    *("zoneinfo", "backends.redaction.patterns", "backends.qmd", "openai"),
 }
 
 

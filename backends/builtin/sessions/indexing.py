@@ -38,7 +38,7 @@ from backends.transcripts.source import (
     is_claude,
     is_file,
 )
-from backends.transcripts.turns import is_due as reaches
+from backends.transcripts.thresholds import is_due as reaches
 from config.settings import SessionSyncSettings
 
 

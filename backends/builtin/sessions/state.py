@@ -12,8 +12,8 @@ import apsw
 
 from backends.builtin.notes.preparing import PreparedChunk, PreparedFile
 from backends.builtin.notes.publishing import Replaced, remember_languages, replace_chunks
-from backends.transcripts.jsonl import HASH_BYTES
 from backends.transcripts.source import FoundTranscript, Place, Taken
+from backends.transcripts.stretches import HASH_BYTES
 
 FILES: Final = "sessions"
 """Enrolled: the JSONL files are a source."""

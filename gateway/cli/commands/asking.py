@@ -131,9 +131,9 @@ def _show_result(
     files: int,
     issues: tuple[str, ...],
 ) -> None:
-    from gateway.cli.output import print_lines
     from gateway.cli.rendering.results import no_match, remarks, result_lines
     from gateway.cli.rendering.words import short_path
+    from gateway.cli.terminal import print_lines
 
     if result.error:
         output.note(result.error)

@@ -64,8 +64,8 @@ def list_batches(options: Options) -> int:
     """Show the batch jobs of the index, the newest first."""
     from backends.builtin.batch.jobs import list_jobs
     from gateway.cli.options import load
-    from gateway.cli.output import print_lines
     from gateway.cli.rendering.details import batch_lines
+    from gateway.cli.terminal import print_lines
 
     jobs = list_jobs(load(options))
     if options.json:
@@ -100,8 +100,8 @@ _HELP = "A path, hf:org/repo/file.gguf[#revision] or an http(s) address."
 
 def list_models(options: Options) -> int:
     """Show the configured model and those that were downloaded."""
-    from gateway.cli.output import print_lines
     from gateway.cli.rendering.details import model_lines
+    from gateway.cli.terminal import print_lines
     from providers.local.models.cache import shelf
 
     configured = _configured(options)

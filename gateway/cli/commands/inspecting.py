@@ -18,8 +18,8 @@ from config.errors import MemoryGatewayError, lone_error
 from gateway.cli import output
 from gateway.cli.guard import HEALTH_CODES
 from gateway.cli.options import Options
-from gateway.cli.output import console
 from gateway.cli.rendering.status import status_line, status_lines
+from gateway.cli.terminal import console
 from gateway.rpc.wire import InvalidParamsError
 from gateway.tools.status import StatusResult
 
@@ -51,8 +51,8 @@ def status(
     if options.json:
         output.write_json(result)
         return os.EX_OK
-    from gateway.cli.output import print_lines
     from gateway.cli.rendering.status import status_lines
+    from gateway.cli.terminal import print_lines
 
     print_lines(status_lines(result))
     return os.EX_OK
@@ -94,8 +94,8 @@ def health(
     if options.json:
         output.write_json(result)
         return HEALTH_CODES[result.status]
-    from gateway.cli.output import print_lines
     from gateway.cli.rendering.status import health_lines
+    from gateway.cli.terminal import print_lines
 
     print_lines(health_lines(result))
     return HEALTH_CODES[result.status]
@@ -163,8 +163,8 @@ def config(
     if options.json:
         output.write_json(describe_json(settings, rows))
         return os.EX_OK
-    from gateway.cli.output import print_lines
     from gateway.cli.rendering.status import config_lines
+    from gateway.cli.terminal import print_lines
 
     print_lines(config_lines(rows))
     for warning in settings.warnings:
@@ -202,8 +202,8 @@ def doctor(options: Options) -> int:
     if options.json:
         output.write_json(diagnosis)
     else:
-        from gateway.cli.output import print_lines
         from gateway.cli.rendering.status import diagnosis_lines
+        from gateway.cli.terminal import print_lines
 
         print_lines(diagnosis_lines(diagnosis))
     return HEALTH_CODES[diagnosis.status]

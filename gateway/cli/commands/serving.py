@@ -142,8 +142,8 @@ def reload(options: Options) -> int:
     if options.json:
         output.write_json(result)
         return os.EX_OK
-    from gateway.cli.output import print_lines
     from gateway.cli.rendering.status import reload_lines
+    from gateway.cli.terminal import print_lines
 
     print_lines(reload_lines(result))
     return os.EX_OK
@@ -171,7 +171,7 @@ def _record(exchanges: list[Exchange], event: Event) -> None:
 
 
 def _show(event: Event) -> None:
-    from gateway.cli.output import print_lines
     from gateway.cli.rendering.results import event_lines
+    from gateway.cli.terminal import print_lines
 
     print_lines(event_lines(event))

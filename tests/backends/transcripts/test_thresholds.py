@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from backends.transcripts.turns import SILENCE_NS, is_due
+from backends.transcripts.thresholds import SILENCE_NS, is_due
 from config.settings import SessionSyncSettings
 
 

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from backends.interface import SearchRequest, SyncRequest
-from backends.transcripts.turns import SILENCE_NS
+from backends.transcripts.thresholds import SILENCE_NS
 
 AUTOMATIC = SyncRequest(reason="interval")
 

@@ -1,24 +1,10 @@
-"""Taking secrets out of text before it is stored, and leaving prose as it was written. Pure."""
+"""The patterns of secrets: assignments, tokens of vendors, URLs, private keys; and what stands in their place. Pure."""
 
 from __future__ import annotations
 
 import re
 from enum import Enum, auto
 from typing import Final
-
-REDACTION_VERSION: Final = 1
-"""Raised whenever the same text is masked otherwise, so that what was stored is made anew."""
-
-
-def redact(text: str) -> str:
-    """The text with secrets masked: documented patterns, cloud keys, connection strings, key blocks.
-
-    What is masked already stays as it is, so redacting twice is redacting once. Linear in the length.
-    """
-    # Most agents index no transcripts, and to compile the patterns takes 5 ms of the start.
-
-    return redact_assignments(redact_tokens(redact_private_keys(text)))
-
 
 SHORT: Final = "***"
 _LEAST_SHOWN: Final = 18

@@ -1,0 +1,88 @@
+"""From a host's raw numbers to validated vectors: decoded, checked, normalised, ordered. Imports numpy: where vectors are handled."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from config.errors import ErrorKind
+from providers.interface import (
+    ItemError,
+    Vector,
+)
+
+Row = tuple[int | None, object]
+"""One embedding as it came: its index, if the host sent one, and floats or a base64 string."""
+
+
+def decode(raw: object) -> Vector | None:
+    """Floats, or base64 of little-endian float32, as a float32 array; None if it is neither."""
+    try:
+        if isinstance(raw, str):
+            return np.frombuffer(base64.b64decode(raw, validate=True), dtype="<f4")
+        if isinstance(raw, list) and all(type(value) in (float, int) for value in raw):
+            return np.array(raw, dtype=np.float64).astype(np.float32)
+    except (binascii.Error, ValueError, OverflowError):
+        return None
+    return None
+
+
+def normalise(vector: Vector) -> Vector | None:
+    """The vector scaled to length 1, or None if it has no direction (zero, not finite, empty)."""
+    wide = vector.astype(np.float64)
+    length = float(np.linalg.norm(wide))
+    if not np.isfinite(length) or length <= 0.0:
+        return None
+    scaled: Vector = (wide / length).astype(np.float32)
+    return scaled
+
+
+def in_order(rows: Sequence[Row], expected: int) -> list[object]:
+    """The raw embeddings in the order of the request; None stands for what did not come.
+
+    Indices decide when every row has its own. Without them (some hosts send none, or 0 for all) the
+    order of the rows decides, if their number is right; otherwise nothing can be attributed.
+    """
+    indices = [index for index, _ in rows]
+    own = all(index is not None and 0 <= index < expected for index in indices)
+    if own and len(set(indices)) == len(rows):
+        slots: list[object] = [None] * expected
+        for index, raw in rows:
+            slots[index or 0] = raw
+        return slots
+    return [raw for _, raw in rows] if len(rows) == expected else [None] * expected
+
+
+def collect(
+    rows: Sequence[Row], expected: int, dimensions: int | None
+) -> tuple[Vector | ItemError, ...]:
+    """One validated vector or error for each of the `expected` texts.
+
+    `dimensions` is what every vector must have; None takes what most vectors of this answer have.
+    """
+    decoded = [decode(raw) for raw in in_order(rows, expected)]
+    if dimensions is None:
+        sizes = Counter(vector.size for vector in decoded if vector is not None and vector.size)
+        dimensions = max(sizes, key=lambda size: sizes[size], default=0)
+    return tuple(_checked(vector, dimensions) for vector in decoded)
+
+
+def _checked(vector: Vector | None, dimensions: int) -> Vector | ItemError:
+    if vector is None:
+        return _fault("The host returned no vector for this text.")
+    if vector.size != dimensions:
+        return _fault(
+            f"The host returned a vector of {vector.size} dimensions instead of {dimensions}."
+        )
+    unit = normalise(vector)
+    if unit is None:
+        return _fault("The host returned a vector that is zero or not finite.")
+    return unit
+
+
+def _fault(message: str) -> ItemError:
+    return ItemError(kind=ErrorKind.PROVIDER_BAD_RESPONSE, message=message)
