@@ -170,6 +170,8 @@ def describe_type(kind: inspect.Type) -> str:
             return "one of " + ", ".join(_spell(value) for value in kind.values)
         case inspect.EnumType():
             return "one of " + ", ".join(_spell(member.value) for member in kind.cls)
+        case inspect.Metadata():
+            return describe_type(kind.type)
         case inspect.UnionType():
             return ", or ".join(describe_type(member) for member in kind.types)
         case _:

@@ -338,7 +338,11 @@ def _may_be_repaired(line: bytes, cause: str) -> bool:
     """Whether a lone surrogate may be to blame. The decoder takes the line for cut off where that is the
     last thing in it; to look for one in every line that is cut off would cost more than all valid ones.
     """
-    return "surrogate" in cause or ("truncated" in cause and rb"\u" in line[-_LAST_BYTES:])
+    return (
+        "surrogate" in cause
+        or "hex escape" in cause
+        or ("truncated" in cause and rb"\u" in line[-_LAST_BYTES:])
+    )
 
 
 def _decode_batch(text: bytes, limit: int) -> Batch:

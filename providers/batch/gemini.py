@@ -11,7 +11,8 @@ from typing import IO, Any, Final, TypeVar, cast
 import msgspec
 from google.genai import types
 
-from providers.batch.interface import OnResults, Outcome, RemoteJob, deleting
+from providers.batch.deleting import deleting
+from providers.batch.interface import OnResults, Outcome, RemoteJob
 from providers.batch.results import Line, ResultReader
 from providers.interface import without_lone_surrogates
 from providers.remote.gemini import open_library

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import IO, Any, Final, Literal, Protocol
 
 import msgspec
 
-from providers.errors import ProviderError
 from providers.interface import Fingerprint, ItemError, Vector
-from providers.remote.spec import RemoteSpec
-from providers.remote.transport import typed_errors
 
 Outcome = Literal["completed", "failed", "expired", "cancelled"]
 """How a job ended. Any of them may have left results."""
@@ -159,18 +155,3 @@ def read_job(fields: Any) -> RemoteJob:
 def _reason(faults: _Faults | None) -> str | None:
     codes = [fault.code for fault in (faults.data if faults else None) or () if fault.code]
     return codes[0] if codes and _CODE.fullmatch(codes[0]) else None
-
-
-GONE: Final = frozenset({404, 405, 410})
-"""405: a compatible server that knows no deleting."""
-
-
-@contextmanager
-def deleting(spec: RemoteSpec, gone: Collection[int] = GONE) -> Iterator[None]:
-    """Raises `ProviderError`, but not for the statuses of a file that is `gone`."""
-    try:
-        with typed_errors(spec):
-            yield
-    except ProviderError as error:
-        if error.status not in gone:
-            raise

@@ -11,7 +11,8 @@ from typing import IO, Final
 import msgspec
 import openai
 
-from providers.batch.interface import OnResults, RemoteJob, deleting, read_job
+from providers.batch.deleting import deleting
+from providers.batch.interface import OnResults, RemoteJob, read_job
 from providers.batch.results import ResultReader, read_line, read_results
 from providers.interface import without_lone_surrogates
 from providers.remote.spec import RemoteSpec

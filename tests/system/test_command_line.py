@@ -101,7 +101,12 @@ def test_each_command_keeps_data_apart_from_messages_and_ends_with_its_code(shel
     (shell.home.workspace / "memory/link.md").symlink_to("/etc/hostname")
     for arguments, code, out, err in [
         (["index"], 0, "5 files in ", "Skipped memory/link.md: "),
-        (["search", "xylophone"], 0, "No matches. Searched 5 files", "Note: Only words were compared"),
+        (
+            ["search", "xylophone"],
+            0,
+            "No matches. Searched 5 files",
+            "Note: Only words were compared",
+        ),
         (["get", "memory/tea.md"], 0, "# 茶\n\n- Oolong.", ""),
         (["get", "memory/none.md"], 66, "", "There is no file memory/none.md."),
         (["get", "/etc/passwd"], 77, "", "Reading '/etc/passwd' is not allowed."),

@@ -41,13 +41,13 @@ from pathlib import Path
 import anyio
 from backends.builtin.backend import open_builtin
 from backends.interface import SearchRequest, SyncRequest
-from backends.builtin.storage import connections, database, places
+from backends.builtin.storage import connections, database, index_file
 from fakes.settings import make_settings
 
 root, name = Path(sys.argv[1]), sys.argv[2]
 for module in (connections, database):
     module.PATIENCE_S = 60.0  # a disk that takes its time is nobody's fault
-places._MAKING_PATIENCE_S = 60.0
+index_file._MAKING_PATIENCE_S = 60.0
 
 async def main():
     async with open_builtin(make_settings(root, search={"provider": "none"})) as backend:
