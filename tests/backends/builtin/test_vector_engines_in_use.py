@@ -145,5 +145,5 @@ async def test_the_event_loop_is_free_while_an_engine_reads_every_vector(
             in_the_middle_of_sql.clear()
             tasks.cancel_scope.cancel()
     assert found.mode == "hybrid"
-    assert len(waits) > 10
+    assert len(waits) >= 5
     assert all(waits)
