@@ -105,7 +105,7 @@ def in_the_middle_of_sql(monkeypatch):
         return False
 
     def opened(connection: apsw.Connection) -> None:
-        connection.set_progress_handler(interrupted, 5_000)
+        connection.set_progress_handler(interrupted, 2_000)
 
     monkeypatch.setattr(apsw, "connection_hooks", [*apsw.connection_hooks, opened])
     return called
@@ -145,5 +145,5 @@ async def test_the_event_loop_is_free_while_an_engine_reads_every_vector(
             in_the_middle_of_sql.clear()
             tasks.cancel_scope.cancel()
     assert found.mode == "hybrid"
-    assert len(waits) >= 5
+    assert len(waits) > 10
     assert all(waits)
