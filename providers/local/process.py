@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
-import subprocess
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -14,6 +12,7 @@ from typing import Final
 import anyio
 from anyio.abc import Process
 
+from config.runtime.children import end_child, kill_group, start_child
 from config.runtime.start import command_of
 from providers.errors import ProviderTransientError, ProviderUnavailableError
 from providers.local.protocol import (
@@ -51,7 +50,7 @@ def worker_variables(environment: Mapping[str, str]) -> dict[str, str]:
     return {**passed, **_OWN}
 
 
-_COMMAND: Final = command_of("providers.local.worker")
+COMMAND: Final = command_of("providers.local.worker")
 _LAST_WORDS: Final = 4096
 _ASSERTION: Final = re.compile(r"GGML_ASSERT\(.{1,160}\) failed")
 _REAP_S: Final = 5.0
@@ -116,11 +115,7 @@ class Worker:
             del self._said[:-_LAST_WORDS]
 
     def kill(self) -> None:
-        # Not by the process object: it would look after the process, and take the exit status away
-        # from the event loop, which waits for it.
-        if self._process.returncode is None:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+        kill_group(self._process)
 
     async def cause_of_death(self) -> str:
         """`SIGABRT, GGML_ASSERT(...) failed`, or the exit status."""
@@ -134,31 +129,21 @@ class Worker:
 
 
 @asynccontextmanager
-async def started(environment: Mapping[str, str]) -> AsyncIterator[Worker]:
+async def started(
+    environment: Mapping[str, str], command: Sequence[str] = COMMAND
+) -> AsyncIterator[Worker]:
     """A worker that waits for its model; it is gone at the end. Raises ProviderTransientError."""
     try:
-        # Cancelled half-way, it would have started a worker that nobody knows.
-        with anyio.CancelScope(shield=True):
-            process = await anyio.open_process(
-                _COMMAND,
-                stdin=subprocess.PIPE,
-                env=worker_variables(environment),
-                # A module of the same name in some workspace must not be taken for ours.
-                cwd="/",
-                # What is typed at the gateway's terminal is not meant for the worker.
-                start_new_session=True,
-            )
+        # Elsewhere a module of the same name could be taken for ours.
+        process = await start_child(command, worker_variables(environment), directory="/")
     except OSError as error:
         raise ProviderTransientError(
             f"The worker for local embeddings cannot be started: {error.strerror}."
         ) from None
-    worker = Worker(process)
     try:
-        yield worker
+        yield Worker(process)
     finally:
-        with anyio.CancelScope(shield=True):
-            worker.kill()
-            await process.aclose()
+        await end_child(process)
 
 
 def _signal_name(number: int) -> str:

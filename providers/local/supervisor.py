@@ -6,11 +6,9 @@ Knows what the worker has of each call, so that the text that crashed it is foun
 from __future__ import annotations
 
 import hashlib
-import os
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 import anyio
@@ -18,11 +16,12 @@ import msgspec
 import structlog
 
 from config.errors import ErrorKind, ungrouped
+from config.runtime.children import resident_bytes
+from config.runtime.tasks import Backoff, Wakeup
 from providers.errors import ProviderError
 from providers.interface import EmbeddedBatch, ItemError, Vector
-from providers.local.process import Worker, started
+from providers.local.process import COMMAND, Worker, started
 from providers.local.protocol import Cancel, Computed, Computing, Embed, Failed, Lane, Open, Ping
-from providers.resilience import Clock, SystemClock
 
 if TYPE_CHECKING:
     import numpy as np
@@ -223,8 +222,6 @@ def _digest(text: str) -> bytes:
 
 _log = structlog.get_logger(__name__)
 
-_MOST_DOUBLINGS: Final = 20
-
 
 class Patience(msgspec.Struct, frozen=True, kw_only=True):
     """How long the supervisor waits for what, in seconds."""
@@ -266,14 +263,14 @@ class Supervisor:
         environment: Mapping[str, str],
         *,
         patience: Patience | None = None,
-        clock: Clock | None = None,
+        command: Sequence[str] = COMMAND,
     ) -> None:
         self._environment = environment
-        self._patience = patience or Patience()
-        self._clock = clock or SystemClock()
+        self._command = command
+        self._patience = patience = patience or Patience()
         self._desk = Desk()
         self._order: Open | None = None
-        self._changed = anyio.Event()
+        self._changed = Wakeup()
         self._cancelled: list[int] = []
         self._ping_due = False
         self._worker: Worker | None = None
@@ -281,8 +278,8 @@ class Supervisor:
         self._ending: str | None = None
         """Why we end the worker ourselves, if we do."""
         self._silent_beats = 0
-        self._fruitless = 0
-        """Deaths in a row without anything computed between them."""
+        first_s = patience.first_pause_s
+        self._backoff = Backoff(first_s, 2 * first_s, patience.longest_pause_s)
         self._deaths = 0
         self._last_death: str | None = None
         self._cut = 0
@@ -294,13 +291,13 @@ class Supervisor:
             self._end("its model was replaced")
         job = Job(lane, texts)
         self._desk.put(job)
-        self._wake()
+        self._changed.fire()
         try:
             await job.ended.wait()
         finally:
             if not job.ended.is_set():
                 self._cancelled += self._desk.withdraw(job)
-                self._wake()
+                self._changed.fire()
         self._cut += job.cut
         return job.result()
 
@@ -313,7 +310,7 @@ class Supervisor:
                 await self._one_life()
             except ProviderError as error:
                 self._desk.fail_all(error)
-            await self._clock.sleep(self.pause_s())
+            await anyio.sleep(self.pause_s())
 
     def state(self) -> WorkerState:
         """May be asked from any thread."""
@@ -321,7 +318,7 @@ class Supervisor:
         return WorkerState(
             status=self._status,
             pid=worker.pid if worker else None,
-            resident_bytes=_resident_bytes(worker.pid) if worker else None,
+            resident_bytes=resident_bytes(worker.pid) if worker else None,
             deaths=self._deaths,
             last_death=self._last_death,
             cut_texts=self._cut,
@@ -333,7 +330,7 @@ class Supervisor:
         assert self._order is not None
         self._ending, self._status = None, "loading"
         try:
-            async with started(self._environment) as worker:
+            async with started(self._environment, self._command) as worker:
                 self._worker = worker
                 with ungrouped():
                     async with anyio.create_task_group() as tasks:
@@ -352,7 +349,7 @@ class Supervisor:
         cause = await worker.cause_of_death()
         if self._ending is None:
             self._deaths += 1
-            self._fruitless += 1
+            self._backoff.failed()
             self._last_death = cause
             _log.warning("local embeddings: the worker died", cause=cause)
         self._desk.bury(cause, blame=self._ending is None)
@@ -360,15 +357,15 @@ class Supervisor:
     async def _feed(self, worker: Worker) -> None:
         """Gives the worker what waits, as fast as it takes it."""
         while True:
-            changed = self._changed
-            while self._cancelled:
+            if self._cancelled:
                 await worker.send(Cancel(self._cancelled.pop()))
-            while (request := self._desk.next()) is not None:
+            elif (request := self._desk.next()) is not None:
                 await worker.send(request)
-            if self._ping_due:
+            elif self._ping_due:
                 self._ping_due = False
                 await worker.send(Ping())
-            await changed.wait()
+            else:
+                await self._changed.wait()
 
     async def _listen(self, worker: Worker) -> None:
         while replies := await worker.receive():
@@ -377,8 +374,8 @@ class Supervisor:
                 if isinstance(reply, Computing | Computed | Failed):
                     self._desk.note(reply)
                 if isinstance(reply, Computed | Failed):
-                    self._fruitless = 0
-            self._wake()
+                    self._backoff.succeeded()
+            self._changed.fire()
 
     async def _watch(self) -> None:
         """Notices a worker that is stopped, and lets one go that has nothing to do.
@@ -387,7 +384,7 @@ class Supervisor:
         """
         patience = self._patience
         while True:
-            await self._clock.sleep(patience.beat_s)
+            await anyio.sleep(patience.beat_s)
             self._silent_beats += 1
             silence_s = self._silent_beats * patience.beat_s
             if self._desk.is_empty:
@@ -399,7 +396,7 @@ class Supervisor:
                 self._end(self._last_death)
             else:
                 self._ping_due = True
-                self._wake()
+                self._changed.fire()
 
     def _end(self, reason: str) -> None:
         if self._worker is not None:
@@ -407,21 +404,6 @@ class Supervisor:
             self._ending = reason
             self._worker.kill()
 
-    def _wake(self) -> None:
-        self._changed.set()
-        self._changed = anyio.Event()
-
     def pause_s(self) -> float:
-        """Before the next worker may start."""
-        if self._fruitless == 0:
-            return 0.0
-        doubled = self._patience.first_pause_s * 2.0 ** min(self._fruitless - 1, _MOST_DOUBLINGS)
-        return min(doubled, self._patience.longest_pause_s)
-
-
-def _resident_bytes(pid: int) -> int | None:
-    try:
-        pages = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]
-        return int(pages) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError):
-        return None
+        """Until the next worker may start."""
+        return self._backoff.left_s
