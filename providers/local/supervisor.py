@@ -1,12 +1,12 @@
-"""Keeping one worker process at work: started on demand, restarted after a crash, let go when idle.
+"""Keeping one worker process at work: started on demand, restarted after a crash, ended when idle.
 
-Knows what the worker has of each call, so that the text that crashed it is found and the others are computed.
+Remembers what the worker has of each call. When it dies, those texts are computed again, one by one, so that
+a text that crashes it keeps no other from its vector.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
@@ -21,7 +21,7 @@ from config.runtime.tasks import Backoff, Wakeup
 from providers.errors import ProviderError
 from providers.interface import EmbeddedBatch, ItemError, Vector
 from providers.local.process import COMMAND, Worker, started
-from providers.local.protocol import Cancel, Computed, Computing, Embed, Failed, Lane, Open, Ping
+from providers.local.protocol import Cancel, Computed, Embed, Failed, Lane, Open, Ping
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,7 +35,7 @@ _NO_DIRECTION = ItemError(
 
 
 class Job:
-    """Belongs to one event loop. `texts` carry their prompts."""
+    """The texts of one call, with their prompts, and what has come of them. Belongs to one event loop."""
 
     def __init__(self, lane: Lane, texts: Sequence[str]) -> None:
         self.lane = lane
@@ -55,9 +55,15 @@ class Job:
         self.cut += reply.cut
         rows = _rows(reply.vectors, len(positions))
         for position, row in zip(positions, rows, strict=True):
-            self.answer(position, row if row.any() else _NO_DIRECTION)
+            self._answer(position, row if row.any() else _NO_DIRECTION)
 
-    def answer(self, position: int, item: Vector | ItemError) -> None:
+    def refuse(self, positions: Iterable[int], message: str) -> None:
+        """These texts get no vector."""
+        fault = ItemError(kind=ErrorKind.PROVIDER_UNAVAILABLE, message=message)
+        for position in positions:
+            self._answer(position, fault)
+
+    def _answer(self, position: int, item: Vector | ItemError) -> None:
         self._items[position] = item
         if len(self._items) == len(self.texts):
             self.ended.set()
@@ -87,137 +93,104 @@ def _rows(data: bytes, count: int) -> NDArray[np.float32]:
 
 _AHEAD: Final[dict[Lane, int]] = {"query": 4, "document": 2}
 """Requests that the worker has at a time, so that it never waits for the next one."""
-_DEATHS_THAT_CONVICT: Final = 2
-_MOST_REMEMBERED: Final = 1_000
 
 
 @dataclass(eq=False, slots=True)
-class _Parcel:
+class _Part:
     """Some texts of one job, as they go to the worker."""
 
     job: Job
     positions: Sequence[int]
-    suspect: bool = False
-    computing: Sequence[int] = ()
+    is_retry: bool = False
+    """One text, which a worker had when it died: it is computed with nothing beside it."""
 
 
 class Desk:
-    """Belongs to one event loop."""
+    """What waits for the worker, and what it has. Belongs to one event loop."""
 
     def __init__(self) -> None:
-        self._waiting: dict[Lane, deque[_Parcel]] = {"query": deque(), "document": deque()}
-        self._sent: dict[int, _Parcel] = {}
+        self._waiting: dict[Lane, deque[_Part]] = {"query": deque(), "document": deque()}
+        self._sent: dict[int, _Part] = {}
         self._numbers = 0
-        self._deaths: OrderedDict[bytes, int] = OrderedDict()
-        self.convicted = 0
-        """Texts that got an error because they end workers."""
 
     @property
     def is_empty(self) -> bool:
         return not self._sent and not any(self._waiting.values())
 
     def put(self, job: Job) -> None:
-        for position, text in enumerate(job.texts):
-            if self._deaths.get(_digest(text), 0) >= _DEATHS_THAT_CONVICT:
-                self._convict(job, position, "on an earlier try")
-        if unknown := job.missing(range(len(job.texts))):
-            self._waiting[job.lane].append(_Parcel(job, unknown))
+        if job.texts:
+            self._waiting[job.lane].append(_Part(job, range(len(job.texts))))
 
     def next(self) -> Embed | None:
         """What to send now, if anything. Queries come first."""
-        suspects = any(parcel.suspect for parcel in self._parcels())
+        if self._sent and any(part.is_retry for part in self._parts()):
+            return None
         for lane, waiting in self._waiting.items():
-            if not waiting or (suspects and self._sent):
-                continue
-            if sum(parcel.job.lane == lane for parcel in self._sent.values()) < _AHEAD[lane]:
+            sent = sum(part.job.lane == lane for part in self._sent.values())
+            if waiting and sent < _AHEAD[lane]:
                 return self._send(waiting.popleft())
         return None
 
     def withdraw(self, job: Job) -> list[int]:
         """Forgets a job; returns the numbers under which the worker has parts of it."""
         waiting = self._waiting[job.lane]
-        self._waiting[job.lane] = deque(parcel for parcel in waiting if parcel.job is not job)
-        numbers = [number for number, parcel in self._sent.items() if parcel.job is job]
+        self._waiting[job.lane] = deque(part for part in waiting if part.job is not job)
+        numbers = [number for number, part in self._sent.items() if part.job is job]
         for number in numbers:
             del self._sent[number]
         return numbers
 
-    def note(self, reply: Computing | Computed | Failed) -> None:
-        """Takes what the worker says; what it says of a forgotten job is nothing."""
-        parcel = self._sent.get(reply.number)
-        if parcel is None:
+    def accept(self, reply: Computed | Failed) -> None:
+        """Takes an answer of the worker; one to a forgotten job is dropped."""
+        part = self._sent.get(reply.number)
+        if part is None:
             return
-        positions = [parcel.positions[at] for at in reply.positions]
-        if isinstance(reply, Computing):
-            parcel.computing = positions
-            return
-        parcel.computing = ()
+        positions = [part.positions[at] for at in reply.positions]
         if isinstance(reply, Computed):
-            parcel.job.accept(positions, reply)
+            part.job.accept(positions, reply)
         else:
-            fault = ItemError(kind=ErrorKind.PROVIDER_UNAVAILABLE, message=f"{reply.message}.")
-            for position in positions:
-                parcel.job.answer(position, fault)
-        if not parcel.job.missing(parcel.positions):
+            part.job.refuse(positions, f"{reply.message}.")
+        if not part.job.missing(part.positions):
             del self._sent[reply.number]
 
-    def bury(self, cause: str, *, blame: bool = True) -> None:
-        """Takes back what a dead worker had. Without `blame` no text is held responsible."""
-        dead = list(self._sent.values())
-        self._sent.clear()
-        alone = blame and sum(bool(parcel.computing) for parcel in dead) == 1
-        for parcel in reversed(dead):
-            rest = parcel.job.missing(set(parcel.positions) - set(parcel.computing))
-            again = [_Parcel(parcel.job, sorted(rest))] if rest else []
-            if parcel.computing:
-                again = [*self._after_death(parcel, cause, alone=alone, blame=blame), *again]
-            self._waiting[parcel.job.lane].extendleft(reversed(again))
+    def worker_died(self, cause: str) -> None:
+        """Each text without an answer is computed once more, alone; one that died alone is refused."""
+        for part in self._take_back():
+            missing = part.job.missing(part.positions)
+            if part.is_retry:
+                part.job.refuse(missing, f"llama.cpp ended while it computed this text ({cause}).")
+            else:
+                retries = [_Part(part.job, [position], is_retry=True) for position in missing]
+                self._waiting[part.job.lane].extendleft(reversed(retries))
+
+    def worker_ended(self) -> None:
+        """We ended the worker ourselves: what it had waits again."""
+        for part in self._take_back():
+            part.positions = part.job.missing(part.positions)
+            self._waiting[part.job.lane].appendleft(part)
 
     def fail_all(self, error: ProviderError) -> None:
         """Ends every job."""
-        for parcel in tuple(self._parcels()):
-            parcel.job.fail(error)
-            self.withdraw(parcel.job)
+        for part in tuple(self._parts()):
+            part.job.fail(error)
+            self.withdraw(part.job)
 
-    def _after_death(
-        self, parcel: _Parcel, cause: str, *, alone: bool, blame: bool
-    ) -> list[_Parcel]:
-        suspects = parcel.computing
-        half = len(suspects) // 2
-        if alone and half:
-            parts = (suspects[:half], suspects[half:])
-            return [_Parcel(parcel.job, part, suspect=True) for part in parts]
-        if alone and self._count_death(parcel.job.texts[suspects[0]]) >= _DEATHS_THAT_CONVICT:
-            self._convict(parcel.job, suspects[0], cause)
-            return []
-        return [_Parcel(parcel.job, suspects, suspect=blame)]
+    def _take_back(self) -> list[_Part]:
+        """What the worker had, the newest first."""
+        sent = list(self._sent.values())
+        self._sent.clear()
+        return sent[::-1]
 
-    def _count_death(self, text: str) -> int:
-        digest = _digest(text)
-        self._deaths[digest] = self._deaths.pop(digest, 0) + 1
-        if len(self._deaths) > _MOST_REMEMBERED:
-            self._deaths.popitem(last=False)
-        return self._deaths[digest]
-
-    def _convict(self, job: Job, position: int, cause: str) -> None:
-        self.convicted += 1
-        message = f"llama.cpp dies of this text ({cause}), so it is left out."
-        job.answer(position, ItemError(kind=ErrorKind.PROVIDER_UNAVAILABLE, message=message))
-
-    def _send(self, parcel: _Parcel) -> Embed:
+    def _send(self, part: _Part) -> Embed:
         self._numbers += 1
-        self._sent[self._numbers] = parcel
-        texts = [parcel.job.texts[position] for position in parcel.positions]
-        return Embed(self._numbers, parcel.job.lane, texts)
+        self._sent[self._numbers] = part
+        texts = [part.job.texts[position] for position in part.positions]
+        return Embed(self._numbers, part.job.lane, texts)
 
-    def _parcels(self) -> Iterator[_Parcel]:
+    def _parts(self) -> Iterator[_Part]:
         yield from self._sent.values()
         for waiting in self._waiting.values():
             yield from waiting
-
-
-def _digest(text: str) -> bytes:
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 _log = structlog.get_logger(__name__)
@@ -251,8 +224,6 @@ class WorkerState(msgspec.Struct, frozen=True, kw_only=True):
     last_death: str | None = None
     cut_texts: int = 0
     """Texts of which the model read only the beginning."""
-    refused_texts: int = 0
-    """Texts that are left out because llama.cpp dies of them."""
 
 
 class Supervisor:
@@ -322,7 +293,6 @@ class Supervisor:
             deaths=self._deaths,
             last_death=self._last_death,
             cut_texts=self._cut,
-            refused_texts=self._desk.convicted,
         )
 
     async def _one_life(self) -> None:
@@ -341,18 +311,21 @@ class Supervisor:
                         tasks.start_soon(self._watch)
                         await self._listen(worker)
                         tasks.cancel_scope.cancel()
-                await self._bury(worker)
+                await self._take_back(worker)
         finally:
             self._worker, self._status = None, "off"
 
-    async def _bury(self, worker: Worker) -> None:
+    async def _take_back(self, worker: Worker) -> None:
+        """Decides what becomes of the texts that an ended worker had."""
         cause = await worker.cause_of_death()
-        if self._ending is None:
-            self._deaths += 1
-            self._backoff.failed()
-            self._last_death = cause
-            _log.warning("local embeddings: the worker died", cause=cause)
-        self._desk.bury(cause, blame=self._ending is None)
+        if self._ending is not None:
+            self._desk.worker_ended()
+            return
+        self._deaths += 1
+        self._backoff.failed()
+        self._last_death = cause
+        _log.warning("local embeddings: the worker died", cause=cause)
+        self._desk.worker_died(cause)
 
     async def _feed(self, worker: Worker) -> None:
         """Gives the worker what waits, as fast as it takes it."""
@@ -371,9 +344,8 @@ class Supervisor:
         while replies := await worker.receive():
             self._silent_beats = 0
             for reply in replies:
-                if isinstance(reply, Computing | Computed | Failed):
-                    self._desk.note(reply)
                 if isinstance(reply, Computed | Failed):
+                    self._desk.accept(reply)
                     self._backoff.succeeded()
             self._changed.fire()
 
