@@ -35,7 +35,7 @@ class Vendor(msgspec.Struct, frozen=True):
     other_config_key: str | None = None
     """Its name in `models.providers` and in auth profiles, where that is not `name`."""
     key_home: str | None = None
-    """The only address that may have the key of the variable or of a profile; None: see `keys`."""
+    """The only address that may have the key of the variable or of a profile; None: see `credentials`."""
     needs_key: bool = True
     cut_from: str | None = None
     """A configured base URL is cut off where this part of its path begins."""

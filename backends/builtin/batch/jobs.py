@@ -21,8 +21,7 @@ from backends.builtin.vectors.store import now_ms
 from backends.errors import IndexUnavailableError
 from config.runtime.tasks import ResettableEvent
 from config.settings import BatchSettings, Settings
-from providers.batch.interface import BatchAccess, BatchHost
-from providers.batch.opening import find_batch
+from providers.batch.hosts import BatchAccess, BatchHost, find_batch
 from providers.choosing import Choice
 from providers.errors import (
     ProviderAuthError,

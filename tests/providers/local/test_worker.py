@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from fakes.gguf import write_embedder
-from providers.local.process import worker_variables
 from providers.local.protocol import (
     Cancel,
     Computed,
@@ -27,6 +26,7 @@ from providers.local.protocol import (
     Reply,
     frame,
 )
+from providers.local.supervisor import worker_variables
 
 COMMAND = [sys.executable, "-P", "-m", "providers.local.worker"]
 PARENT = """
