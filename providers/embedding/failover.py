@@ -16,6 +16,7 @@ import anyio
 import msgspec
 import structlog
 
+from config.runtime.tasks import ResettableEvent
 from providers.embedding.documents import OnBatch
 from providers.embedding.service import DEFAULT_QUERY_DEADLINE_S, EmbeddingService, ServiceState
 from providers.errors import ProviderError, ProviderUnavailableError
@@ -72,7 +73,7 @@ class Embeddings:
         self._active = primary
         self._clock = clock or SystemClock()
         self._reason: str | None = None
-        self._lost = anyio.Event()
+        self._lost = ResettableEvent()
         self._listeners: list[Callable[[Change], None]] = []
 
     @property
@@ -212,7 +213,7 @@ class Embeddings:
         if not self._lost.is_set():
             return
         self._active, self._reason = self._primary, None
-        self._lost = anyio.Event()
+        self._lost.clear()
         self._tell("recovered")
 
     def _tell(self, event: Literal["lost", "fell-back", "recovered"]) -> None:

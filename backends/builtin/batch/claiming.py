@@ -14,7 +14,7 @@ from backends.builtin.batch.records import JobRecord
 from backends.builtin.storage import schema
 from backends.builtin.vectors import store
 from backends.builtin.vectors.store import now_ms
-from providers.batch.interface import JobLimits
+from providers.batch.hosts import JobLimits
 from providers.interface import Fingerprint
 
 SMALLEST: Final = 100

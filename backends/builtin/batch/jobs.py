@@ -19,9 +19,9 @@ from backends.builtin.storage.database import Database
 from backends.builtin.storage.moving import is_movable
 from backends.builtin.vectors.store import now_ms
 from backends.errors import IndexUnavailableError
+from config.runtime.tasks import ResettableEvent
 from config.settings import BatchSettings, Settings
-from providers.batch.interface import BatchAccess, BatchHost
-from providers.batch.opening import find_batch
+from providers.batch.hosts import BatchAccess, BatchHost, find_batch
 from providers.choosing import Choice
 from providers.errors import (
     ProviderAuthError,
@@ -121,7 +121,7 @@ class BatchJobs:
         self._verdicts = Verdicts(database, access, settings)
         self._steps = Steps(database, access, settings, self._verdicts, on_stored)
         self._on_released = on_released
-        self._wake = anyio.Event()
+        self._wake = ResettableEvent()
         self._host: BatchHost | None = None
         self._host_is_refused = False
         self._opening = anyio.Lock()
@@ -150,7 +150,7 @@ class BatchJobs:
         """Works until cancelled."""
         try:
             while True:
-                self._wake = anyio.Event()
+                self._wake.clear()
                 try:
                     pause_s = await self._round()
                 except IndexUnavailableError as error:

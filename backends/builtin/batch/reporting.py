@@ -9,7 +9,7 @@ from backends.builtin.batch import claiming, records
 from backends.builtin.batch.claiming import THRESHOLD
 from backends.builtin.batch.records import JobRecord
 from backends.builtin.vectors.store import now_ms
-from providers.batch.interface import BatchAccess
+from providers.batch.hosts import BatchAccess
 
 
 class JobReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

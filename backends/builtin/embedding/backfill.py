@@ -25,6 +25,7 @@ from backends.builtin.storage.database import Database, give_back_unused
 from backends.builtin.vectors import store
 from backends.builtin.vectors.salvage import take_over
 from backends.errors import IndexUnavailableError
+from config.runtime.tasks import Backoff, ResettableEvent
 from config.settings import CacheSettings
 from providers.embedding.documents import Delivery
 from providers.embedding.failover import Change, Embeddings, QueryVector
@@ -96,7 +97,7 @@ class Backfill:
         self._is_indexing = is_indexing
         self._is_level = is_level
         self._grows_since: float | None = None
-        self._wake = anyio.Event()
+        self._wake = ResettableEvent()
         self._wake.set()
         self._unsaved: list[_Answer] = []
         self._saved_limits: object = None
@@ -122,15 +123,15 @@ class Backfill:
     async def run(self) -> None:
         """Works until cancelled."""
         unsubscribe = self._embeddings.subscribe(self._on_change)
-        pause_s = _FIRST_PAUSE_S
+        backoff = Backoff(_FIRST_PAUSE_S, 2 * _FIRST_PAUSE_S, _LAST_PAUSE_S)
         try:
             while True:
                 if await self._embed_all():
-                    pause_s = _FIRST_PAUSE_S
+                    backoff.succeeded()
                     await self._woken(self._retry_in_s)
                 else:
-                    await self._woken(self._pause(pause_s))
-                    pause_s = min(2 * pause_s, _LAST_PAUSE_S)
+                    backoff.failed()
+                    await self._woken(self._pause(backoff.left_s))
         finally:
             unsubscribe()
 
@@ -204,7 +205,7 @@ class Backfill:
         """Waits until no more texts are being stored, but not for long."""
         with anyio.move_on_after(_LONGEST_QUIET_S):
             while self._wake.is_set():
-                self._wake = anyio.Event()
+                self._wake.clear()
                 await self._woken(_QUIET_S)
 
     async def _woken(self, timeout_s: float | None) -> None:

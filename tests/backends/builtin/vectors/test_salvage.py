@@ -19,7 +19,7 @@ from backends.builtin.storage.database import Database
 from backends.builtin.vectors import salvage, store
 from backends.builtin.vectors.salvage import Salvage, take_over
 from backends.errors import IndexUnavailableError
-from providers.batch.interface import JobLimits
+from providers.batch.hosts import JobLimits
 from providers.interface import Fingerprint
 
 pytestmark = pytest.mark.anyio
