@@ -19,7 +19,7 @@ import structlog
 
 from config.errors import ErrorKind, ungrouped
 from providers.errors import ProviderError
-from providers.interface import EmbeddedBatch, ItemError, Vector
+from providers.interface import EmbeddedBatch, ItemError, Vector, WorkerState
 from providers.local.process import Worker, started
 from providers.local.protocol import Cancel, Computed, Computing, Embed, Failed, Lane, Open, Ping
 from providers.resilience import Clock, SystemClock
@@ -240,22 +240,6 @@ class Patience(msgspec.Struct, frozen=True, kw_only=True):
     first_pause_s: float = 0.1
     """Before a restart; doubled by every death before anything was computed."""
     longest_pause_s: float = 30.0
-
-
-class WorkerState(msgspec.Struct, frozen=True, kw_only=True):
-    """For `status`."""
-
-    status: Literal["off", "loading", "running"]
-    pid: int | None = None
-    resident_bytes: int | None = None
-    """Of the worker process; where the system does not tell, None."""
-    deaths: int = 0
-    """Ends that nobody asked for."""
-    last_death: str | None = None
-    cut_texts: int = 0
-    """Texts of which the model read only the beginning."""
-    refused_texts: int = 0
-    """Texts that are left out because llama.cpp dies of them."""
 
 
 class Supervisor:
