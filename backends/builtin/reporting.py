@@ -14,7 +14,7 @@ from backends.builtin.notes.facts import odd_encodings
 from backends.builtin.searching.keyword import known_languages
 from backends.builtin.sessions.reporting import report_sessions
 from backends.builtin.syncing.indexing import skipped_by
-from backends.interface import BackendStatus, SourceCount
+from backends.interface import BackendStatus, Details, KeywordDetails, SourceCount
 
 if TYPE_CHECKING:
     from backends.builtin.embedding.semantics import Semantics
@@ -46,7 +46,7 @@ def report_status(
             "SELECT count(*), ifnull(sum(chunk_count), 0) FROM files WHERE source = 'memory'"
         ).get
         vector = semantics.report(connection)
-        languages = list(known_languages(connection))
+        languages = tuple(known_languages(connection))
         journal = connection.pragma("journal_mode")
         encodings = odd_encodings(connection)
     differing = {found.path for found in plan.to_read} - plan.doubtful
@@ -84,17 +84,13 @@ def report_status(
             *many_chunks(chunks + sessions.chunks),
         ),
         weaknesses=(*_away(plan.held), *lost, *semantics.weaknesses()),
-        details={
-            "keyword": {"engine": "fts5", "available": True, "languages": languages},
-            "vector": vector,
-            "journal": journal,
-            "sessions": sessions.details,
-            **(
-                {"leftOut": {one.rule: one.files for one in counted.ignored}}
-                if counted.ignored
-                else {}
-            ),
-        },
+        details=Details(
+            keyword=KeywordDetails("fts5", available=True, languages=languages),
+            vector=vector,
+            journal=journal,
+            sessions=sessions.details,
+            left_out={one.rule: one.files for one in counted.ignored} or msgspec.UNSET,
+        ),
     )
 
 

@@ -18,9 +18,9 @@ import structlog
 
 from config.runtime.tasks import ResettableEvent
 from providers.embedding.documents import OnBatch
-from providers.embedding.service import DEFAULT_QUERY_DEADLINE_S, EmbeddingService, ServiceState
+from providers.embedding.service import DEFAULT_QUERY_DEADLINE_S, EmbeddingService
 from providers.errors import ProviderError, ProviderUnavailableError
-from providers.interface import Fingerprint, Vector
+from providers.interface import EmbeddingsState, FallbackRecord, Fingerprint, Vector
 from providers.resilience import Clock, SystemClock
 
 _log = structlog.get_logger(__name__)
@@ -43,19 +43,6 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     """In use from now on."""
     fingerprint: Fingerprint
     reason: str | None = None
-
-
-class FallbackRecord(msgspec.Struct, frozen=True, kw_only=True):
-    origin: str
-    """The provider that was meant to answer."""
-    reason: str
-
-
-class EmbeddingsState(msgspec.Struct, frozen=True, kw_only=True):
-    active: ServiceState
-    primary: ServiceState
-    fallback: ServiceState | None
-    fell_back: FallbackRecord | None
 
 
 class Embeddings:

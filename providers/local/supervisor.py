@@ -25,7 +25,7 @@ from config.runtime.children import end_child, kill_group, resident_bytes, start
 from config.runtime.start import command_of
 from config.runtime.tasks import Backoff, Wakeup
 from providers.errors import ProviderError, ProviderTransientError, ProviderUnavailableError
-from providers.interface import EmbeddedBatch, ItemError, Vector
+from providers.interface import EmbeddedBatch, ItemError, Vector, WorkerState
 from providers.local.protocol import (
     Cancel,
     Computed,
@@ -357,20 +357,6 @@ class Patience(msgspec.Struct, frozen=True, kw_only=True):
     first_pause_s: float = 0.1
     """Before a restart; doubled by every death before anything was computed."""
     longest_pause_s: float = 30.0
-
-
-class WorkerState(msgspec.Struct, frozen=True, kw_only=True):
-    """For `status`."""
-
-    status: Literal["off", "loading", "running"]
-    pid: int | None = None
-    resident_bytes: int | None = None
-    """Of the worker process; where the system does not tell, None."""
-    deaths: int = 0
-    """Ends that nobody asked for."""
-    last_death: str | None = None
-    cut_texts: int = 0
-    """Texts of which the model read only the beginning."""
 
 
 class Supervisor:

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import apsw
-import msgspec
 
 from backends.builtin.vectors.background import Sampler
 from backends.builtin.vectors.engines import (
@@ -30,6 +29,7 @@ from backends.builtin.vectors.store import (
     is_complete,
     vector_bytes_per_chunk,
 )
+from backends.interface import VectorStatus
 
 if TYPE_CHECKING:
     from backends.ranking.evidence import Background
@@ -40,22 +40,6 @@ _MIB: Final = 1024 * 1024
 _LONG_BYTES: Final = 16 * _MIB
 """Two milliseconds."""
 _BY_PREFERENCE: Final[tuple[EngineName, ...]] = ("resident", "sqlite-vec", "numpy")
-
-
-class VectorStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """For `status`."""
-
-    configured: str
-    engine: EngineName | None
-    """What would answer now; None when nothing can."""
-    unavailable: dict[str, str]
-    """Why each engine before that one would not."""
-    dimensions: int | None
-    """None before the first vector."""
-    bytes_per_chunk: float | None
-    """In the database, of all stored vectors."""
-    resident_vectors: int
-    resident_bytes: int
 
 
 class VectorSearch:
