@@ -16,10 +16,12 @@ from backends.builtin.searching.keyword import Frequencies, KeywordLane, known_l
 from backends.builtin.sessions.state import entries_of
 from backends.builtin.storage.connections import int64s
 from backends.files.roots import Filter
-from backends.interface import Hit, Mode, SearchRequest
+from backends.interface import Hit, Mode, SearchRequest, Stretch
 from backends.ranking.evidence import KEYWORDS_ONLY, Background, Candidate, Excerpt, Lanes
 from backends.ranking.fusion import Explanation, PassageRanker, RankedPassage, explain
+from backends.ranking.passages import Lines
 from backends.ranking.query import Query, QueryAnalyser, Weights
+from backends.text.times import asks_when
 from backends.transcripts.source import is_file
 from config.settings import DecaySettings, MemorySearchSettings, Source
 
@@ -316,6 +318,7 @@ class Searcher:
             background=candidates.background,
             strategy=settings.hybrid.fusion,
             min_score=min_score,
+            asks_when=asks_when(request.query),
         )
         decay = settings.decay
         aging = (
@@ -375,20 +378,23 @@ def _hit(
     path, source, day = connection.execute(
         "SELECT path, source, note_date FROM files WHERE id = ?", (passage.file_id,)
     ).get
-    start_line, end_line, events = passage.start_line, passage.end_line, None
     facts = facts_of(connection, passage.file_id)
+    stretches, events = passage.stretches, None
     if source == "sessions":
-        first, last = entries_of(connection, passage.file_id, start_line, end_line)
+        entries = [Lines(*entries_of(connection, passage.file_id, *one)) for one in stretches]
         if is_file(path):
-            start_line, end_line = first, last
+            stretches = tuple(entries)
         else:
-            events = first - 1, last - 1
+            events = entries[0].first - 1, entries[-1].last - 1
     return Hit(
         path=path,
-        start_line=start_line,
-        end_line=end_line,
+        start_line=stretches[0].first,
+        end_line=stretches[-1].last,
         score=round(ranked.score, 4),
         snippet=passage.text,
+        stretches=tuple(Stretch(start_line=one.first, end_line=one.last) for one in stretches)
+        if len(stretches) > 1
+        else (),
         source=source,
         text_score=round(ranked.text_score, 4),
         vector_score=None if ranked.vector_score is None else round(ranked.vector_score, 4),
