@@ -71,7 +71,8 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
     def inspect(self, plugin: str) -> dict[str, Any]:
         """What it knows of a plugin, loaded to see; empty where it knows none of that name."""
         arguments = ("plugins", "inspect", plugin, "--runtime", "--json")
-        return _json_in(_run([self.command, *arguments], self.environment).stdout)
+        said = _json_in(_run([self.command, *arguments], self.environment).stdout)
+        return said if "plugin" in said else {}
 
 
 def find_host(

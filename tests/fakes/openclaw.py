@@ -139,11 +139,12 @@ class OpenClaw:
         """The same; raises HostError, too, if it leaves a process behind."""
         return self._run(self.command, *arguments, alone=True)
 
-    def install_plugin(self) -> None:
-        """Ours, by our own command."""
+    def install_plugin(self) -> str:
+        """Ours, by our own command; what that printed."""
         done = self.memory_gateway("openclaw", "install", "--yes")
         if done.returncode:
             raise HostError(f"the plugin was not installed: {done.stdout}")
+        return done.stdout
 
     def memory_gateway(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """A command of ours in the environment of the host."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
+import textwrap
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -14,10 +16,13 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from endurance.openclaw_kills import kill_all_the_time, kill_once, outcome_of
+from endurance.openclaw_kills import turn as search_turn
 from fakes.openclaw import MAIN, OpenClaw, RunningHost, install_openclaw
 from fakes.openclaw_model import FakeModel, ToolCall
 
 PATIENCE_S = 120
+DOCUMENT = (Path(__file__).parents[2] / "docs/openclaw.md").read_text(encoding="utf-8")
 SEARCH = ToolCall("memory_search", {"query": "Who services the boiler?"})
 NOTES = {
     "MEMORY.md": "# Memory\n\n- The boiler is serviced by Hartmann, every October.\n",
@@ -28,8 +33,12 @@ NOTES = {
 class Installed(NamedTuple):
     host: OpenClaw
     model: FakeModel
+    printed: str
+    """By `memory-gateway openclaw install`."""
 
-    def turn(self, running: RunningHost, *replies: Any, session: str = MAIN) -> list[dict[str, Any]]:
+    def turn(
+        self, running: RunningHost, *replies: Any, session: str = MAIN
+    ) -> list[dict[str, Any]]:
         """One turn, and what its last request gave the model."""
         self.model.script(*replies)
         assert running.say("What do you remember?", session) == replies[-1]
@@ -55,8 +64,7 @@ def install(openclaw_command, tmp_path_factory) -> Iterator[Any]:
             for path, text in NOTES.items():
                 write(host.workspace, path, text)
             host.configure(changes({"workspace": str(host.workspace)}))
-            host.install_plugin()
-            return Installed(host, model)
+            return Installed(host, model, host.install_plugin())
 
         yield fresh
         assert [refused for model in models for refused in model.refused] == []
@@ -68,7 +76,9 @@ def installed(install, tmp_path_factory) -> Installed:
     other = tmp_path_factory.mktemp("other")
     write(other, "MEMORY.md", "# Memory\n\n- The boiler is serviced by Petersen, in May.\n")
     ops = {"workspace": str(other)}
-    return install(lambda own: {"agents": {"entries": {"main": {"default": True, **own}, "ops": ops}}})
+    return install(
+        lambda own: {"agents": {"entries": {"main": {"default": True, **own}, "ops": ops}}}
+    )
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +101,9 @@ def tool_result(messages: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def system_prompt(messages: list[dict[str, Any]]) -> str:
-    return "".join(str(one["content"]) for one in messages if one["role"] in ("system", "developer"))
+    return "".join(
+        str(one["content"]) for one in messages if one["role"] in ("system", "developer")
+    )
 
 
 def wait_for(condition: Any, what: str) -> Any:
@@ -153,22 +165,15 @@ def test_a_process_that_was_killed_is_followed_by_another(installed, running):
     assert running.children().keys().isdisjoint(before)
 
 
-def test_a_process_that_cannot_live_is_told_to_the_model_with_a_remedy(installed, running):
-    record = installed.host.state / "memory-gateway/openclaw.plugin/installed.json"
-    good = record.read_bytes()
-    record.write_text(json.dumps({"command": ["/nowhere/memory-gateway"]}))
-    try:
-        for pid in running.children():
-            os.kill(pid, signal.SIGKILL)
-        wait_for(lambda: not running.children(), "the processes live on")
-        result = tool_result(installed.turn(running, SEARCH, "I cannot look now."))
-    finally:
-        record.write_bytes(good)
-    assert result["unavailable"] is True
-    assert result["outcome"] == "unavailable"
-    assert "/nowhere/memory-gateway" in result["error"]
-    assert "memory-gateway openclaw install" in result["action"]
-    assert tool_result(installed.turn(running, SEARCH, "Hartmann."))["outcome"] == "ok"
+def test_a_turn_during_which_the_process_is_killed_ends_and_the_next_one_works(installed, running):
+    for after_s in (0.0, 0.3, 0.6):
+        assert kill_once(running, installed.model, after_s) in ("ok", "unavailable")
+        assert outcome_of(search_turn(running, installed.model)) == "ok"
+
+
+def test_a_process_that_never_lives_for_long_is_told_to_the_model_with_a_remedy(installed, running):
+    assert kill_all_the_time(running, installed.model) == "unavailable"
+    assert outcome_of(search_turn(running, installed.model)) == "ok"
 
 
 def test_a_changed_configuration_holds_for_the_next_search(installed, running):
@@ -185,11 +190,60 @@ def test_a_changed_configuration_holds_for_the_next_search(installed, running):
     wait_for(without_source, "the change was never seen")
 
 
+def test_the_documented_transcript_is_what_happens_and_one_turn_alone_leaves_no_process(installed):
+    (block,) = re.findall(
+        r"(?:^ {4}[^\n]*\n|^\n)+", DOCUMENT.split("## Three commands")[1], re.MULTILINE
+    )[:1]
+    shown = textwrap.dedent(block).strip().split("$ ")
+    (_npm, install, ask) = [one.partition("\n") for one in shown if one]
+    assert install[0] == "./scripts/run openclaw install --yes"
+    expected = ".*".join(re.escape(part) for part in install[2].strip().split("..."))
+    assert re.fullmatch(expected, installed.printed.strip())
+    program, *words = shlex.split(ask[0])
+    assert program == "openclaw"
+    installed.model.script(SEARCH, ask[2].strip())
+    assert installed.host.run_alone(*words).stdout.strip().endswith(ask[2].strip())
+    assert tool_result(installed.model.asked[-1].messages)["outcome"] == "ok"
+
+
+def test_uninstalling_leaves_the_configuration_byte_for_byte_as_it_was(openclaw_command, tmp_path):
+    with FakeModel() as model:
+        host = OpenClaw(openclaw_command, tmp_path, model)
+        by_hand = "// the boiler's agent\n" + host.config.read_text()
+        host.config.write_text(by_hand)
+        host.install_plugin()
+        assert host.config.read_text() != by_hand
+        done = host.memory_gateway("openclaw", "uninstall", "--yes")
+    assert "byte for byte" in done.stdout
+    assert host.config.read_text() == by_hand
+
+
+def test_the_host_s_own_commands_reach_our_memory(installed):
+    found = installed.host.run("memory", "search", "heron nest", "--json", "--agent", "main")
+    assert '"path": "memory/2026-02-01.md"' in found.stdout
+    assert "Search" not in installed.host.run("memory-gateway", "--version").stdout
+    status = installed.host.run("memory", "status", "--agent", "main").stdout
+    assert "main.memory-gateway.sqlite" in status
+
+
+def test_without_the_slot_the_tools_are_not_ours_and_with_it_they_are_again(installed):
+    words = ("agent", "--local", "--agent", "main", "--message", "Good morning.")
+
+    def offered(slot: str) -> set[str]:
+        assert installed.host.run("config", "set", "plugins.slots.memory", slot).returncode == 0
+        installed.model.script("Good morning.")
+        installed.host.run_alone(*words)
+        return set(installed.model.asked[-1].tools)
+
+    assert "memory_search" not in offered("none")
+    assert "memory_search" in offered("memory-gateway")
+
+
 def test_before_a_compaction_the_agent_is_asked_to_write_in_our_words(install):
     compaction = {"maxActiveTranscriptBytes": "1kb"}
     installed = install(lambda _own: {"agents": {"defaults": {"compaction": compaction}}})
     with installed.host.gateway() as running:
-        installed.turn(running, "Good morning. " * 100)
+        installed.turn(running, "Good morning." * 100)
         running.say("The avocet is back.")
     asked = [json.dumps(one.messages) for one in installed.model.asked]
     flushes = [text for text in asked if "This conversation is about to be compacted" in text]

@@ -10,6 +10,7 @@ import { getTool, searchTool } from "./tools.js";
 
 const DEFAULT_AGENT = "main";
 const RELOAD_MS = 5_000;
+const WARM_MS = 10_000;
 const COMMANDS = {
   memory: "Search, inspect and index memory (Memory Gateway)",
   "memory-gateway": "All commands of Memory Gateway: search, status, doctor, index, ...",
@@ -28,11 +29,21 @@ function register(api) {
     return await child.request(method, params, limits);
   };
 
+  /** While the model reads its prompt, the process starts and looks for changed files. */
+  const warm = ({ agentId, agentSessionKey }) => {
+    if (!agentSessionKey) return;
+    ask(agentId, "session_start", { sessionKey: agentSessionKey }, { timeoutMs: WARM_MS }).catch(() => {}); // a search will tell
+  };
+
   api.registerTool((context) => searchTool(context, ask), { names: ["memory_search"] });
   api.registerTool((context) => getTool(context, ask), { names: ["memory_get"] });
   api.registerMemoryCapability({
     deterministicRecallToolName: "memory_search",
-    promptBuilder: promptSection,
+    promptBuilder(params) {
+      const lines = promptSection(params);
+      if (lines.length > 0) warm(params);
+      return lines;
+    },
     flushPlanResolver: ({ cfg, nowMs, contextWindowTokens } = {}) => flushPlan(cfg ?? currentConfig(), nowMs, contextWindowTokens),
     runtime: {
       async getMemorySearchManager({ agentId }) {

@@ -340,7 +340,12 @@ test("the prompt speaks of memory only to a run that has its tools, and heeds th
 });
 
 test("registering offers both tools, one capability, a service that ends what it started, and two commands", async () => {
-  const offered = { tools: [], commands: [], services: [] };
+  const bin = path.join(scratch, "bin");
+  mkdirSync(bin);
+  writeFileSync(path.join(bin, "memory-gateway"), `#!${process.execPath}\n${PROGRAM}`, { mode: 0o755 });
+  writeFileSync(path.join(bin, "package.json"), '{"type": "module"}');
+  process.env.PATH = bin; // without a record the command is looked for there
+  const offered = { tools: {}, commands: [], services: [] };
   const api = {
     logger: quiet,
     runtime: {
@@ -348,14 +353,22 @@ test("registering offers both tools, one capability, a service that ends what it
       state: { resolveStateDir: () => scratch },
       agent: { resolveAgentWorkspaceDir: () => scratch },
     },
-    registerTool: (factory, { names }) => offered.tools.push(...names),
+    registerTool: (factory, { names }) => (offered.tools[names[0]] = factory),
     registerMemoryCapability: (capability) => (offered.capability = capability),
     registerService: (service) => offered.services.push(service),
     registerCli: (_registrar, { descriptors }) => offered.commands.push(descriptors[0].name),
   };
   assert.equal(plugin.register(api), undefined);
-  assert.deepEqual(offered.tools, ["memory_search", "memory_get"]);
+  assert.deepEqual(Object.keys(offered.tools), ["memory_search", "memory_get"]);
   assert.deepEqual(offered.commands, ["memory", "memory-gateway"]);
   assert.equal(offered.capability.flushPlanResolver({}).relativePath.slice(0, 7), "memory/");
+
+  // The prompt of a run starts the process of its agent, which hears of the session.
+  offered.capability.promptBuilder({ availableTools: new Set(["memory_search"]), agentId: "main", agentSessionKey: "agent:main:main" });
+  await new Promise(setImmediate); // until it has been started
+  const child = childOf("main", { launch: () => assert.fail("it runs already"), logger: quiet });
+  const { seen, pid } = await child.request("status", {}, { timeoutMs: 10_000 });
+  assert.deepEqual(seen[1], { method: "session_start", params: { sessionKey: "agent:main:main" } });
   await offered.services[0].stop();
+  assert.throws(() => process.kill(pid, 0));
 });
