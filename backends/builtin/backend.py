@@ -118,7 +118,6 @@ class BuiltinBackend:
             database,
             backfill=background,
             is_indexing=self._freshness.is_syncing,
-            is_level=lambda: self._freshness.unsynced() is None,
         )
         self._reporting = BoundedWork("status")
         self._scrubbing = BoundedWork("scrub of the index")

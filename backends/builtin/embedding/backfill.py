@@ -20,10 +20,8 @@ from anyio.to_thread import run_sync
 
 from backends.builtin.batch.claiming import KEPT_BACK, THRESHOLD
 from backends.builtin.batch.jobs import BatchJobs
-from backends.builtin.storage import schema
 from backends.builtin.storage.database import Database, give_back_unused
 from backends.builtin.vectors import store
-from backends.builtin.vectors.salvage import take_over
 from backends.errors import IndexUnavailableError
 from config.settings import CacheSettings
 from providers.embedding.documents import Delivery
@@ -80,12 +78,11 @@ class Backfill:
         on_stored: Callable[[], None] = lambda: None,
         batch: BatchJobs | None = None,
         is_indexing: Callable[[], bool] = lambda: False,
-        is_level: Callable[[], bool] = lambda: True,
     ) -> None:
         """Without `drops_superseded` the vectors of all other providers stay: a better one may return.
 
         `on_stored` is called, on the event loop, whenever vectors were stored or dropped. No batch jobs
-        are made while `is_indexing`; what came from a damaged index stays until this one `is_level`.
+        are made while `is_indexing`.
         """
         self._database = database
         self._embeddings = embeddings
@@ -94,7 +91,6 @@ class Backfill:
         self._on_stored = on_stored
         self._batch = batch
         self._is_indexing = is_indexing
-        self._is_level = is_level
         self._grows_since: float | None = None
         self._wake = anyio.Event()
         self._wake.set()
@@ -159,13 +155,11 @@ class Backfill:
             await run_sync(self._save)
         while True:
             await self._settle()
-            if await take_over(self._database):  # before anything in it is paid for once more
-                self._on_stored()
             await self._embeddings.prepare()
             service = self._embeddings.state().active
             texts = await run_sync(self._pending, service)
-            if texts is None or self._embeddings.fingerprint != service.fingerprint:
-                continue  # another index or provider took over meanwhile, and may have vectors of them
+            if self._embeddings.fingerprint != service.fingerprint:
+                continue  # another provider took over meanwhile, and may have vectors of them
             if not texts:
                 return
             if await self._are_for_jobs(service, texts):
@@ -220,11 +214,8 @@ class Backfill:
 
         await self._embeddings.embed_documents([text for _, text in texts], on_batch=on_batch)
 
-    def _pending(self, service: ServiceState) -> list[tuple[bytes, str]] | None:
-        """None while there are vectors to take over from a damaged index."""
+    def _pending(self, service: ServiceState) -> list[tuple[bytes, str]]:
         with self._database.reading() as connection:
-            if schema.unread(connection):
-                return None
             return store.pending_texts(
                 connection, service.fingerprint, limit=_TEXTS_A_RUN, dimensions=service.dimensions
             )
@@ -253,16 +244,12 @@ class Backfill:
             fallen = store.fallen_out_of_use(connection)
             awaits = self._batch is not None and self._batch.is_waited_for(connection, fingerprint)
         with self._database.writing() as connection:
-            lacks_texts = schema.is_recent(connection) and not self._is_level()
-            awaits |= lacks_texts
             has_vectors = store.fingerprint_id(connection, fingerprint) is not None
             if self._drops_superseded and has_vectors and not awaits:
                 store.drop_superseded(connection, self._embeddings.fingerprints())
             store.forget_gone(connection)
             store.refresh_use(connection, fallen)
-            if not lacks_texts:
-                store.prune(connection, self._cache.max_entries if self._cache.enabled else 0)
-                schema.forget(connection)
+            store.prune(connection, self._cache.max_entries if self._cache.enabled else 0)
             self._retry_in_s = store.next_retry_s(connection, fingerprint)
         self.has_caught_up |= not awaits
         give_back_unused(self._database)

@@ -72,11 +72,8 @@ class Semantics:
         *,
         backfill: bool,
         is_indexing: Callable[[], bool] = lambda: False,
-        is_level: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`is_indexing` tells whether more texts are on their way; `is_level`, whether nothing of the
-        disk was missing in this index after the last sync.
-        """
+        """`is_indexing` tells whether more texts are on their way."""
         self._settings = settings
         self._database = database
         self._wants_backfill = backfill
@@ -90,7 +87,6 @@ class Semantics:
         self._no_batch = "No provider is in use."
         """Why there are no batch jobs, if there are none."""
         self._is_indexing = is_indexing
-        self._is_level = is_level
         self.engines: VectorSearch | None = None
         """What searches stored vectors; None until a provider is open."""
         self._failure: str | None = None
@@ -212,7 +208,6 @@ class Semantics:
             on_stored=self._upkeep.changed,
             batch=self._batch,
             is_indexing=self._is_indexing,
-            is_level=self._is_level,
         )
 
     def _open_batch(self, choice: Choice, upkeep: Upkeep) -> BatchJobs | None:
