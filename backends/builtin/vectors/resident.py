@@ -20,6 +20,7 @@ from backends.builtin.vectors.engines import (
     misfit,
     numpy_problem,
 )
+from backends.builtin.vectors.numeric import np
 from backends.builtin.vectors.scans import nearest_excerpts, row_lengths, stacked
 from backends.builtin.vectors.snapshot import (
     SEGMENT_ROWS,
@@ -43,7 +44,6 @@ from backends.builtin.vectors.snapshot import (
 from backends.builtin.vectors.store import current_serial
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from providers.interface import Vector
@@ -103,8 +103,6 @@ def _successor(
     marks: FileMarks,
     wanted: Callable[[], bool],
 ) -> Snapshot | None:
-    import numpy as np  # noqa: PLC0415 - only the resident engine needs it
-
     used = np.unique(members.embeddings)
     missing = used[~find_rows(last.segments, used)[1]]
     segments = list(last.segments)
@@ -128,8 +126,6 @@ def _successor(
 
 def _load(connection: apsw.Connection, last: Snapshot, ids: NDArray[np.int64]) -> Iterator[Segment]:
     """Those of the vectors that have a direction, in the form of the kernel, block by block."""
-    import numpy as np  # noqa: PLC0415 - only the resident engine needs it
-
     size = last.space.dimensions * _BYTES_A_NUMBER
     for start in range(0, len(ids), _BLOCK_ROWS):
         rows = connection.execute(
