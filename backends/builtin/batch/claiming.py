@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from backends.builtin.batch import records
 from backends.builtin.batch.records import JobRecord
-from backends.builtin.vectors import store
-from backends.builtin.vectors.store import now_ms
+from backends.builtin.store.sqlite.vectors import store
+from backends.builtin.store.sqlite.vectors.store import now_ms
 from providers.batch.interface import JobLimits
 from providers.interface import Fingerprint
 

@@ -8,7 +8,7 @@ import msgspec
 from backends.builtin.batch import claiming, records
 from backends.builtin.batch.claiming import THRESHOLD
 from backends.builtin.batch.records import JobRecord
-from backends.builtin.vectors.store import now_ms
+from backends.builtin.store.sqlite.vectors.store import now_ms
 from providers.batch.interface import BatchAccess
 
 

@@ -20,8 +20,8 @@ from anyio.to_thread import run_sync
 
 from backends.builtin.batch.claiming import KEPT_BACK, THRESHOLD
 from backends.builtin.batch.jobs import BatchJobs
-from backends.builtin.storage.database import Database, give_back_unused
-from backends.builtin.vectors import store
+from backends.builtin.store.sqlite.database import Database, give_back_unused
+from backends.builtin.store.sqlite.vectors import store
 from backends.errors import IndexUnavailableError
 from config.settings import CacheSettings
 from providers.embedding.documents import Delivery

@@ -12,7 +12,7 @@ import structlog
 from anyio.to_thread import run_sync
 
 from backends.builtin.embedding.queries import Meaning
-from backends.builtin.storage.database import Database
+from backends.builtin.store.sqlite.database import Database
 from backends.errors import IndexUnavailableError
 from backends.interface import Fallback
 from config.errors import MemoryGatewayError
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from backends.builtin.batch.reporting import BatchReport
     from backends.builtin.embedding.backfill import Backfill
     from backends.builtin.embedding.queries import QueryReader
-    from backends.builtin.vectors.select import VectorSearch
-    from backends.builtin.vectors.upkeep import Upkeep
+    from backends.builtin.embedding.upkeep import Upkeep
+    from backends.builtin.store.sqlite.vectors.select import VectorSearch
     from providers.choosing import Choice
     from providers.embedding.failover import Embeddings, EmbeddingsState
     from providers.embedding.service import EmbeddingService
@@ -178,7 +178,7 @@ class Semantics:
 
     def _choose(self) -> None:
         from backends.builtin.embedding.queries import QueryReader  # noqa: PLC0415 - not for the start
-        from backends.builtin.vectors.select import open_vector_search  # noqa: PLC0415
+        from backends.builtin.store.sqlite.vectors.select import open_vector_search  # noqa: PLC0415
         from providers.choosing import choose, open_embeddings  # noqa: PLC0415
 
         self._choice = choose(self._settings)
@@ -196,7 +196,7 @@ class Semantics:
         self, embeddings: Embeddings, engines: VectorSearch, choice: Choice
     ) -> None:
         from backends.builtin.embedding.backfill import Backfill  # noqa: PLC0415 - not part of the start
-        from backends.builtin.vectors.upkeep import Upkeep  # noqa: PLC0415
+        from backends.builtin.embedding.upkeep import Upkeep  # noqa: PLC0415
 
         self._upkeep = Upkeep(self._database, engines)
         self._batch = self._open_batch(choice, self._upkeep)
@@ -222,7 +222,7 @@ class Semantics:
         return jobs
 
     def _learned(self) -> dict[bytes, Mapping[str, Any]]:
-        from backends.builtin.vectors import store  # noqa: PLC0415 - needs numpy
+        from backends.builtin.store.sqlite.vectors import store  # noqa: PLC0415 - needs numpy
 
         try:
             with self._database.reading() as connection:
@@ -232,7 +232,7 @@ class Semantics:
 
     def _predecessor(self, embeddings: Embeddings) -> EmbeddingService | None:
         """The model whose vectors still cover more notes than those of the provider in use."""
-        from backends.builtin.vectors import store  # noqa: PLC0415 - needs numpy
+        from backends.builtin.store.sqlite.vectors import store  # noqa: PLC0415 - needs numpy
         from providers.choosing import open_predecessor  # noqa: PLC0415
 
         try:
@@ -330,7 +330,7 @@ class Semantics:
     def _engine_report(
         self, connection: apsw.Connection, fingerprint: Fingerprint
     ) -> dict[str, Any] | None:
-        from backends.builtin.vectors import store  # noqa: PLC0415 - needs numpy
+        from backends.builtin.store.sqlite.vectors import store  # noqa: PLC0415 - needs numpy
 
         if self.engines is None:
             return None

@@ -6,8 +6,8 @@ from pathlib import Path
 import apsw
 import pytest
 
-from backends.builtin.storage.connections import IndexDamagedError
-from backends.builtin.storage.database import MAX_TIMES_DAMAGED, READERS, Database
+from backends.builtin.store.sqlite.connections import IndexDamagedError
+from backends.builtin.store.sqlite.database import MAX_TIMES_DAMAGED, READERS, Database
 from backends.errors import IndexUnavailableError
 
 

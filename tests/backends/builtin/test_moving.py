@@ -11,11 +11,11 @@ import apsw
 import pytest
 from msgspec.structs import replace
 
-from backends.builtin.storage import moving
-from backends.builtin.storage.database import Database
-from backends.builtin.storage.index_file import Verdict, judge
-from backends.builtin.storage.moving import lock_path, present_path
-from backends.builtin.storage.schema import APPLICATION_ID, SCHEMA_VERSION
+from backends.builtin.store.sqlite import moving
+from backends.builtin.store.sqlite.database import Database
+from backends.builtin.store.sqlite.index_file import Verdict, judge
+from backends.builtin.store.sqlite.moving import lock_path, present_path
+from backends.builtin.store.sqlite.schema import APPLICATION_ID, SCHEMA_VERSION
 from backends.interface import SearchRequest, SyncRequest
 from config.runtime.files import try_lock_file
 
@@ -24,8 +24,8 @@ FORMER, NEW = "main.sqlite", "main.memory-gateway.sqlite"
 KILL_AT_EACH_LINE = """
 import json, os, shutil, signal, sys
 from pathlib import Path
-from backends.builtin.storage.database import Database
-from backends.builtin.storage.index_file import Verdict, judge
+from backends.builtin.store.sqlite.database import Database
+from backends.builtin.store.sqlite.index_file import Verdict, judge
 
 folder = Path(sys.argv[1])
 former, new = folder / "main.sqlite", folder / "main.memory-gateway.sqlite"
@@ -92,7 +92,7 @@ print(json.dumps(results))
 HOLD = """
 import sys
 from pathlib import Path
-from backends.builtin.storage.database import Database
+from backends.builtin.store.sqlite.database import Database
 database = Database(Path(sys.argv[1]))
 print("open", flush=True)
 sys.stdin.read()
@@ -197,7 +197,7 @@ def test_what_a_killed_process_left_in_the_log_moves_too(
 ):
     code = (
         "import os, signal, sys; from pathlib import Path\n"
-        "from backends.builtin.storage.database import Database\n"
+        "from backends.builtin.store.sqlite.database import Database\n"
         "database = Database(Path(sys.argv[1]))\n"
         "with database.writing() as connection:\n"
         "    connection.execute(\"INSERT INTO meta VALUES ('mark', 'in the log')\")\n"

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import apsw
 
-from backends.builtin.vectors.numeric import np
-from backends.builtin.vectors.scans import row_lengths, stacked
-from backends.builtin.vectors.store import current_serial
+from backends.builtin.store.sqlite.vectors.numeric import np
+from backends.builtin.store.sqlite.vectors.scans import row_lengths, stacked
+from backends.builtin.store.sqlite.vectors.store import current_serial
 from backends.ranking.evidence import Background
 
 if TYPE_CHECKING:

@@ -12,17 +12,17 @@ from weakref import WeakKeyDictionary
 import apsw
 import structlog
 
-from backends.builtin.storage.connections import int64s
-from backends.builtin.vectors.engines import (
+from backends.builtin.store.sqlite.connections import int64s
+from backends.builtin.store.sqlite.vectors.engines import (
     EngineName,
     Unavailable,
     VectorAnswer,
     misfit,
     numpy_problem,
 )
-from backends.builtin.vectors.numeric import np
-from backends.builtin.vectors.scans import nearest_excerpts, row_lengths, stacked
-from backends.builtin.vectors.snapshot import (
+from backends.builtin.store.sqlite.vectors.numeric import np
+from backends.builtin.store.sqlite.vectors.scans import nearest_excerpts, row_lengths, stacked
+from backends.builtin.store.sqlite.vectors.snapshot import (
     SEGMENT_ROWS,
     FileMarks,
     Kernel,
@@ -41,7 +41,7 @@ from backends.builtin.vectors.snapshot import (
     united,
     updated_members,
 )
-from backends.builtin.vectors.store import current_serial
+from backends.builtin.store.sqlite.vectors.store import current_serial
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -12,7 +12,7 @@ from typing import Final
 
 import apsw
 
-from backends.builtin.storage.connections import (
+from backends.builtin.store.sqlite.connections import (
     PATIENCE_S,
     connect_reader,
     connect_writer,
@@ -21,8 +21,8 @@ from backends.builtin.storage.connections import (
     is_damage,
     milliseconds,
 )
-from backends.builtin.storage.index_file import ensure_index, set_aside, size_on_disk
-from backends.builtin.storage.moving import settle, supersede
+from backends.builtin.store.sqlite.index_file import ensure_index, set_aside, size_on_disk
+from backends.builtin.store.sqlite.moving import settle, supersede
 
 READERS: Final = 4
 """Searches that may read at the same time; more would only wait for the same two or four cores."""

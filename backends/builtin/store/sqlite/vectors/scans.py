@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import apsw
 
-from backends.builtin.storage.connections import int64s
-from backends.builtin.vectors.engines import (
+from backends.builtin.store.sqlite.connections import int64s
+from backends.builtin.store.sqlite.vectors.engines import (
     EngineName,
     Extension,
     Unavailable,
@@ -19,7 +19,7 @@ from backends.builtin.vectors.engines import (
     misfit,
     numpy_problem,
 )
-from backends.builtin.vectors.numeric import np
+from backends.builtin.store.sqlite.vectors.numeric import np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -12,7 +12,7 @@ from typing import Final
 import apsw
 import structlog
 
-from backends.builtin.storage import schema
+from backends.builtin.store.sqlite import schema
 from backends.errors import IndexUnavailableError
 from backends.files.scan import shared_type
 

@@ -17,8 +17,8 @@ from typing import Final, NamedTuple
 import apsw
 import structlog
 
-from backends.builtin.storage.connections import is_damage, open_checked
-from backends.builtin.storage.index_file import (
+from backends.builtin.store.sqlite.connections import is_damage, open_checked
+from backends.builtin.store.sqlite.index_file import (
     MARK,
     Verdict,
     alone_in,
@@ -28,7 +28,7 @@ from backends.builtin.storage.index_file import (
     judge,
     set_aside,
 )
-from backends.builtin.storage.schema import APPLICATION_ID
+from backends.builtin.store.sqlite.schema import APPLICATION_ID
 from config.runtime.files import try_lock_file
 
 _log = structlog.get_logger(__name__)

@@ -18,8 +18,8 @@ from typing import Final, Literal
 import apsw
 import msgspec
 
-from backends.builtin.storage import schema
-from backends.builtin.storage.connections import (
+from backends.builtin.store.sqlite import schema
+from backends.builtin.store.sqlite.connections import (
     PATIENCE_S,
     index_unavailable,
     milliseconds,
@@ -27,7 +27,7 @@ from backends.builtin.storage.connections import (
     reserve_checksums,
     set_journal,
 )
-from backends.builtin.storage.schema import APPLICATION_ID, SCHEMA_VERSION, is_complete
+from backends.builtin.store.sqlite.schema import APPLICATION_ID, SCHEMA_VERSION, is_complete
 from config.runtime.files import give_to_owner, lock_within, make_directories
 
 MARK: Final = ".memory-gateway"

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import apsw
 
-from backends.builtin.storage.connections import int64s
-from backends.builtin.vectors.engines import simd_problem
-from backends.builtin.vectors.numeric import np
-from backends.builtin.vectors.scans import row_lengths
-from backends.builtin.vectors.store import current_serial
+from backends.builtin.store.sqlite.connections import int64s
+from backends.builtin.store.sqlite.vectors.engines import simd_problem
+from backends.builtin.store.sqlite.vectors.numeric import np
+from backends.builtin.store.sqlite.vectors.scans import row_lengths
+from backends.builtin.store.sqlite.vectors.store import current_serial
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
