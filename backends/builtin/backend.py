@@ -23,9 +23,9 @@ from backends.builtin.notes.preparing import Preparer
 from backends.builtin.reporting import probe_weaknesses, report_status
 from backends.builtin.searching.search import Found, Searcher
 from backends.builtin.sessions.indexing import SessionIndexer
-from backends.builtin.storage.connections import IndexDamagedError
-from backends.builtin.storage.database import LIMIT_S as SCRUB_LIMIT_S
-from backends.builtin.storage.database import READERS, Database, give_back_unused, scrub
+from backends.builtin.store.sqlite.connections import IndexDamagedError
+from backends.builtin.store.sqlite.database import LIMIT_S as SCRUB_LIMIT_S
+from backends.builtin.store.sqlite.database import READERS, Database, give_back_unused, scrub
 from backends.builtin.syncing.freshness import Freshness
 from backends.builtin.syncing.indexing import Courtesy, Indexer
 from backends.chunking import ChunkLimits
@@ -118,7 +118,6 @@ class BuiltinBackend:
             database,
             backfill=background,
             is_indexing=self._freshness.is_syncing,
-            is_level=lambda: self._freshness.unsynced() is None,
         )
         self._reporting = BoundedWork("status")
         self._scrubbing = BoundedWork("scrub of the index")
@@ -440,8 +439,8 @@ async def _try_vectors(
 
 
 def _search(database: Database, semantics: Semantics, vector: QueryVector) -> Trial:
-    from backends.builtin.vectors import store  # noqa: PLC0415 - needs numpy
-    from backends.builtin.vectors.engines import Unavailable  # noqa: PLC0415
+    from backends.builtin.store.sqlite.vectors import store  # noqa: PLC0415 - needs numpy
+    from backends.builtin.store.sqlite.vectors.engines import Unavailable  # noqa: PLC0415
 
     with database.reading() as connection:
         number = store.fingerprint_id(connection, vector.fingerprint)

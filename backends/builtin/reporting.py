@@ -19,7 +19,7 @@ from backends.interface import BackendStatus, Details, KeywordDetails, SourceCou
 if TYPE_CHECKING:
     from backends.builtin.embedding.semantics import Semantics
     from backends.builtin.notes.planning import Held
-    from backends.builtin.storage.database import Database
+    from backends.builtin.store.sqlite.database import Database
     from backends.builtin.syncing.freshness import Freshness
     from backends.builtin.syncing.indexing import Indexer
     from config.settings import Settings

@@ -43,7 +43,7 @@ from gateway.watching.directories import watched_places
 from gateway.watching.watcher import OFF, ON_DEMAND, Watcher, WatchState
 
 if TYPE_CHECKING:
-    from backends.builtin.storage.database import Database
+    from backends.builtin.store.sqlite.database import Database
 
 
 OpenBackend = Callable[[Settings], AbstractAsyncContextManager[MemoryBackend]]

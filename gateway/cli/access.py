@@ -17,7 +17,7 @@ import anyio
 import msgspec
 from msgspec.structs import replace
 
-from backends.builtin.storage.moving import is_movable
+from backends.builtin.store.sqlite.moving import is_movable
 from backends.errors import IndexUnavailableError
 from backends.interface import (
     ProgressCallback,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from backends.builtin.storage.moving import present_path
+from backends.builtin.store.sqlite.moving import present_path
 from backends.files.roots import MemoryRoots
 from backends.files.scan import ScanResult, scan
 from config.errors import ConfigInvalidError, MemoryGatewayError

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from backends.builtin.vectors.engines import probe_libraries
+from backends.builtin.store.sqlite.vectors.engines import probe_libraries
 from config.paths import auth_profile_paths
 from config.settings import Settings
 from gateway.doctor.finding import Finding, Severity, sentence

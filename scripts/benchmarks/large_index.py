@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from backends.builtin.notes.preparing import PreparedChunk, PreparedExcerpt, PreparedFile, Preparer
 from backends.builtin.notes.publishing import ReadFile, publish_file
-from backends.builtin.storage.database import Database
-from backends.builtin.vectors import store
+from backends.builtin.store.sqlite.database import Database
+from backends.builtin.store.sqlite.vectors import store
 from backends.chunking import ChunkLimits
 from backends.files.reading import content_hash
 from backends.files.scan import FoundFile

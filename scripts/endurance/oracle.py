@@ -27,7 +27,7 @@ from msgspec.structs import replace
 
 from backends.builtin.backend import open_builtin
 from backends.builtin.searching.search import Searcher
-from backends.builtin.storage.connections import connect_reader
+from backends.builtin.store.sqlite.connections import connect_reader
 from backends.interface import SearchRequest, SyncRequest
 from config.loading.load import load_settings
 from config.settings import Settings, StoreSettings, SyncSettings

@@ -7,7 +7,7 @@ import apsw
 from backends.builtin.batch import claiming, records
 from backends.builtin.batch.claiming import THRESHOLD
 from backends.builtin.batch.records import JobRecord
-from backends.builtin.vectors.store import now_ms
+from backends.builtin.store.sqlite.vectors.store import now_ms
 from backends.interface import BatchReport, JobReport
 from providers.batch.hosts import BatchAccess
 

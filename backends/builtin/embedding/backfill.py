@@ -19,10 +19,8 @@ from anyio.to_thread import run_sync
 
 from backends.builtin.batch.claiming import KEPT_BACK, THRESHOLD
 from backends.builtin.batch.jobs import BatchJobs
-from backends.builtin.storage import schema
-from backends.builtin.storage.database import Database, give_back_unused
-from backends.builtin.vectors import store
-from backends.builtin.vectors.salvage import take_over
+from backends.builtin.store.sqlite.database import Database, give_back_unused
+from backends.builtin.store.sqlite.vectors import store
 from backends.errors import IndexUnavailableError
 from backends.interface import BackfillState
 from config.runtime.tasks import Backoff, ResettableEvent
@@ -70,12 +68,11 @@ class Backfill:
         on_stored: Callable[[], None] = lambda: None,
         batch: BatchJobs | None = None,
         is_indexing: Callable[[], bool] = lambda: False,
-        is_level: Callable[[], bool] = lambda: True,
     ) -> None:
         """Without `drops_superseded` the vectors of all other providers stay: a better one may return.
 
         `on_stored` is called, on the event loop, whenever vectors were stored or dropped. No batch jobs
-        are made while `is_indexing`; what came from a damaged index stays until this one `is_level`.
+        are made while `is_indexing`.
         """
         self._database = database
         self._embeddings = embeddings
@@ -84,7 +81,6 @@ class Backfill:
         self._on_stored = on_stored
         self._batch = batch
         self._is_indexing = is_indexing
-        self._is_level = is_level
         self._grows_since: float | None = None
         self._wake = ResettableEvent()
         self._wake.set()
@@ -149,13 +145,11 @@ class Backfill:
             await run_sync(self._save)
         while True:
             await self._settle()
-            if await take_over(self._database):  # before anything in it is paid for once more
-                self._on_stored()
             await self._embeddings.prepare()
             mark = self._embeddings.fingerprint
             texts = await run_sync(self._pending, mark, self._embeddings.state().active.dimensions)
-            if texts is None or self._embeddings.fingerprint != mark:
-                continue  # another index or provider took over meanwhile, and may have vectors of them
+            if self._embeddings.fingerprint != mark:
+                continue  # another provider took over meanwhile, and may have vectors of them
             if not texts:
                 return
             if await self._are_for_jobs(mark, texts):
@@ -210,11 +204,8 @@ class Backfill:
 
         await self._embeddings.embed_documents([text for _, text in texts], on_batch=on_batch)
 
-    def _pending(self, mark: Fingerprint, dimensions: int | None) -> list[tuple[bytes, str]] | None:
-        """None while there are vectors to take over from a damaged index."""
+    def _pending(self, mark: Fingerprint, dimensions: int | None) -> list[tuple[bytes, str]]:
         with self._database.reading() as connection:
-            if schema.unread(connection):
-                return None
             return store.pending_texts(connection, mark, limit=_TEXTS_A_RUN, dimensions=dimensions)
 
     def _save(self) -> None:
@@ -241,16 +232,12 @@ class Backfill:
             fallen = store.fallen_out_of_use(connection)
             awaits = self._batch is not None and self._batch.is_waited_for(connection, fingerprint)
         with self._database.writing() as connection:
-            lacks_texts = schema.is_recent(connection) and not self._is_level()
-            awaits |= lacks_texts
             has_vectors = store.fingerprint_id(connection, fingerprint) is not None
             if self._drops_superseded and has_vectors and not awaits:
                 store.drop_superseded(connection, self._embeddings.fingerprints())
             store.forget_gone(connection)
             store.refresh_use(connection, fallen)
-            if not lacks_texts:
-                store.prune(connection, self._cache.max_entries if self._cache.enabled else 0)
-                schema.forget(connection)
+            store.prune(connection, self._cache.max_entries if self._cache.enabled else 0)
             self._retry_in_s = store.next_retry_s(connection, fingerprint)
         self.has_caught_up |= not awaits
         give_back_unused(self._database)

@@ -12,7 +12,7 @@ from anyio.to_thread import run_sync
 from msgspec.structs import replace
 
 from backends.builtin.embedding.queries import Meaning
-from backends.builtin.storage.database import Database
+from backends.builtin.store.sqlite.database import Database
 from backends.errors import IndexUnavailableError
 from backends.interface import (
     BatchReport,
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from backends.builtin.batch.jobs import BatchJobs
     from backends.builtin.embedding.backfill import Backfill
     from backends.builtin.embedding.queries import QueryReader
-    from backends.builtin.vectors.select import VectorSearch
-    from backends.builtin.vectors.upkeep import Upkeep
+    from backends.builtin.embedding.upkeep import Upkeep
+    from backends.builtin.store.sqlite.vectors.select import VectorSearch
     from providers.choosing import Choice
     from providers.embedding.failover import Embeddings
     from providers.embedding.service import EmbeddingService
@@ -57,11 +57,8 @@ class Semantics:
         *,
         backfill: bool,
         is_indexing: Callable[[], bool] = lambda: False,
-        is_level: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`is_indexing` tells whether more texts are on their way; `is_level`, whether nothing of the
-        disk was missing in this index after the last sync.
-        """
+        """`is_indexing` tells whether more texts are on their way."""
         self._settings = settings
         self._database = database
         self._wants_backfill = backfill
@@ -75,7 +72,6 @@ class Semantics:
         self._no_batch = "No provider is in use."
         """Why there are no batch jobs, if there are none."""
         self._is_indexing = is_indexing
-        self._is_level = is_level
         self.engines: VectorSearch | None = None
         """What searches stored vectors; None until a provider is open."""
         self._failure: str | None = None
@@ -167,7 +163,7 @@ class Semantics:
 
     def _choose(self) -> None:
         from backends.builtin.embedding.queries import QueryReader  # noqa: PLC0415 - not for the start
-        from backends.builtin.vectors.select import open_vector_search  # noqa: PLC0415
+        from backends.builtin.store.sqlite.vectors.select import open_vector_search  # noqa: PLC0415
         from providers.choosing import choose, open_embeddings  # noqa: PLC0415
 
         self._choice = choose(self._settings)
@@ -185,7 +181,7 @@ class Semantics:
         self, embeddings: Embeddings, engines: VectorSearch, choice: Choice
     ) -> None:
         from backends.builtin.embedding.backfill import Backfill  # noqa: PLC0415 - not part of the start
-        from backends.builtin.vectors.upkeep import Upkeep  # noqa: PLC0415
+        from backends.builtin.embedding.upkeep import Upkeep  # noqa: PLC0415
 
         self._upkeep = Upkeep(self._database, engines)
         self._batch = self._open_batch(choice, self._upkeep)
@@ -197,7 +193,6 @@ class Semantics:
             on_stored=self._upkeep.changed,
             batch=self._batch,
             is_indexing=self._is_indexing,
-            is_level=self._is_level,
         )
 
     def _open_batch(self, choice: Choice, upkeep: Upkeep) -> BatchJobs | None:
@@ -212,7 +207,7 @@ class Semantics:
         return jobs
 
     def _learned(self) -> dict[bytes, Mapping[str, Any]]:
-        from backends.builtin.vectors import store  # noqa: PLC0415 - needs numpy
+        from backends.builtin.store.sqlite.vectors import store  # noqa: PLC0415 - needs numpy
 
         try:
             with self._database.reading() as connection:
@@ -222,7 +217,7 @@ class Semantics:
 
     def _predecessor(self, embeddings: Embeddings) -> EmbeddingService | None:
         """The model whose vectors still cover more notes than those of the provider in use."""
-        from backends.builtin.vectors import store  # noqa: PLC0415 - needs numpy
+        from backends.builtin.store.sqlite.vectors import store  # noqa: PLC0415 - needs numpy
         from providers.choosing import open_predecessor  # noqa: PLC0415
 
         try:
@@ -324,7 +319,7 @@ class Semantics:
     def _engine_report(
         self, connection: apsw.Connection, fingerprint: Fingerprint
     ) -> VectorStatus | None:
-        from backends.builtin.vectors import store  # noqa: PLC0415 - needs numpy
+        from backends.builtin.store.sqlite.vectors import store  # noqa: PLC0415 - needs numpy
 
         if self.engines is None:
             return None

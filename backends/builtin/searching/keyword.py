@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 import apsw
 from msgspec.structs import replace
 
-from backends.builtin.storage.connections import int64s
+from backends.builtin.store.sqlite.connections import int64s
 from backends.ranking.evidence import Candidate
 from backends.ranking.query import Concept, Query
 

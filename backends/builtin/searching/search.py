@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from backends.builtin.notes.facts import all_tags, facts_of, links_in, resolve_links
 from backends.builtin.searching.keyword import Frequencies, KeywordLane, known_languages
 from backends.builtin.sessions.state import entries_of
-from backends.builtin.storage.connections import int64s
+from backends.builtin.store.sqlite.connections import int64s
 from backends.files.roots import Filter
 from backends.interface import Hit, Mode, SearchRequest
 from backends.ranking.evidence import KEYWORDS_ONLY, Background, Candidate, Excerpt, Lanes
@@ -24,7 +24,7 @@ from backends.transcripts.source import is_file
 from config.settings import DecaySettings, MemorySearchSettings, Source
 
 if TYPE_CHECKING:
-    from backends.builtin.vectors.select import VectorSearch
+    from backends.builtin.store.sqlite.vectors.select import VectorSearch
     from providers.embedding.failover import QueryVector
 
 
@@ -102,14 +102,14 @@ class VectorLane(NamedTuple):
         file_ids: Sequence[int] | None,
     ) -> VectorLane | None:
         """None while no vector of this fingerprint is stored."""
-        from backends.builtin.vectors.store import fingerprint_id  # noqa: PLC0415 - needs numpy
+        from backends.builtin.store.sqlite.vectors.store import fingerprint_id  # noqa: PLC0415 - needs numpy
 
         number = fingerprint_id(connection, query.fingerprint)
         return None if number is None else cls(connection, engines, number, query, file_ids)
 
     def nearest(self, limit: int) -> dict[int, float]:
         """Cosines by excerpt id, best first; nothing when no engine can search."""
-        from backends.builtin.vectors.engines import VectorAnswer  # noqa: PLC0415 - as above
+        from backends.builtin.store.sqlite.vectors.engines import VectorAnswer  # noqa: PLC0415 - as above
 
         answer = self.engines.search(
             self.connection,
@@ -140,7 +140,7 @@ class VectorLane(NamedTuple):
 
         `known`: the cosines that `nearest` found.
         """
-        from backends.builtin.vectors.scans import cosines_of  # noqa: PLC0415 - needs numpy
+        from backends.builtin.store.sqlite.vectors.scans import cosines_of  # noqa: PLC0415 - needs numpy
 
         places = excerpts_of(self.connection, chunk_ids)
         ids = {place.id for of_chunk in places.values() for place in of_chunk}

@@ -22,7 +22,7 @@ from backends.builtin.sessions.planning import (
     plan_sessions,
 )
 from backends.builtin.sessions.state import START, Checkpoint, IndexedTranscript, Part, publish_part
-from backends.builtin.storage.database import Database
+from backends.builtin.store.sqlite.database import Database
 from backends.errors import FileUnreadableError
 from backends.files.safe_open import MomentarilyUnreadableError, RefusedFileError
 from backends.interface import SkippedFile

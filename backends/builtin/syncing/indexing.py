@@ -31,7 +31,7 @@ from backends.builtin.notes.publishing import ReadFile, publish_file, remove_fil
 from backends.builtin.sessions.indexing import SessionIndexer
 from backends.builtin.sessions.planning import SessionPlan, TranscriptPart
 from backends.builtin.sessions.reporting import skipped_transcripts
-from backends.builtin.storage.database import Database
+from backends.builtin.store.sqlite.database import Database
 from backends.builtin.syncing.brake import Brake
 from backends.errors import IndexUnavailableError
 from backends.files.ignoring import IgnoreFiles

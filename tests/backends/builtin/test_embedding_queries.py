@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from backends.builtin.embedding.semantics import Semantics
-from backends.builtin.storage.database import Database
+from backends.builtin.store.sqlite.database import Database
 from backends.interface import SearchRequest, SyncRequest
 from config.settings import QuerySettings, Secret
 from fakes.faults import fault, openai_quota, redirect, status

@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from backends.builtin.notes.preparing import Preparer
-from backends.builtin.storage.database import Database
+from backends.builtin.store.sqlite.database import Database
 from backends.builtin.syncing.freshness import Freshness
 from backends.builtin.syncing.indexing import Indexer
 from backends.chunking import ChunkLimits

@@ -10,8 +10,8 @@ import anyio
 import pytest
 
 from backends.builtin.notes.preparing import Preparer
-from backends.builtin.storage.connections import PATIENCE_S
-from backends.builtin.storage.database import Database
+from backends.builtin.store.sqlite.connections import PATIENCE_S
+from backends.builtin.store.sqlite.database import Database
 from backends.builtin.syncing import freshness
 from backends.builtin.syncing.freshness import SURVEY_PATIENCE_S, Freshness
 from backends.builtin.syncing.indexing import Indexer

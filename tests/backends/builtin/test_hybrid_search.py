@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from backends.builtin.searching.search import Searcher
-from backends.builtin.storage.database import Database
-from backends.builtin.vectors import store
-from backends.builtin.vectors.select import VectorSearch
+from backends.builtin.store.sqlite.database import Database
+from backends.builtin.store.sqlite.vectors import store
+from backends.builtin.store.sqlite.vectors.select import VectorSearch
 from backends.interface import SearchRequest
 from config.settings import HybridSettings, QuerySettings, VectorStoreSettings
 from providers.embedding.failover import QueryVector

@@ -9,7 +9,7 @@ import pytest
 
 from backends.builtin.notes.planning import Change
 from backends.builtin.notes.preparing import Preparer
-from backends.builtin.storage.database import Database
+from backends.builtin.store.sqlite.database import Database
 from backends.builtin.syncing.indexing import Indexer
 from backends.chunking import ChunkLimits
 from backends.files.roots import MemoryRoots

@@ -8,7 +8,7 @@ from backends.builtin.notes.preparing import PreparedChunk, PreparedFile
 from backends.builtin.notes.publishing import ReadFile, publish_file, remove_file
 from backends.builtin.searching import keyword
 from backends.builtin.searching.keyword import Frequencies, KeywordLane, TermCounts, tiers
-from backends.builtin.storage.database import Database
+from backends.builtin.store.sqlite.database import Database
 from backends.files.scan import FoundFile
 from backends.ranking.query import Concept, Query
 

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from backends.builtin.notes.preparing import Preparer
-from backends.builtin.storage.database import Database
+from backends.builtin.store.sqlite.database import Database
 from backends.builtin.syncing.indexing import Indexer
 from backends.chunking import ChunkLimits
 from backends.files.roots import MemoryRoots

@@ -10,7 +10,7 @@ import apsw
 import pytest
 from msgspec.structs import replace
 
-from backends.builtin.storage.database import Database
+from backends.builtin.store.sqlite.database import Database
 from backends.interface import SearchRequest, SyncRequest
 from benchmarks.large_index import Size, make_index
 from config.settings import VectorStoreSettings

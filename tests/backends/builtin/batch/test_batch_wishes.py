@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from backends.builtin.batch import claiming, records
 from backends.builtin.batch.records import BY_REQUEST
 from backends.builtin.batch.steps import Verdicts
-from backends.builtin.storage.database import Database
+from backends.builtin.store.sqlite.database import Database
 from config.settings import BatchSettings
 from fakes.settings import make_settings, remote
 from providers.batch.hosts import find_batch

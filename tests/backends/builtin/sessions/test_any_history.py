@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from backends.builtin.notes.preparing import Preparer
 from backends.builtin.sessions.indexing import SessionIndexer
 from backends.builtin.sessions.state import entries_of
-from backends.builtin.storage.database import Database
+from backends.builtin.store.sqlite.database import Database
 from backends.builtin.syncing.indexing import Indexer
 from backends.chunking import ChunkLimits
 from backends.files.roots import MemoryRoots

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from backends.builtin.notes.preparing import Preparer
 from backends.builtin.sessions import indexing, planning
 from backends.builtin.sessions.indexing import SessionIndexer
-from backends.builtin.storage.database import Database
+from backends.builtin.store.sqlite.database import Database
 from backends.builtin.syncing.indexing import Indexer
 from backends.chunking import ChunkLimits
 from backends.files.roots import MemoryRoots

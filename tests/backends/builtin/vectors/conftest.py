@@ -15,11 +15,16 @@ import pytest
 
 from backends.builtin.notes.preparing import PreparedChunk, PreparedExcerpt, PreparedFile
 from backends.builtin.notes.publishing import ReadFile, publish_file, remove_file
-from backends.builtin.storage.database import Database
-from backends.builtin.vectors import store
-from backends.builtin.vectors.engines import Extension, Unavailable, VectorEngine, VectorHit
-from backends.builtin.vectors.resident import ResidentEngine
-from backends.builtin.vectors.scans import NumpyScan, SqliteScan
+from backends.builtin.store.sqlite.database import Database
+from backends.builtin.store.sqlite.vectors import store
+from backends.builtin.store.sqlite.vectors.engines import (
+    Extension,
+    Unavailable,
+    VectorEngine,
+    VectorHit,
+)
+from backends.builtin.store.sqlite.vectors.resident import ResidentEngine
+from backends.builtin.store.sqlite.vectors.scans import NumpyScan, SqliteScan
 from backends.files.scan import FoundFile
 from providers.interface import Fingerprint
 

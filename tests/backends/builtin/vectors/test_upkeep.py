@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 
-from backends.builtin.vectors.select import VectorSearch
-from backends.builtin.vectors.upkeep import Upkeep
+from backends.builtin.embedding.upkeep import Upkeep
+from backends.builtin.store.sqlite.vectors.select import VectorSearch
 from config.settings import VectorStoreSettings
 from providers.interface import Fingerprint
 

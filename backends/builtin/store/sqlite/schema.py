@@ -1,4 +1,4 @@
-"""The tables of an index file, the marks by which we recognise one, and the damaged file whose place it took."""
+"""The tables of an index file, and the marks by which we recognise one."""
 
 from __future__ import annotations
 
@@ -172,36 +172,3 @@ def is_complete(connection: apsw.Connection) -> bool:
     """Whether every table is there."""
     present = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema")}
     return present.issuperset(_TABLE.findall(_DDL))
-
-
-_KEY: Final = "wreck"
-_READ: Final = ""
-
-
-def remember(connection: apsw.Connection, name: str) -> None:
-    """The index takes the place of this file, which lies beside it."""
-    connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_KEY, name))
-
-
-def unread(connection: apsw.Connection) -> str | None:
-    """The name of the file whose embeddings have yet to be read, if there is one."""
-    return _value(connection) or None
-
-
-def is_recent(connection: apsw.Connection) -> bool:
-    """Whether the texts of that file may still be missing."""
-    return _value(connection) is not None
-
-
-def set_read(connection: apsw.Connection) -> None:
-    """What was of use in the file is in the index."""
-    remember(connection, _READ)
-
-
-def forget(connection: apsw.Connection) -> None:
-    connection.execute("DELETE FROM meta WHERE key = ?", (_KEY,))
-
-
-def _value(connection: apsw.Connection) -> str | None:
-    value: str | None = connection.execute("SELECT value FROM meta WHERE key = ?", (_KEY,)).get
-    return value

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import apsw
 
-from backends.builtin.vectors.scans import row_lengths, stacked
-from backends.builtin.vectors.store import current_serial
+from backends.builtin.store.sqlite.vectors.numeric import np
+from backends.builtin.store.sqlite.vectors.scans import row_lengths, stacked
+from backends.builtin.store.sqlite.vectors.store import current_serial
 from backends.ranking.evidence import Background
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from providers.interface import Vector
@@ -61,8 +61,6 @@ class Sampler:
         """None without any vector to compare with. A few vectors are joined by one at a right angle:
         where every text answers, that is what an unrelated one would be like.
         """
-        import numpy as np  # noqa: PLC0415 - only searches with vectors need it
-
         sample = self._sample(connection, fingerprint_id, query)
         with np.errstate(all="ignore"):
             cosines = sample.matrix @ query / (sample.lengths * row_lengths(query[None]))

@@ -12,16 +12,17 @@ from weakref import WeakKeyDictionary
 import apsw
 import structlog
 
-from backends.builtin.storage.connections import int64s
-from backends.builtin.vectors.engines import (
+from backends.builtin.store.sqlite.connections import int64s
+from backends.builtin.store.sqlite.vectors.engines import (
     EngineName,
     Unavailable,
     VectorAnswer,
     misfit,
     numpy_problem,
 )
-from backends.builtin.vectors.scans import nearest_excerpts, row_lengths, stacked
-from backends.builtin.vectors.snapshot import (
+from backends.builtin.store.sqlite.vectors.numeric import np
+from backends.builtin.store.sqlite.vectors.scans import nearest_excerpts, row_lengths, stacked
+from backends.builtin.store.sqlite.vectors.snapshot import (
     SEGMENT_ROWS,
     FileMarks,
     Kernel,
@@ -40,10 +41,9 @@ from backends.builtin.vectors.snapshot import (
     united,
     updated_members,
 )
-from backends.builtin.vectors.store import current_serial
+from backends.builtin.store.sqlite.vectors.store import current_serial
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from providers.interface import Vector
@@ -103,8 +103,6 @@ def _successor(
     marks: FileMarks,
     wanted: Callable[[], bool],
 ) -> Snapshot | None:
-    import numpy as np  # noqa: PLC0415 - only the resident engine needs it
-
     used = np.unique(members.embeddings)
     missing = used[~find_rows(last.segments, used)[1]]
     segments = list(last.segments)
@@ -128,8 +126,6 @@ def _successor(
 
 def _load(connection: apsw.Connection, last: Snapshot, ids: NDArray[np.int64]) -> Iterator[Segment]:
     """Those of the vectors that have a direction, in the form of the kernel, block by block."""
-    import numpy as np  # noqa: PLC0415 - only the resident engine needs it
-
     size = last.space.dimensions * _BYTES_A_NUMBER
     for start in range(0, len(ids), _BLOCK_ROWS):
         rows = connection.execute(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import apsw
 import msgspec
 
-from backends.builtin.storage.connections import int64s
+from backends.builtin.store.sqlite.connections import int64s
 from backends.interface import Coverage, FailedText
 from providers.interface import Fingerprint
 

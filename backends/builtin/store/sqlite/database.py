@@ -12,7 +12,7 @@ from typing import Final
 
 import apsw
 
-from backends.builtin.storage.connections import (
+from backends.builtin.store.sqlite.connections import (
     PATIENCE_S,
     connect_reader,
     connect_writer,
@@ -21,8 +21,8 @@ from backends.builtin.storage.connections import (
     is_damage,
     milliseconds,
 )
-from backends.builtin.storage.index_file import ensure_index, has_log, set_aside, size_on_disk
-from backends.builtin.storage.moving import settle, supersede
+from backends.builtin.store.sqlite.index_file import ensure_index, set_aside, size_on_disk
+from backends.builtin.store.sqlite.moving import settle, supersede
 
 READERS: Final = 4
 """Searches that may read at the same time; more would only wait for the same two or four cores."""
@@ -52,8 +52,6 @@ class Database:
         self._opened: tuple[int, int] | None = None
         self._damage: str | None = None
         self._times_damaged = 0
-        self._wreck: str | None = None
-        """A file that was set aside and that the next new one may take embeddings from."""
         self._closed = False
         with self._translating_errors(OSError):
             self._find_or_make()
@@ -62,11 +60,11 @@ class Database:
             except apsw.Error as error:
                 if not is_damage(error):
                     raise
-                self._set_aside(str(error), is_whole=not has_log(self.path))
+                self._set_aside(str(error))
                 self._find_or_make()
                 self._connect()
             if is_owner:
-                self.note(*supersede(self._writer, self.path, former))
+                self.note(*supersede(self.path, former))
 
     @contextmanager
     def writing(self, patience_s: float | None = None) -> Iterator[apsw.Connection]:
@@ -187,32 +185,26 @@ class Database:
             return self._opened is not None
 
     def _replace(self) -> None:
-        is_whole = fold_log(self._writer)
         self._close_connections()
         if self._damage is None or not self._is_in_place():
             self._damage = None
             self.note(f"{self.path.name} was taken away and is rebuilt from Markdown.")
         elif self._times_damaged < MAX_TIMES_DAMAGED:
-            self._set_aside(self._damage, is_whole=is_whole)
+            self._set_aside(self._damage)
         else:
             raise apsw.CorruptError(f"damaged again and again, see the disk ({self._damage})")
         self._opened = None
         self._find_or_make()
         self._connect()
 
-    def _set_aside(self, cause: str, *, is_whole: bool) -> None:
-        """Without its log a file may be half of one state and half of another: that is no source."""
-        kept, sentence = set_aside(self.path, cause)
-        self.note(sentence)
-        self._wreck = kept if is_whole else None
+    def _set_aside(self, cause: str) -> None:
+        self.note(set_aside(self.path, cause))
         self._damage = None
         self._times_damaged += 1
 
     def _find_or_make(self) -> None:
         place = settle(self._wanted, self._former, is_owner=self._is_owner)
-        wreck = place.wreck or self._wreck
-        self.path, notes = ensure_index(Path(os.path.realpath(place.path)), wreck=wreck)
-        self._wreck = None
+        self.path, notes = ensure_index(Path(os.path.realpath(place.path)))
         self.note(*place.notes, *notes)
 
     def _connect(self) -> None:

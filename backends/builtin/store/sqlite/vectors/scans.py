@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import apsw
 
-from backends.builtin.storage.connections import int64s
-from backends.builtin.vectors.engines import (
+from backends.builtin.store.sqlite.connections import int64s
+from backends.builtin.store.sqlite.vectors.engines import (
     EngineName,
     Extension,
     Unavailable,
@@ -19,9 +19,9 @@ from backends.builtin.vectors.engines import (
     misfit,
     numpy_problem,
 )
+from backends.builtin.store.sqlite.vectors.numeric import np
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from providers.interface import Vector
@@ -127,8 +127,6 @@ def nearest_excerpts(
 
     `file_ids` and `excerpt_ids` limit the search itself; None permits all.
     """
-    import numpy as np  # noqa: PLC0415 - only searches with vectors need it
-
     selection = Selection(
         "e.vector", fingerprint_id, query, file_ids=file_ids, excerpt_ids=excerpt_ids
     )
@@ -157,8 +155,6 @@ def _blocks(
     connection: apsw.Connection, selection: Selection, query: Vector
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
     """(excerpt ids, cosines) of the usable vectors."""
-    import numpy as np  # noqa: PLC0415 - only searches with vectors need it
-
     rows = connection.execute(selection.sql, selection.parameters)
     while block := list(islice(rows, _BLOCK_ROWS)):
         ids, matrix = stacked(block, len(query))
@@ -173,8 +169,6 @@ def stacked(
     rows: Sequence[tuple[int, bytes]], dimensions: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """Stored rows (id, vector) as ids and a matrix. Every vector has the right number of bytes."""
-    import numpy as np  # noqa: PLC0415 - only searches with vectors need it
-
     ids = np.fromiter((row[0] for row in rows), np.int64, len(rows))
     numbers = np.frombuffer(b"".join(row[1] for row in rows), "<f4")
     return ids, numbers.reshape(len(rows), dimensions)
@@ -182,8 +176,6 @@ def stacked(
 
 def row_lengths(matrix: NDArray[np.float32]) -> NDArray[np.float32]:
     """The L2 norm of each row; NaN where it is zero or not finite, so where there is no direction."""
-    import numpy as np  # noqa: PLC0415 - only searches with vectors need it
-
     with np.errstate(all="ignore"):
         lengths: NDArray[np.float32] = np.sqrt(np.einsum("ij,ij->i", matrix, matrix))
     return np.where((lengths > 0) & np.isfinite(lengths), lengths, np.float32(np.nan))

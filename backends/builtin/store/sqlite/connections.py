@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -12,7 +12,7 @@ from typing import Final
 import apsw
 import structlog
 
-from backends.builtin.storage import schema
+from backends.builtin.store.sqlite import schema
 from backends.errors import IndexUnavailableError
 from backends.files.scan import shared_type
 
@@ -27,18 +27,6 @@ _LIBRARY: Final = "sqlite_extra_binaries/cksumvfs.*"
 def open_checked(path: Path) -> apsw.Connection:
     """A connection that checks each page it reads, in a file that was made for it."""
     return apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE, vfs=_vfs())
-
-
-def open_unchanging(path: Path) -> apsw.Connection:
-    """A connection that checks each page it reads, in a file that nobody writes any more.
-
-    It takes no lock, looks for no log and makes no file beside it; a missing end is no hindrance.
-    """
-    uri = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
-    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-    connection = apsw.Connection(uri, flags=flags, vfs=_vfs())
-    connection.execute("PRAGMA writable_schema = ON")  # else a file without its end is refused
-    return connection
 
 
 def reserve_checksums(connection: apsw.Connection) -> None:
@@ -113,16 +101,10 @@ def set_journal(connection: apsw.Connection, directory: Path) -> None:
     connection.execute(f"PRAGMA journal_mode = {mode}")
 
 
-def fold_log(connection: apsw.Connection) -> bool:
-    """Moves what the log holds into the file; whether that is whole without its log now.
-
-    Those who still read an earlier state prevent it.
-    """
-    try:
-        in_log, folded = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-    except apsw.Error:
-        return False
-    return in_log == folded
+def fold_log(connection: apsw.Connection) -> None:
+    """Moves what the log holds into the file, as far as nobody still reads an earlier state."""
+    with suppress(apsw.Error):
+        connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
 
 
 def _look_for_end(connection: apsw.Connection, path: Path) -> None:

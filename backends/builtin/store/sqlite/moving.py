@@ -17,20 +17,18 @@ from typing import Final, NamedTuple
 import apsw
 import structlog
 
-from backends.builtin.storage import schema
-from backends.builtin.storage.connections import is_damage, open_checked
-from backends.builtin.storage.index_file import (
+from backends.builtin.store.sqlite.connections import is_damage, open_checked
+from backends.builtin.store.sqlite.index_file import (
     MARK,
     Verdict,
     alone_in,
     choose_path,
     delete_draft,
     delete_side_files,
-    has_log,
     judge,
     set_aside,
 )
-from backends.builtin.storage.schema import APPLICATION_ID
+from backends.builtin.store.sqlite.schema import APPLICATION_ID
 from config.runtime.files import try_lock_file
 
 _log = structlog.get_logger(__name__)
@@ -46,8 +44,6 @@ class Settled(NamedTuple):
 
     path: Path
     notes: tuple[str, ...] = ()
-    wreck: str | None = None
-    """A damaged file that was set aside on the way and may hold embeddings."""
 
 
 def lock_path(wanted: Path, former: Path | None = None) -> Path:
@@ -100,31 +96,22 @@ def settle(wanted: Path, former: Path | None, *, is_owner: bool) -> Settled:
         return Settled(former, (_left(former, error, "is used where it is"),))
 
 
-def supersede(connection: apsw.Connection, index: Path, former: Path | None) -> tuple[str, ...]:
-    """Sets an index at the former place aside, which an earlier release made beside the one in use.
+def supersede(index: Path, former: Path | None) -> tuple[str, ...]:
+    """Deletes an index at the former place, which an earlier release made beside the one in use.
 
-    `connection` writes the index in use, which notes that it may take embeddings from the other. Only for the
-    owner; one that is open somewhere is left for the next start. Returns notes for `status`.
+    Only for the owner; one that is open somewhere is left for the next start. Returns notes for `status`.
     """
     if former is None or not is_movable(former) or index.samefile(former):
         return ()
-    if schema.unread(connection) is not None:
-        return ()  # one after the other
-    name = f"{index.name}.superseded-{int(time.time())}"
     try:
         with _alone_with(former, patience_s=0.0):
-            schema.remember(connection, name)  # first: a file that nobody knows of would be lost
-            for old in index.parent.iterdir():
-                if old.name.startswith(f"{index.name}.superseded-"):
-                    old.unlink(missing_ok=True)
-            former.rename(index.with_name(name))
+            former.unlink()
     except (apsw.Error, OSError) as error:
         if is_damage(error):
-            return (set_aside(former, str(error))[1],)
+            return (set_aside(former, str(error)),)
         _log.warning("former index left where it is", path=str(former), cause=str(error))
         return (_left(former, error, f"is left beside {index.name}"),)
-    kept = "is kept until the next one, so that its embeddings can be taken over"
-    return (f"{former}, made by an earlier release beside {index.name}, {kept}: {name}.",)
+    return (f"{former}, made by an earlier release beside {index.name}, was deleted.",)
 
 
 def _move(former: Path, target: Path, wanted: Path) -> Settled:
@@ -138,9 +125,7 @@ def _move(former: Path, target: Path, wanted: Path) -> Settled:
     except apsw.Error as error:
         if not is_damage(error):
             raise
-        is_whole = not has_log(former)
-        kept, sentence = set_aside(former, str(error))
-        return Settled(wanted, (sentence,), kept if is_whole else None)
+        return Settled(wanted, (set_aside(former, str(error)),))
     _log.info(
         "index moved",
         source=str(former),

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 import apsw
 
-from backends.builtin.vectors.background import Sampler
-from backends.builtin.vectors.engines import (
+from backends.builtin.store.sqlite.vectors.background import Sampler
+from backends.builtin.store.sqlite.vectors.engines import (
     EngineName,
     Extension,
     Unavailable,
@@ -20,10 +20,10 @@ from backends.builtin.vectors.engines import (
     VectorEngine,
     dimensions_of,
 )
-from backends.builtin.vectors.resident import ResidentEngine
-from backends.builtin.vectors.scans import NumpyScan, SqliteScan
-from backends.builtin.vectors.snapshot import newest_excerpt
-from backends.builtin.vectors.store import (
+from backends.builtin.store.sqlite.vectors.resident import ResidentEngine
+from backends.builtin.store.sqlite.vectors.scans import NumpyScan, SqliteScan
+from backends.builtin.store.sqlite.vectors.snapshot import newest_excerpt
+from backends.builtin.store.sqlite.vectors.store import (
     Serial,
     current_serial,
     is_complete,

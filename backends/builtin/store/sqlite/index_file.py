@@ -18,8 +18,8 @@ from typing import Final, Literal
 import apsw
 import msgspec
 
-from backends.builtin.storage import schema
-from backends.builtin.storage.connections import (
+from backends.builtin.store.sqlite import schema
+from backends.builtin.store.sqlite.connections import (
     PATIENCE_S,
     index_unavailable,
     milliseconds,
@@ -27,7 +27,7 @@ from backends.builtin.storage.connections import (
     reserve_checksums,
     set_journal,
 )
-from backends.builtin.storage.schema import APPLICATION_ID, SCHEMA_VERSION, is_complete
+from backends.builtin.store.sqlite.schema import APPLICATION_ID, SCHEMA_VERSION, is_complete
 from config.runtime.files import give_to_owner, lock_within, make_directories
 
 MARK: Final = ".memory-gateway"
@@ -102,11 +102,10 @@ _MAIN: Final = ""
 _SIDE_FILES: Final = ("-wal", "-shm", "-journal")
 
 
-def ensure_index(wanted: Path, *, wreck: str | None = None) -> tuple[Path, tuple[str, ...]]:
+def ensure_index(wanted: Path) -> tuple[Path, tuple[str, ...]]:
     """Finds or makes the index at `wanted`, or at a sibling name when that place is taken.
 
-    A new one remembers the damaged file of the name `wreck`, whose place it takes. Returns its path,
-    and what a person should know about the choice. Must not be called while this process has the file
+    Returns its path, and what a person should know about the choice. Must not be called while this process has the file
     open: closing any descriptor of a file drops all locks that the process holds on it (POSIX). Raises
     OSError and apsw.Error.
     """
@@ -119,14 +118,14 @@ def ensure_index(wanted: Path, *, wreck: str | None = None) -> tuple[Path, tuple
         if verdict is Verdict.OURS_OLDER:
             notes = (*notes, f"{path.name} had the format of an earlier release and was rebuilt.")
         if verdict is not Verdict.OURS:
-            _create(path, wreck)
+            _create(path)
     return path, notes
 
 
-def set_aside(path: Path, cause: str) -> tuple[str | None, str]:
-    """Renames a damaged index, keeps only the newest such file, and says so in a sentence.
+def set_aside(path: Path, cause: str) -> str:
+    """Renames a damaged index, keeps only the newest such file, and returns a sentence about it.
 
-    Returns its name and the sentence. One of more than MAX_SET_ASIDE_BYTES is deleted instead.
+    One of more than MAX_SET_ASIDE_BYTES is deleted instead.
     The side files go first: left behind, they would be taken for those of the next index.
     """
     prefix = f"{path.name}.damaged-"
@@ -136,20 +135,11 @@ def set_aside(path: Path, cause: str) -> tuple[str | None, str]:
     delete_side_files(path)
     if path.stat().st_size > MAX_SET_ASIDE_BYTES:
         path.unlink()
-        return (
-            None,
-            f"{path.name} was damaged ({cause}); it was deleted and is rebuilt from Markdown.",
-        )
+        return f"{path.name} was damaged ({cause}); it was deleted and is rebuilt from Markdown."
     path.rename(kept)
     return (
-        kept.name,
-        f"{path.name} was damaged ({cause}); it is kept as {kept.name} and rebuilt from Markdown.",
+        f"{path.name} was damaged ({cause}); it is kept as {kept.name} and rebuilt from Markdown."
     )
-
-
-def has_log(path: Path) -> bool:
-    """Whether transactions may lie beside the file, without which it is not whole."""
-    return size_on_disk(path) > path.stat().st_size
 
 
 def size_on_disk(path: Path) -> int:
@@ -163,7 +153,7 @@ def size_on_disk(path: Path) -> int:
     return total
 
 
-def _create(path: Path, wreck: str | None) -> None:
+def _create(path: Path) -> None:
     """Puts a complete file in place in one step: whoever looks meanwhile sees none, or an index."""
     draft = delete_draft(path)
     made = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -175,8 +165,6 @@ def _create(path: Path, wreck: str | None) -> None:
         reserve_checksums(connection)
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         schema.create(connection)
-        if wreck is not None:
-            schema.remember(connection, wreck)
         set_journal(connection, path.parent)  # who opens it later would be in others' way
     delete_side_files(path)
     draft.replace(path)

@@ -11,13 +11,13 @@ import anyio
 import structlog
 from anyio.to_thread import run_sync
 
-from backends.builtin.vectors import store
+from backends.builtin.store.sqlite.vectors import store
 from backends.errors import IndexUnavailableError
 from config.runtime.tasks import ResettableEvent
 
 if TYPE_CHECKING:
-    from backends.builtin.storage.database import Database
-    from backends.builtin.vectors.select import VectorSearch
+    from backends.builtin.store.sqlite.database import Database
+    from backends.builtin.store.sqlite.vectors.select import VectorSearch
     from providers.interface import Fingerprint
 
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import apsw
 
-from backends.builtin.storage.connections import int64s
-from backends.builtin.vectors.engines import simd_problem
-from backends.builtin.vectors.scans import row_lengths
-from backends.builtin.vectors.store import current_serial
+from backends.builtin.store.sqlite.connections import int64s
+from backends.builtin.store.sqlite.vectors.engines import simd_problem
+from backends.builtin.store.sqlite.vectors.numeric import np
+from backends.builtin.store.sqlite.vectors.scans import row_lengths
+from backends.builtin.store.sqlite.vectors.store import current_serial
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from providers.interface import Vector
@@ -58,8 +58,6 @@ class Int8Kernel:
     item_bytes = 1
 
     def encode(self, vectors: NDArray[np.float32]) -> Coded:
-        import numpy as np  # noqa: PLC0415 - only searches with vectors need it
-
         peaks = np.abs(vectors).max(axis=1)
         steps = (_INT8_MAX / peaks)[:, None]
         scales = peaks / (_INT8_MAX * row_lengths(vectors))
@@ -78,13 +76,9 @@ class Float32Kernel:
     item_bytes = 4
 
     def encode(self, vectors: NDArray[np.float32]) -> Coded:
-        import numpy as np  # noqa: PLC0415 - only searches with vectors need it
-
         return Coded(np.ascontiguousarray(vectors), np.reciprocal(row_lengths(vectors)))
 
     def score(self, rows: Coded, query: Coded, out: NDArray[np.float32]) -> None:
-        import numpy as np  # noqa: PLC0415 - as above
-
         np.dot(rows.matrix, query.matrix[0], out=out)
         out *= rows.scales
 
@@ -121,8 +115,6 @@ class Segment:
 
 def united(parts: Sequence[Segment]) -> Segment:
     """One segment with the rows of all parts, of which there is at least one."""
-    import numpy as np  # noqa: PLC0415 - only the resident engine needs it
-
     if len(parts) == 1:
         return parts[0]
     return Segment(
@@ -153,8 +145,6 @@ def _live(segment: Segment, used: NDArray[np.int64]) -> Segment:
 
 def contained(values: NDArray[np.int64], ascending: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Which of the values are among the others, which are sorted."""
-    import numpy as np  # noqa: PLC0415 - only the resident engine needs it
-
     if not len(ascending):
         return np.zeros(len(values), np.bool_)
     places = np.searchsorted(ascending, values).clip(max=len(ascending) - 1)
@@ -166,8 +156,6 @@ def find_rows(
     segments: Sequence[Segment], embeddings: NDArray[np.int64]
 ) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
     """The place of each embedding, counted through all segments, and whether it has one."""
-    import numpy as np  # noqa: PLC0415 - only the resident engine needs it
-
     if not segments:
         return np.zeros(len(embeddings), np.intp), np.zeros(len(embeddings), np.bool_)
     held = np.concatenate([segment.embeddings for segment in segments])
@@ -229,8 +217,6 @@ class Members:
 
     def outside(self, files: Iterable[int]) -> Members:
         """Without the excerpts of those files."""
-        import numpy as np  # noqa: PLC0415 - only the resident engine needs it
-
         return self.only(~np.isin(self.files, list(files)))
 
 
@@ -302,8 +288,6 @@ def newer_excerpts(
 def _read(
     connection: apsw.Connection, statement: str, parameters: Mapping[str, object]
 ) -> Iterator[Members]:
-    import numpy as np  # noqa: PLC0415 - only the resident engine needs it
-
     rows = connection.execute(statement, parameters)
     while block := list(islice(rows, _ROWS_AT_ONCE)):
         yield Members(*np.array(block, np.int64).T)
@@ -311,8 +295,6 @@ def _read(
 
 def _united(parts: Iterable[Members]) -> Members:
     """All parts together; of an excerpt that is in several, what the first of them says."""
-    import numpy as np  # noqa: PLC0415 - only the resident engine needs it
-
     parts = list(parts)
     empty = np.empty(0, np.int64)
     excerpts = np.concatenate([empty, *(part.excerpts for part in parts)])
@@ -362,8 +344,6 @@ class Snapshot:
 
     @classmethod
     def empty(cls, space: Space, kernel: Kernel) -> Snapshot:
-        import numpy as np  # noqa: PLC0415 - only the resident engine needs it
-
         nothing = np.empty(0, np.int64)
         members = Members(nothing, nothing, nothing)
         return cls(space, kernel, {}, 0, 0, members, np.empty(0, np.intp), ())
@@ -381,8 +361,6 @@ class Snapshot:
         self, scores: NDArray[np.float32], count: int, file_ids: Sequence[int] | None = None
     ) -> list[int]:
         """The ids of about the `count` nearest excerpts of the permitted files, in no order."""
-        import numpy as np  # noqa: PLC0415 - only the resident engine needs it
-
         scores, excerpts = scores[self.rows], self.members.excerpts
         if file_ids is not None:
             permitted = np.flatnonzero(_among(self.members.files, file_ids))
@@ -392,8 +370,6 @@ class Snapshot:
 
     def scores(self, query: Vector) -> NDArray[np.float32]:
         """Of every vector, what `candidates` compares; the long part of a search."""
-        import numpy as np  # noqa: PLC0415 - only the resident engine needs it
-
         scores = np.empty(self.vectors, np.float32)
         code = self.kernel.encode(query[None])
         start = 0
@@ -406,8 +382,6 @@ class Snapshot:
 
 def _among(files: NDArray[np.int64], file_ids: Sequence[int]) -> NDArray[np.bool_]:
     """Which of `files` are permitted. A table, since row ids of files are small numbers."""
-    import numpy as np  # noqa: PLC0415 - only the resident engine needs it
-
     permitted = np.zeros(files.max(initial=0) + 1, np.bool_)
     known = np.array(file_ids, np.int64)
     permitted[known[known < len(permitted)]] = True
@@ -417,8 +391,6 @@ def _among(files: NDArray[np.int64], file_ids: Sequence[int]) -> NDArray[np.bool
 
 def _best(scores: NDArray[np.float32], count: int) -> NDArray[np.intp]:
     """The positions of the `count` highest scores, ascending but for ties; of equal ones the first."""
-    import numpy as np  # noqa: PLC0415 - only the resident engine needs it
-
     likely = _likely(scores, count)
     if count >= len(likely):
         return likely
@@ -435,8 +407,6 @@ def _likely(scores: NDArray[np.float32], count: int) -> NDArray[np.intp]:
     Of many groups of neighbours, `count` reach the count-th highest of the groups' maxima, so nothing
     below that can be among the best. One look at each score, where a partition takes several.
     """
-    import numpy as np  # noqa: PLC0415 - only the resident engine needs it
-
     width = len(scores) // (_GROUPS_A_HIT * count)
     if width <= 1:
         return np.arange(len(scores))
