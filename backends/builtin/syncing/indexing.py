@@ -154,7 +154,7 @@ class Indexer:
             plan = self.compare(connection, found, force=force, verify=verify)
         if sessions is not None and self.sessions is not None and self.sessions.enabled:
             sessions, plan = self._hold_transcripts(sessions, plan, force=force)
-        self._remember_devices(plan)
+        self._remember_places(plan, None if force else _REMEMBERING_PATIENCE_S)
         return Survey(found, plan, sessions or SessionPlan())
 
     def _hold_transcripts(
@@ -169,15 +169,15 @@ class Indexer:
             msgspec.structs.replace(plan, held=(*plan.held, held)),
         )
 
-    def _remember_devices(self, plan: SyncPlan) -> None:
-        devices = self._brake.unremembered(plan.held)
-        if devices is None:
+    def _remember_places(self, plan: SyncPlan, patience_s: float | None) -> None:
+        rows = self._brake.unremembered(plan.held)
+        if not rows:
             return
         with (
             suppress(IndexUnavailableError),  # it is tried again
-            self._database.writing(_REMEMBERING_PATIENCE_S) as connection,
+            self._database.writing(patience_s) as connection,
         ):
-            self._brake.remember(connection, devices)
+            self._brake.remember(connection, rows)
 
     def out_of_reach(self, path: str) -> str | None:
         """Why a note that is not there may exist all the same: its place is away."""
@@ -210,6 +210,7 @@ class Indexer:
         pipeline = self._preparer.notes_pipeline
         every = force or verify
         if not every and self._level.holds(connection, found, pipeline):
+            self._brake.miss_nothing()
             return SyncPlan.level(len(found.files))
         indexed = {
             row[0]: IndexedFile(*row[1:])
@@ -219,8 +220,7 @@ class Indexer:
             )
         }
         plan = plan_sync(found, indexed, pipeline=pipeline, force=force, verify=verify)
-        if not force:
-            plan = self._brake.hold(connection, found, indexed, plan)
+        plan = self._brake.hold(connection, found, indexed, plan, force=force)
         if not every and not (plan.to_read or plan.to_remove or plan.held):
             self._level.keep(connection, found, pipeline)
         return plan
