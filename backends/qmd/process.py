@@ -17,7 +17,7 @@ from backends.qmd.home import NEUTRAL_DIRECTORY, QmdHome
 from config.errors import ErrorKind, MemoryGatewayError
 
 Cause = Literal[
-    "missing", "broken", "not_ready", "timeout", "crashed", "bad_answer", "corrupt_index"
+    "missing", "broken", "not_ready", "timeout", "crashed", "bad_answer", "corrupt_index", "away"
 ]
 
 

@@ -6,6 +6,7 @@ Owns the question whether anybody knows them. Looks at the disk, makes nothing.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from config import paths
@@ -17,11 +18,17 @@ from config.source.environment import gather_variables
 from config.source.located import Reading
 
 
-def refuse_slips(request: LoadRequest, settings: Settings) -> None:
-    """Raises `ConfigNotFoundError`, which names what there is instead."""
+def refuse_slips(
+    request: LoadRequest, settings: Settings, is_known: Callable[[Settings], bool]
+) -> None:
+    """Raises `ConfigNotFoundError`, which names what there is instead.
+
+    `is_known`: whether a workspace that does not exist was one, whose disk may be away.
+    """
     if request.notes is not None:
         return  # found when it was discovered
-    if request.workspace is not None and not settings.workspace.is_dir():
+    is_missing = request.workspace is not None and not settings.workspace.is_dir()
+    if is_missing and (paths.exists(settings.workspace) or not is_known(settings)):
         raise _no_workspace(request, settings)
     if request.agent_id is not None and request.workspace is None:
         _refuse_unknown(request, settings)

@@ -7,9 +7,11 @@ files of a place are missed, so that the looks of several processes count togeth
 
 from __future__ import annotations
 
+import os
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
@@ -18,13 +20,10 @@ import apsw
 import msgspec
 
 from backends.builtin.notes.planning import Held, ObsoleteFile, SyncPlan
+from backends.builtin.storage.connections import connect_reader
 from backends.files.roots import MemoryRoots
-from backends.files.scan import ScanResult
+from backends.files.scan import MANY_FILES, SECOND_LOOK_S, ScanResult, is_mass
 
-SECOND_LOOK_S: Final = 60.0
-"""So long files have to be missed before they count as deleted."""
-MANY_FILES: Final = 10
-"""Where a place had so many files, more than half of them gone at once is no ordinary deletion."""
 _DEVICES: Final = "devices"
 _MISSED: Final = "missed"
 _WORKSPACE: Final = "workspace"
@@ -55,10 +54,18 @@ class _FirstLook(NamedTuple):
     """Seconds since 1970, for other processes."""
 
 
-def workspace_of(connection: apsw.Connection) -> str | None:
-    """The absolute path of the workspace whose notes an index holds, where it is remembered."""
-    path: str | None = connection.execute("SELECT value FROM meta WHERE key = ?", (_WORKSPACE,)).get
-    return path
+def is_made_for(index: Path, workspace: Path) -> bool:
+    """Whether the file is an index that holds the notes of this workspace. Blocks.
+
+    This process may have it open: SQLite keeps its locks, which other descriptors would drop.
+    """
+    base = MemoryRoots(workspace).base
+    try:
+        with closing(connect_reader(Path(os.path.realpath(index)))) as connection:
+            rows = connection.execute("SELECT value FROM meta WHERE key = ?", (_WORKSPACE,))
+            return (base,) in rows.fetchall()
+    except apsw.Error:
+        return False
 
 
 class Brake:
@@ -133,7 +140,8 @@ class Brake:
             else:
                 held.append(verdict)
         self._forget_except(self._transcripts, *gone)
-        missing = (self._lost(place) for place in self._places if place not in gone)
+        told = {absolute for place in gone for absolute in (place.absolute, place.inside)}
+        missing = (self._lost(place) for place in self._places if place.absolute not in told)
         held += [one for one in missing if one is not None]
         return msgspec.structs.replace(plan, to_remove=tuple(removed), held=tuple(held))
 
@@ -216,7 +224,7 @@ class Brake:
             return self._second_look(place, gone, f"{place.name} {place.absolute} is missing")
         if len(gone) > MANY_FILES / 2:
             total = len(gone) + left()
-            if total >= MANY_FILES and len(gone) > total / 2:
+            if is_mass(len(gone), total):
                 reason = f"{len(gone):,} of {total:,} files of {place.absolute} are gone at once"
                 return self._second_look(place, gone, reason)
         self._missed_since.pop(place.absolute, None)

@@ -7,7 +7,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
@@ -31,6 +31,7 @@ from backends.builtin.notes.publishing import ReadFile, publish_file, remove_fil
 from backends.builtin.sessions.indexing import SessionIndexer
 from backends.builtin.sessions.planning import SessionPlan, TranscriptPart
 from backends.builtin.sessions.reporting import skipped_transcripts
+from backends.builtin.storage.connections import connect_reader
 from backends.builtin.storage.database import Database
 from backends.builtin.syncing.brake import Brake
 from backends.errors import IndexUnavailableError
@@ -45,7 +46,7 @@ from backends.files.reading import (
 from backends.files.roots import MemoryRoots
 from backends.files.scan import FoundFile, ScanResult, scan, stamp
 from backends.interface import SkippedFile, SyncProgress, SyncReport, SyncRequest
-from config.settings import Source
+from config.settings import Settings, Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,13 +213,7 @@ class Indexer:
         if not every and self._level.holds(connection, found, pipeline):
             self._brake.miss_nothing()
             return SyncPlan.level(len(found.files))
-        indexed = {
-            row[0]: IndexedFile(*row[1:])
-            for row in connection.execute(
-                "SELECT path, size, mtime_ns, ctime_ns, inode, pipeline, read_at_ns"
-                " FROM files WHERE source = 'memory'"
-            )
-        }
+        indexed = indexed_files(connection)
         plan = plan_sync(found, indexed, pipeline=pipeline, force=force, verify=verify)
         plan = self._brake.hold(connection, found, indexed, plan, force=force)
         if not every and not (plan.to_read or plan.to_remove or plan.held):
@@ -401,6 +396,30 @@ class Indexer:
             found.mtime_ns,
             found.ctime_ns,
         )
+
+
+def missing_notes(index: Path, settings: Settings) -> tuple[Held, ...]:
+    """What an index of ours holds whose place is away, for those who only look.
+
+    Blocks. Raises apsw.Error and what a scan raises.
+    """
+    roots = MemoryRoots.of(settings)
+    found = scan(roots, ignoring=IgnoreFiles())
+    with closing(connect_reader(index)) as connection:
+        indexed = indexed_files(connection)
+        plan = plan_sync(found, indexed, pipeline="")
+        return Brake(roots).hold(connection, found, indexed, plan).held
+
+
+def indexed_files(connection: apsw.Connection) -> dict[str, IndexedFile]:
+    """Every note that the index holds, by path."""
+    return {
+        row[0]: IndexedFile(*row[1:])
+        for row in connection.execute(
+            "SELECT path, size, mtime_ns, ctime_ns, inode, pipeline, read_at_ns"
+            " FROM files WHERE source = 'memory'"
+        )
+    }
 
 
 def _is_absent(absolute: str) -> bool:
