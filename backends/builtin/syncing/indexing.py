@@ -7,7 +7,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
@@ -31,6 +31,7 @@ from backends.builtin.notes.publishing import ReadFile, publish_file, remove_fil
 from backends.builtin.sessions.indexing import SessionIndexer
 from backends.builtin.sessions.planning import SessionPlan, TranscriptPart
 from backends.builtin.sessions.reporting import skipped_transcripts
+from backends.builtin.store.sqlite.connections import connect_reader
 from backends.builtin.store.sqlite.database import Database
 from backends.builtin.syncing.brake import Brake
 from backends.errors import IndexUnavailableError
@@ -45,7 +46,7 @@ from backends.files.reading import (
 from backends.files.roots import MemoryRoots
 from backends.files.scan import FoundFile, ScanResult, scan, stamp
 from backends.interface import SkippedFile, SyncProgress, SyncReport, SyncRequest
-from config.settings import Source
+from config.settings import Settings, Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +155,7 @@ class Indexer:
             plan = self.compare(connection, found, force=force, verify=verify)
         if sessions is not None and self.sessions is not None and self.sessions.enabled:
             sessions, plan = self._hold_transcripts(sessions, plan, force=force)
-        self._remember_devices(plan)
+        self._remember_places(plan, None if force else _REMEMBERING_PATIENCE_S)
         return Survey(found, plan, sessions or SessionPlan())
 
     def _hold_transcripts(
@@ -169,15 +170,15 @@ class Indexer:
             msgspec.structs.replace(plan, held=(*plan.held, held)),
         )
 
-    def _remember_devices(self, plan: SyncPlan) -> None:
-        devices = self._brake.unremembered(plan.held)
-        if devices is None:
+    def _remember_places(self, plan: SyncPlan, patience_s: float | None) -> None:
+        rows = self._brake.unremembered(plan.held)
+        if not rows:
             return
         with (
             suppress(IndexUnavailableError),  # it is tried again
-            self._database.writing(_REMEMBERING_PATIENCE_S) as connection,
+            self._database.writing(patience_s) as connection,
         ):
-            self._brake.remember(connection, devices)
+            self._brake.remember(connection, rows)
 
     def out_of_reach(self, path: str) -> str | None:
         """Why a note that is not there may exist all the same: its place is away."""
@@ -210,17 +211,11 @@ class Indexer:
         pipeline = self._preparer.notes_pipeline
         every = force or verify
         if not every and self._level.holds(connection, found, pipeline):
+            self._brake.miss_nothing()
             return SyncPlan.level(len(found.files))
-        indexed = {
-            row[0]: IndexedFile(*row[1:])
-            for row in connection.execute(
-                "SELECT path, size, mtime_ns, ctime_ns, inode, pipeline, read_at_ns"
-                " FROM files WHERE source = 'memory'"
-            )
-        }
+        indexed = indexed_files(connection)
         plan = plan_sync(found, indexed, pipeline=pipeline, force=force, verify=verify)
-        if not force:
-            plan = self._brake.hold(connection, found, indexed, plan)
+        plan = self._brake.hold(connection, found, indexed, plan, force=force)
         if not every and not (plan.to_read or plan.to_remove or plan.held):
             self._level.keep(connection, found, pipeline)
         return plan
@@ -401,6 +396,30 @@ class Indexer:
             found.mtime_ns,
             found.ctime_ns,
         )
+
+
+def missing_notes(index: Path, settings: Settings) -> tuple[Held, ...]:
+    """What an index of ours holds whose place is away, for those who only look.
+
+    Blocks. Raises apsw.Error and what a scan raises.
+    """
+    roots = MemoryRoots.of(settings)
+    found = scan(roots, ignoring=IgnoreFiles())
+    with closing(connect_reader(index)) as connection:
+        indexed = indexed_files(connection)
+        plan = plan_sync(found, indexed, pipeline="")
+        return Brake(roots).hold(connection, found, indexed, plan).held
+
+
+def indexed_files(connection: apsw.Connection) -> dict[str, IndexedFile]:
+    """Every note that the index holds, by path."""
+    return {
+        row[0]: IndexedFile(*row[1:])
+        for row in connection.execute(
+            "SELECT path, size, mtime_ns, ctime_ns, inode, pipeline, read_at_ns"
+            " FROM files WHERE source = 'memory'"
+        )
+    }
 
 
 def _is_absent(absolute: str) -> bool:
