@@ -14,9 +14,8 @@ from gateway.agent.reloading import ReloadResult
 from gateway.rpc.registry import Handler, Method, MethodRegistry, NoParams, RequestContext, Session
 from gateway.sessions.terms import GREETING, Guest, Terms
 from gateway.tools.get import GetParams
-from gateway.tools.metrics import MetricsResult
 from gateway.tools.search import MAX_NAME_CHARS, Key, Name, SearchParams
-from gateway.tools.status import Health, HealthParams, StatusResult
+from gateway.tools.status import Health, HealthParams, MetricsResult, StatusResult
 from gateway.version import PROTOCOL, VERSION
 
 
