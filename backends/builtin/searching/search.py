@@ -25,7 +25,7 @@ from config.settings import DecaySettings, MemorySearchSettings, Source
 
 if TYPE_CHECKING:
     from backends.builtin.store.sqlite.vectors.select import VectorSearch
-    from providers.embedding.failover import QueryVector
+    from providers.interface import QueryVector
 
 
 def aged(

@@ -15,8 +15,7 @@ from backends.builtin.store.sqlite.vectors import store
 from backends.builtin.store.sqlite.vectors.select import VectorSearch
 from backends.interface import SearchRequest
 from config.settings import HybridSettings, QuerySettings, VectorStoreSettings
-from providers.embedding.failover import QueryVector
-from providers.interface import Fingerprint
+from providers.interface import Fingerprint, QueryVector
 
 pytestmark = pytest.mark.anyio
 
