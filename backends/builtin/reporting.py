@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from backends.builtin.notes.facts import odd_encodings
-from backends.builtin.searching.keyword import known_languages
 from backends.builtin.sessions.reporting import report_sessions
 from backends.builtin.syncing.indexing import skipped_by
 from backends.interface import BackendStatus, SourceCount
@@ -19,7 +18,7 @@ from backends.interface import BackendStatus, SourceCount
 if TYPE_CHECKING:
     from backends.builtin.embedding.semantics import Semantics
     from backends.builtin.notes.planning import Held
-    from backends.builtin.store.sqlite.database import Database
+    from backends.builtin.store.sqlite.store import SqliteStore
     from backends.builtin.syncing.freshness import Freshness
     from backends.builtin.syncing.indexing import Indexer
     from config.settings import Settings
@@ -30,7 +29,7 @@ MEASURED_CHUNKS: Final = 1_000_000
 
 def report_status(
     settings: Settings,
-    database: Database,
+    database: SqliteStore,
     indexer: Indexer,
     freshness: Freshness,
     semantics: Semantics,
@@ -46,7 +45,7 @@ def report_status(
             "SELECT count(*), ifnull(sum(chunk_count), 0) FROM files WHERE source = 'memory'"
         ).get
         vector = semantics.report(connection)
-        languages = list(known_languages(connection))
+        languages = list(database.over(connection).keywords.corpus().languages)
         journal = connection.pragma("journal_mode")
         encodings = odd_encodings(connection)
     differing = {found.path for found in plan.to_read} - plan.doubtful
@@ -99,7 +98,7 @@ def report_status(
 
 
 def probe_weaknesses(
-    database: Database, freshness: Freshness, semantics: Semantics
+    database: SqliteStore, freshness: Freshness, semantics: Semantics
 ) -> tuple[str, ...]:
     """As in a status, from what the last whole sync saw. Raises IndexUnavailableError."""
     with database.reading() as connection:

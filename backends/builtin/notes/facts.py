@@ -7,11 +7,12 @@ alias or title; of several the one with the shortest path.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Iterable
+from typing import Final
 
 import apsw
 
+from backends.builtin.store.port import FileReads
 from backends.files.encodings import BROKEN, UTF8
 from backends.files.roots import MARKDOWN_SUFFIX
 from backends.text.frontmatter import FrontMatter
@@ -22,11 +23,6 @@ _SEPARATOR: Final = "\x1f"
 _LINK: Final = re.compile(
     r"\[\[([^\[\]|#\n]{1,300})(?:#[^\[\]|\n]{0,300})?(?:\|[^\[\]\n]{0,300})?\]\]"
 )
-
-
-class Facts(NamedTuple):
-    title: str = ""
-    tags: tuple[str, ...] = ()
 
 
 def remember_facts(
@@ -61,52 +57,28 @@ def _oddity(encoding: str, count: object, path: object) -> str:
     return f"Notes that are {encoding}, not UTF-8, and are read as such: {count} ({path})."
 
 
-def facts_of(connection: apsw.Connection, file_id: int) -> Facts:
-    row = connection.execute(
-        "SELECT title, tags FROM note_facts WHERE file_id = ?", (file_id,)
-    ).fetchone()
-    return Facts(row[0], _split(row[1])) if row else Facts()
-
-
-def all_tags(connection: apsw.Connection) -> Mapping[int, tuple[str, ...]]:
-    """By file, of those that have any."""
-    rows = connection.execute("SELECT file_id, tags FROM note_facts WHERE tags != ''")
-    return {file_id: _split(tags) for file_id, tags in rows}
-
-
 def links_in(text: str) -> tuple[str, ...]:
     """The names that wiki links of a text lead to, without headings and shown names."""
     names = (match[1].strip() for match in _LINK.finditer(text))
     return tuple(dict.fromkeys(filter(None, names)))[:MAX_LINKS]
 
 
-def resolve_links(connection: apsw.Connection, names: Iterable[str]) -> dict[str, str]:
+def resolve_links(files: FileReads, names: Iterable[str]) -> dict[str, str]:
     """The paths of those that lead to a note; nothing about the others."""
     wanted = {name: _key(name) for name in names}
     if not wanted:
         return {}
     by_key: dict[str, str] = {}
-    rows = [
-        (str(path), str(title), str(aliases))
-        for path, title, aliases in connection.execute(
-            "SELECT f.path, ifnull(n.title, ''), ifnull(n.aliases, '') FROM files AS f"
-            " LEFT JOIN note_facts AS n ON n.file_id = f.id WHERE f.source = 'memory'"
-            " ORDER BY length(f.path), f.path"
-        )
-    ]
-    for path, _, _ in rows:
-        parts = _key(path).split("/")
+    notes = files.names()
+    for note in notes:
+        parts = _key(note.path).split("/")
         for start in range(len(parts)):
-            by_key.setdefault("/".join(parts[start:]), path)
-    for path, title, aliases in rows:
-        for name in (*_split(aliases), title):
-            by_key.setdefault(_key(name), path)
+            by_key.setdefault("/".join(parts[start:]), note.path)
+    for note in notes:
+        for name in (*note.aliases, note.title):
+            by_key.setdefault(_key(name), note.path)
     return {name: by_key[key] for name, key in wanted.items() if key in by_key}
 
 
 def _key(name: str) -> str:
     return name.strip().removesuffix(MARKDOWN_SUFFIX).removeprefix("./").casefold()
-
-
-def _split(joined: str) -> tuple[str, ...]:
-    return tuple(joined.split(_SEPARATOR)) if joined else ()

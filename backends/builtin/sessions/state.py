@@ -120,25 +120,6 @@ def disenrol(connection: apsw.Connection, sources: Iterable[str] = _ALL) -> None
     connection.executemany("DELETE FROM meta WHERE key = ?", [(source,) for source in sources])
 
 
-def entries_of(connection: apsw.Connection, file_id: int, first: int, last: int) -> tuple[int, int]:
-    """The numbers of the entries that these two turns are. All count from 1."""
-    return _entry_of(connection, file_id, first), _entry_of(connection, file_id, last)
-
-
-def _entry_of(connection: apsw.Connection, file_id: int, turn: int) -> int:
-    first_turn, lines = connection.execute(
-        "SELECT first_turn, lines FROM transcript_parts"
-        " WHERE file_id = ? AND first_turn <= ? AND end_turn >= ? ORDER BY superseded LIMIT 1",
-        (file_id, turn, turn),
-    ).get
-    place = (turn - first_turn) * LINE_BYTES
-    return int.from_bytes(lines[place : place + LINE_BYTES], "little")
-
-
-LINE_BYTES: Final = 4
-"""Of one line number in `transcript_parts.lines`."""
-
-
 class Part(NamedTuple):
     """What is known of one part once it was read and prepared."""
 

@@ -15,14 +15,10 @@ import pytest
 
 from backends.builtin.notes.preparing import PreparedChunk, PreparedExcerpt, PreparedFile
 from backends.builtin.notes.publishing import ReadFile, publish_file, remove_file
-from backends.builtin.store.sqlite.database import Database
+from backends.builtin.store.port import Unavailable, VectorHit
+from backends.builtin.store.sqlite.store import SqliteStore
 from backends.builtin.store.sqlite.vectors import store
-from backends.builtin.store.sqlite.vectors.engines import (
-    Extension,
-    Unavailable,
-    VectorEngine,
-    VectorHit,
-)
+from backends.builtin.store.sqlite.vectors.engines import Extension, VectorEngine
 from backends.builtin.store.sqlite.vectors.resident import ResidentEngine
 from backends.builtin.store.sqlite.vectors.scans import NumpyScan, SqliteScan
 from backends.files.scan import FoundFile
@@ -51,7 +47,7 @@ class Library:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.database = Database(path)
+        self.database = SqliteStore(path)
         self.fingerprint = Fingerprint(provider="test", model="directions", endpoint="loopback")
         self._clock = 0
 
