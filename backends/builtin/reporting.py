@@ -1,7 +1,4 @@
-"""What `status` says about the builtin engine.
-
-Owns the counting: disk and index are compared in one read transaction, so that the numbers agree.
-"""
+"""What `status` says about the builtin engine. Disk and index are compared in one view, so that the numbers agree."""
 
 from __future__ import annotations
 
@@ -29,7 +26,7 @@ MEASURED_CHUNKS: Final = 1_000_000
 
 def report_status(
     settings: Settings,
-    database: SqliteStore,
+    store: SqliteStore,
     indexer: Indexer,
     freshness: Freshness,
     semantics: Semantics,
@@ -38,16 +35,14 @@ def report_status(
     counted = indexer.scan(counting=True)
     scan = msgspec.structs.replace(counted, ignored=(), near_misses=())  # as a search sees the disk
     listing = indexer.sessions.listing() if indexer.sessions else None
-    with database.reading() as connection:
-        plan = indexer.compare(connection, scan)
-        sessions = report_sessions(connection, indexer.sessions, listing, freshness.unreadable)
-        files, chunks = connection.execute(
-            "SELECT count(*), ifnull(sum(chunk_count), 0) FROM files WHERE source = 'memory'"
-        ).get
-        vector = semantics.report(connection)
-        languages = list(database.over(connection).keywords.corpus().languages)
-        journal = connection.pragma("journal_mode")
-        encodings = odd_encodings(connection)
+    with store.view() as view:
+        plan = indexer.compare(view, scan)
+        sessions = report_sessions(view, indexer.sessions, listing, freshness.unreadable)
+        files, chunks = view.files.count("memory")
+        vector = semantics.report(view.connection)
+        languages = list(view.keywords.corpus().languages)
+        about = view.about()
+        encodings = odd_encodings(view.files)
     differing = {found.path for found in plan.to_read} - plan.doubtful
     unreadable = tuple(one for one in freshness.unreadable if one.path in differing)
     pending = len(differing) - len(unreadable) + sum(one.files for one in plan.held)
@@ -58,8 +53,8 @@ def report_status(
         provider=mark.provider if mark else None,
         model=mark.model if mark else None,
         workspace=str(settings.workspace),
-        database_path=str(database.path),
-        database_bytes=database.size_bytes(),
+        database_path=store.place,
+        database_bytes=store.size_bytes(),
         sources=(
             SourceCount(
                 source="memory",
@@ -76,7 +71,7 @@ def report_status(
         syncing=freshness.running,
         recent_syncs=tuple(freshness.recent),
         issues=(
-            *database.notes,
+            *store.notes,
             *scan.issues,
             *counted.near_misses,
             *encodings,
@@ -86,7 +81,7 @@ def report_status(
         details={
             "keyword": {"engine": "fts5", "available": True, "languages": languages},
             "vector": vector,
-            "journal": journal,
+            **about,
             "sessions": sessions.details,
             **(
                 {"leftOut": {one.rule: one.files for one in counted.ignored}}
@@ -98,11 +93,11 @@ def report_status(
 
 
 def probe_weaknesses(
-    database: SqliteStore, freshness: Freshness, semantics: Semantics
+    store: SqliteStore, freshness: Freshness, semantics: Semantics
 ) -> tuple[str, ...]:
     """As in a status, from what the last whole sync saw. Raises IndexUnavailableError."""
-    with database.reading() as connection:
-        connection.execute("SELECT id FROM chunks LIMIT 1").fetchall()
+    with store.view() as view:
+        view.probe()
     lost = _lost(len(freshness.unreadable) + freshness.unlisted)
     return (*_away(freshness.held), *lost, *semantics.weaknesses())
 

@@ -1,7 +1,6 @@
-"""What notes say of themselves, in the index: title, aliases and tags; and where their links lead.
+"""Where wiki links lead: to a file of that name, else to a note with that alias or title.
 
-Owns the rows of `note_facts` and the meaning of a wiki link: a file of that name, else a note with that
-alias or title; of several the one with the shortest path.
+Of several the one with the shortest path. And what is said of notes that are not UTF-8.
 """
 
 from __future__ import annotations
@@ -10,45 +9,23 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-import apsw
-
 from backends.builtin.store.port import FileReads
-from backends.files.encodings import BROKEN, UTF8
+from backends.files.encodings import BROKEN
 from backends.files.roots import MARKDOWN_SUFFIX
-from backends.text.frontmatter import FrontMatter
 
 MAX_LINKS: Final = 100
 """Of one text."""
-_SEPARATOR: Final = "\x1f"
 _LINK: Final = re.compile(
     r"\[\[([^\[\]|#\n]{1,300})(?:#[^\[\]|\n]{0,300})?(?:\|[^\[\]\n]{0,300})?\]\]"
 )
 
 
-def remember_facts(
-    connection: apsw.Connection, file_id: int, facts: FrontMatter, encoding: str
-) -> None:
-    connection.execute("DELETE FROM note_facts WHERE file_id = ?", (file_id,))
-    encoding = "" if encoding == UTF8 else encoding
-    if facts.words or encoding:
-        aliases, tags = _SEPARATOR.join(facts.aliases), _SEPARATOR.join(facts.tags)
-        connection.execute(
-            "INSERT INTO note_facts (file_id, title, aliases, tags, encoding)"
-            " VALUES (?, ?, ?, ?, ?)",
-            (file_id, facts.title, aliases, tags, encoding),
-        )
-
-
-def odd_encodings(connection: apsw.Connection) -> tuple[str, ...]:
+def odd_encodings(files: FileReads) -> tuple[str, ...]:
     """A sentence for each encoding but UTF-8 that notes are in."""
-    rows = connection.execute(
-        "SELECT n.encoding, count(*), min(f.path) FROM note_facts AS n"
-        " JOIN files AS f ON f.id = n.file_id WHERE n.encoding != '' GROUP BY n.encoding"
-    ).fetchall()
-    return tuple(_oddity(str(encoding), count, path) for encoding, count, path in rows)
+    return tuple(_oddity(*one) for one in files.odd_encodings())
 
 
-def _oddity(encoding: str, count: object, path: object) -> str:
+def _oddity(encoding: str, count: int, path: str) -> str:
     if encoding == BROKEN:
         return (
             f"Notes that are neither UTF-8 nor UTF-16 nor Windows-1252: {count} ({path}); what cannot "

@@ -7,12 +7,18 @@ the engine below cannot do becomes an IndexUnavailableError.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import hashlib
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
 
 import msgspec
 
+from backends.files.encodings import UTF8
+from backends.files.scan import FoundFile
+from backends.text.frontmatter import FrontMatter
+from backends.transcripts.source import FoundTranscript, Place, Taken
+from backends.transcripts.stretches import HASH_BYTES
 from config.settings import Source
 
 if TYPE_CHECKING:
@@ -103,7 +109,85 @@ class NoteNames(NamedTuple):
     aliases: tuple[str, ...]
 
 
+class IndexedFile(msgspec.Struct, frozen=True, gc=False):
+    """What the index remembers of one file: its stamps when it was read, and how it was cut."""
+
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    inode: int
+    pipeline: str
+    read_at_ns: int
+
+
+class ReadFile(NamedTuple):
+    """One file as it was read: the stamps are those of the content."""
+
+    found: FoundFile
+    content_hash: bytes
+    read_at_ns: int
+    """The clock just before it was read."""
+    encoding: str = UTF8
+
+    @property
+    def stamps(self) -> tuple[int, int, int, int, int]:
+        found = self.found
+        return found.size, found.mtime_ns, found.ctime_ns, found.inode, self.read_at_ns
+
+
+class PreparedExcerpt(NamedTuple):
+    """Characters `start` to `end` of its chunk's text, and `line` of it, counted from 0."""
+
+    start: int
+    end: int
+    line: int
+    text_hash: bytes
+
+
+class PreparedChunk(NamedTuple):
+    start: int
+    start_line: int
+    end_line: int
+    identity: bytes
+    """Hash of all that is stored of it but its place: a chunk that kept it keeps its rows."""
+    headings: str
+    text: str
+    terms: str
+    context: str
+    excerpts: tuple[PreparedExcerpt, ...]
+    """Of what the chunk does not repeat of the one before it."""
+
+
+class PreparedFile(NamedTuple):
+    chunks: tuple[PreparedChunk, ...]
+    note_date: str | None
+    languages: frozenset[str]
+    facts: FrontMatter = FrontMatter()
+
+
+class OddEncoding(NamedTuple):
+    encoding: str
+    notes: int
+    first_path: str
+
+
 class FileReads(Protocol):
+    def indexed(self) -> Mapping[str, IndexedFile]:
+        """All notes, by path."""
+        ...
+
+    def holds(self, source: Source, path: str, content_hash: bytes, pipeline: str) -> bool:
+        """Whether the file is indexed with this content, cut in this way."""
+        ...
+
+    def count(self, source: Source) -> tuple[int, int]:
+        """Its files and their chunks; without transcripts that were not taken in yet."""
+        ...
+
+    def odd_encodings(self) -> Sequence[OddEncoding]:
+        """Those of notes that are not UTF-8."""
+        ...
+
     def cards(self, file_ids: Collection[int]) -> Mapping[int, FileCard]:
         """By id."""
         ...
@@ -121,9 +205,129 @@ class FileReads(Protocol):
         ...
 
 
+class FileWrites(FileReads, Protocol):
+    def publish(
+        self,
+        read: ReadFile,
+        pipeline: str,
+        prepared: PreparedFile,
+        *,
+        tick: Callable[[], None] = lambda: None,
+    ) -> int:
+        """Makes the index hold exactly this content for the file; returns the chunks written.
+
+        Chunks that did not change keep their rows: an edit costs what it touches. What `tick` raises before a chunk
+        ends the work.
+        """
+        ...
+
+    def touch(self, read: ReadFile) -> None:
+        """Records new stamps for a file whose content is still the indexed one."""
+        ...
+
+    def remove(self, source: Source, path: str, *, read_at_ns: int | None = None) -> bool:
+        """Takes a file and all of its chunks out of the index, and says whether it was there.
+
+        With `read_at_ns` only when its rows still stem from that reading.
+        """
+        ...
+
+
+class Checkpoint(NamedTuple):
+    """A place between two lines of a transcript, and what was counted up to there."""
+
+    end_byte: int
+    end_line: int
+    end_turn: int
+    end_char: int
+    tail: bytes
+    """Hash of the last bytes before it."""
+    digest: bytes = b""
+    """Hash of the part that ends there."""
+
+    @property
+    def place(self) -> Place:
+        return Place(self.end_byte, self.end_line)
+
+
+START: Final = Checkpoint(0, 0, 0, 0, hashlib.blake2b(digest_size=HASH_BYTES).digest())
+
+
+class IndexedTranscript(NamedTuple):
+    """One transcript with the stamps it had when it was last looked at.
+
+    While a part is missing `size` is only that of what was taken in, so that it never seems complete.
+    """
+
+    file_id: int
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    inode: int
+    pipeline: str
+    read_at_ns: int
+    end_byte: int
+    end_line: int = 0
+
+    @property
+    def stamps(self) -> tuple[int, int, int, int]:
+        return self.size, self.mtime_ns, self.ctime_ns, self.inode
+
+    def taken(self, path: str) -> Taken:
+        """What its source is asked about it with."""
+        return FoundTranscript(path, *self.stamps), Place(self.end_byte, self.end_line)
+
+
+class TranscriptPiece(NamedTuple):
+    """One part of a transcript, once it was read and prepared."""
+
+    path: str
+    stamps: tuple[int, int, int, int]
+    """Size, mtime, ctime and inode to remember."""
+    pipeline: str
+    read_at_ns: int
+    begin: Checkpoint
+    end: Checkpoint
+    numbers: Sequence[int]
+    """Of the entry that each turn is."""
+    prepared: PreparedFile
+    is_last: bool
+    """The text ends with it: nothing older lies beyond."""
+    is_rewritten: bool
+    """The transcript no longer holds what was taken in beyond `begin`."""
+
+
 class TranscriptReads(Protocol):
+    def indexed(self) -> Mapping[str, IndexedTranscript]:
+        """By index path."""
+        ...
+
+    def one(self, path: str) -> IndexedTranscript | None: ...
+
+    def checkpoints(self, file_id: int) -> list[Checkpoint]:
+        """Of all parts that were taken in, in order, `START` first."""
+        ...
+
+    def enrolled(self, among: Collection[str]) -> frozenset[str]:
+        """Which of these sources were one when the index was last brought up to date."""
+        ...
+
     def entries(self, file_id: int, first: int, last: int) -> tuple[int, int]:
         """The numbers of the entries that these two turns are. All count from 1."""
+        ...
+
+
+class TranscriptWrites(TranscriptReads, Protocol):
+    def publish(self, piece: TranscriptPiece) -> int:
+        """Makes the index hold the transcript up to the end of this part; returns the chunks written."""
+        ...
+
+    def enrol(self, source: str, paths: Collection[str]) -> None:
+        """A source begins: all of these are due, however little they grow from now on."""
+        ...
+
+    def disenrol(self, sources: Iterable[str]) -> None:
+        """They are no source any more; their rows are removed like those of deleted files."""
         ...
 
 
@@ -231,8 +435,29 @@ class VectorMemory(Protocol):
 # --- Transactions --------------------------------------------------------------------------------
 
 
+class Version(NamedTuple):
+    """Of the index, as one reader sees it: another `number` after every commit of any other connection or process."""
+
+    reader: int
+    number: int
+
+
 class View(Protocol):
     """One state of the index, from its first query to the end."""
+
+    def version(self) -> Version: ...
+
+    def remembered(self, key: str) -> str | None:
+        """What `Writer.remember` wrote down."""
+        ...
+
+    def probe(self) -> None:
+        """Reads something, so that an index that cannot be read is noticed."""
+        ...
+
+    def about(self) -> Mapping[str, object]:
+        """What the store says of itself in `status`."""
+        ...
 
     @property
     def keywords(self) -> KeywordReads: ...
@@ -248,10 +473,43 @@ class View(Protocol):
         ...
 
 
+class Writer(View, Protocol):
+    """One transaction that changes the index; an exception undoes all of it. It sees what it wrote."""
+
+    @property
+    def files(self) -> FileWrites: ...
+
+    @property
+    def transcripts(self) -> TranscriptWrites: ...
+
+    def remember(self, key: str, text: str) -> None: ...
+
+
 class Store(Protocol):
     """One agent's index."""
 
+    @property
+    def place(self) -> str:
+        """Where it is, for people; without credentials."""
+        ...
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a person should know about its fate."""
+        ...
+
+    @property
+    def generation(self) -> int:
+        """Goes up when an empty index takes the place of this one."""
+        ...
+
     def view(self) -> AbstractContextManager[View]: ...
+
+    def writer(self, patience_s: float | None = None) -> AbstractContextManager[Writer]:
+        """Waits at most `patience_s` for its turn; without it, however long others in this process take."""
+        ...
+
+    def size_bytes(self) -> int: ...
 
     def open_vectors(self, settings: VectorStoreSettings) -> VectorMemory | None:
         """From now on views give vectors; None where the settings want none."""

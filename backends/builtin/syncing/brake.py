@@ -14,10 +14,10 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-import apsw
 import msgspec
 
 from backends.builtin.notes.planning import Held, ObsoleteFile, SyncPlan
+from backends.builtin.store.port import View, Writer
 from backends.files.roots import MemoryRoots
 from backends.files.scan import ScanResult
 
@@ -78,13 +78,13 @@ class Brake:
 
     def hold(
         self,
-        connection: apsw.Connection,
+        view: View,
         found: ScanResult,
         indexed: Collection[str],
         plan: SyncPlan,
     ) -> SyncPlan:
         """The plan without the removals that have to wait; `held` says which and why."""
-        self._know_devices(connection)
+        self._know_devices(view)
         if not plan.to_remove:
             self._forget_except(self._transcripts)
             return plan
@@ -125,9 +125,9 @@ class Brake:
                 devices[place.absolute] = device
         return msgspec.json.encode(devices) if devices != known else None
 
-    def remember(self, connection: apsw.Connection, devices: bytes) -> None:
+    def remember(self, writer: Writer, devices: bytes) -> None:
         """In a transaction of the caller."""
-        connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_KEY, devices.decode()))
+        writer.remember(_KEY, devices.decode())
         self._devices = msgspec.json.decode(devices, type=dict[str, int])
 
     def out_of_reach(self, absolute: str) -> str | None:
@@ -187,9 +187,9 @@ class Brake:
                 return place
         return None
 
-    def _know_devices(self, connection: apsw.Connection) -> None:
+    def _know_devices(self, view: View) -> None:
         if self._devices is None:
-            text = connection.execute("SELECT value FROM meta WHERE key = ?", (_KEY,)).get
+            text = view.remembered(_KEY)
             try:
                 self._devices = msgspec.json.decode(text or "{}", type=dict[str, int])
             except msgspec.DecodeError:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from backends.builtin.notes.preparing import PreparedChunk, PreparedFile
-from backends.builtin.notes.publishing import ReadFile, publish_file, remove_file
 from backends.builtin.searching import keyword
 from backends.builtin.searching.keyword import Frequencies, TermCounts, lookup, tiers
+from backends.builtin.store.port import PreparedChunk, PreparedFile, ReadFile
 from backends.builtin.store.sqlite.store import SqliteStore
 from backends.files.scan import FoundFile
 from backends.ranking.query import Concept, Query
@@ -40,12 +39,12 @@ class Pile:
             for place, words in enumerate(chunks)
         )
         read = ReadFile(FoundFile(path, 0, 1, 1, 1, 1, 1), path.encode(), 1)
-        with self.store.writing() as connection:
-            publish_file(connection, read, "test", PreparedFile(prepared, None, frozenset()))
+        with self.store.writer() as writer:
+            writer.files.publish(read, "test", PreparedFile(prepared, None, frozenset()))
 
     def remove(self, path):
-        with self.store.writing() as connection:
-            remove_file(connection, "memory", path)
+        with self.store.writer() as writer:
+            writer.files.remove("memory", path)
 
     def counts(self, *words):
         with self.store.view() as view:
