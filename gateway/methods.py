@@ -13,7 +13,7 @@ from gateway.agent.memory import Memory
 from gateway.agent.reloading import ReloadResult
 from gateway.mcp.eras import handshake
 from gateway.mcp.methods import mcp_methods
-from gateway.rpc.methods import Handler, Method, MethodRegistry, NoParams, RequestContext, Session
+from gateway.rpc.registry import Handler, Method, MethodRegistry, NoParams, RequestContext, Session
 from gateway.sessions.loading import recall_instructions
 from gateway.sessions.terms import GREETING, Guest, Terms
 from gateway.tools.get import AppendParams, AppendResult, GetParams

@@ -31,7 +31,7 @@ from backends.builtin.store.sqlite.store import SqliteStore
 from backends.builtin.syncing.freshness import Freshness
 from backends.builtin.syncing.indexing import Courtesy, Indexer
 from backends.chunking import ChunkLimits
-from backends.errors import FileUnreadableError, IndexUnavailableError
+from backends.errors import IndexUnavailableError, out_of_reach
 from backends.files.reading import NoteReads, read_lines
 from backends.files.roots import MemoryRoots
 from backends.interface import (
@@ -226,10 +226,7 @@ class BuiltinBackend:
         answer = read_lines(self._roots, request)
         reason = self._indexer.out_of_reach(answer.path) if answer.status == "not_found" else None
         if reason is not None:
-            raise FileUnreadableError(
-                f"{answer.path!r} cannot be read: {reason}.",
-                remedy="Check that its disk is mounted and that its directory is where it should be.",
-            )
+            raise out_of_reach(answer.path, reason)
         return msgspec.structs.replace(answer, links=self._links(links_in(answer.text)))
 
     def _links(self, names: Sequence[str]) -> Mapping[str, str]:
@@ -242,6 +239,17 @@ class BuiltinBackend:
         except IndexUnavailableError as error:
             _log.warning("links not resolved", error=str(error), kind=error.kind)
             return {}
+
+    async def away(self, *, look: bool) -> str | None:
+        """Why notes are missing that may come back: as of now, or of the last look at the disk."""
+        try:
+            return await self._mended(lambda: self._freshness.away(look=look))
+        except IndexUnavailableError:  # who asks this index will hear of it
+            return None
+
+    async def out_of_reach(self, path: str) -> str | None:
+        """Why a note that is not there may exist all the same: its place is away."""
+        return await self._freshness.out_of_reach(path)
 
     async def sync(
         self, request: SyncRequest, *, progress: ProgressCallback | None = None

@@ -10,7 +10,7 @@ import msgspec
 from backends.builtin.notes.facts import odd_encodings
 from backends.builtin.sessions.reporting import report_sessions
 from backends.builtin.syncing.indexing import skipped_by
-from backends.interface import BackendStatus, SourceCount
+from backends.interface import BackendStatus, Details, KeywordDetails, SourceCount
 
 if TYPE_CHECKING:
     from backends.builtin.embedding.semantics import Semantics
@@ -40,8 +40,8 @@ def report_status(
         sessions = report_sessions(view, indexer.sessions, listing, freshness.unreadable)
         files, chunks = view.files.count("memory")
         vector = semantics.report(view.connection)
-        languages = list(view.keywords.corpus().languages)
-        about = view.about()
+        languages = view.keywords.corpus().languages
+        journal = view.journal()
         encodings = odd_encodings(view.files)
     differing = {found.path for found in plan.to_read} - plan.doubtful
     unreadable = tuple(one for one in freshness.unreadable if one.path in differing)
@@ -78,17 +78,13 @@ def report_status(
             *many_chunks(chunks + sessions.chunks),
         ),
         weaknesses=(*_away(plan.held), *lost, *semantics.weaknesses()),
-        details={
-            "keyword": {"engine": "fts5", "available": True, "languages": languages},
-            "vector": vector,
-            **about,
-            "sessions": sessions.details,
-            **(
-                {"leftOut": {one.rule: one.files for one in counted.ignored}}
-                if counted.ignored
-                else {}
-            ),
-        },
+        details=Details(
+            keyword=KeywordDetails("fts5", available=True, languages=languages),
+            vector=vector,
+            journal=journal,
+            sessions=sessions.details,
+            left_out={one.rule: one.files for one in counted.ignored} or msgspec.UNSET,
+        ),
     )
 
 

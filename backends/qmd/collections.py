@@ -167,6 +167,12 @@ class Places:
             return None
         return one.root.location(absolute, self._shown(one, absolute))
 
+    def absolute(self, path: str) -> str | None:
+        """Where a file of this name would be; None for one that is not ours to give."""
+        for location in self._locations(path):
+            return str(Path(location.anchor, *location.names))
+        return None
+
     def shown_path(self, path: str) -> str:
         """The name here for a path that is relative to the workspace, perhaps with `../`."""
         absolute = self.roots.absolute(path)

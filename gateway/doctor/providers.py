@@ -18,7 +18,7 @@ from providers.interface import Candidate
 from providers.local.models import locate
 from providers.local.models.cache import check_magic
 from providers.local.models.references import configured_models
-from providers.remote.keys import load
+from providers.remote.credentials import load
 
 _PROVIDER_KEY: Final = "memorySearch.provider"
 

@@ -16,7 +16,7 @@ from config.settings import Source
 from gateway.agent.conversations import Conversations
 from gateway.agent.memory import Memory
 from gateway.mcp.eras import Result, tool_result
-from gateway.rpc.methods import RequestContext
+from gateway.rpc.registry import RequestContext
 from gateway.tools.get import AppendParams, AppendResult, GetParams
 from gateway.tools.search import MAX_RESULTS, SearchParams
 

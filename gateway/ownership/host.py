@@ -32,7 +32,7 @@ from gateway.ownership.lock import (
 )
 from gateway.ownership.sockets import ServeClient, listen_somewhere, reach_owner, serving
 from gateway.rpc.connection import Lane, serve_connection, serve_lines
-from gateway.rpc.methods import Session
+from gateway.rpc.registry import Session
 from gateway.rpc.transport import ByteReader, ByteWriter, Outbox, SocketChannel
 from gateway.rpc.wire import ConnectionLimits
 from gateway.sessions.terms import terms_of
@@ -40,7 +40,7 @@ from gateway.version import VERSION
 
 if TYPE_CHECKING:
     from gateway.agent.reloading import Reloader
-    from gateway.rpc.methods import MethodRegistry
+    from gateway.rpc.registry import MethodRegistry
 
 
 _LONGEST_LOOK: Final = 1024 * 1024
@@ -61,6 +61,8 @@ class Conversation:
     writer: ByteWriter
     shutdown: anyio.Event
     session: Session
+    on_end: Callable[[], None] = lambda: None
+    """Called when the input has ended."""
 
 
 Serve = Callable[[Conversation], Awaitable[None]]
@@ -71,8 +73,7 @@ async def serve_pipe(
     serve: Serve, pipe: Pipe, shutdown: anyio.Event, *, on_end: Callable[[], None]
 ) -> None:
     """Calls `on_end` as soon as the input has ended, while open requests still finish."""
-    reader = _Noticed(pipe.reader, on_end)
-    await serve(Conversation(reader, pipe.writer, shutdown, Session()))
+    await serve(Conversation(pipe.reader, pipe.writer, shutdown, Session(), on_end))
     on_end()
 
 
@@ -91,23 +92,6 @@ async def serve_socket(
 async def _set_after(first: anyio.Event, second: anyio.Event) -> None:
     await first.wait()
     second.set()
-
-
-class _Noticed:
-    """A reader whose end somebody else wants to know, too."""
-
-    def __init__(self, reader: ByteReader, on_end: Callable[[], None]) -> None:
-        self._reader = reader
-        self._on_end = on_end
-
-    async def receive(self) -> bytes:
-        data = await self._reader.receive()
-        if not data:
-            self._on_end()
-        return data
-
-    def hung_up(self) -> bool:
-        return self._reader.hung_up()
 
 
 class Peeked:
@@ -288,6 +272,7 @@ class Host:
             limits=self._limits,
             session=client.session,
             lane=self._lane_of(client),
+            on_end=client.on_end,
         )
 
     async def _carry(self, lock: Path, client: Conversation) -> None:
@@ -310,6 +295,7 @@ class Host:
             shutdown=client.shutdown,
             limits=self._limits,
             lane=self._lane_of(client),
+            on_end=client.on_end,
         )
 
     def _lane_of(self, client: Conversation) -> Lane | None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import msgspec
 
 from gateway.metrics import Family, Metrics, Sample
 from gateway.tools.status import StatusResult
+from providers.interface import EmbeddingsState
 
 _PROVIDER_COUNTS = {
     "requests": ("embedding_requests", "Requests to providers of embeddings, repeated ones too."),
@@ -16,7 +16,7 @@ _PROVIDER_COUNTS = {
     "failures": ("embedding_failures", "Requests to providers given up, after their retries."),
     "documents": ("embedded_texts", "Texts that got a vector."),
     "queries": ("query_embeddings", "Query vectors asked for, cached ones too."),
-    "queryCacheHits": ("query_embedding_cache_hits", "Query vectors that were in the cache."),
+    "query_cache_hits": ("query_embedding_cache_hits", "Query vectors that were in the cache."),
     "tokens": ("embedding_tokens", "Tokens sent, as the providers count them."),
 }
 
@@ -31,9 +31,13 @@ def families_of(status: StatusResult) -> Iterator[Family]:
     yield _gauge("chunks", "Chunks in the index.", status.chunks)
     yield _gauge("database_bytes", "Size of the index on disk.", status.database_bytes)
     yield _gauge("sync_running", "1 while a sync runs.", float(status.syncing is not None))
-    vector = status.details.get("vector") or {}
-    yield from _queue(vector.get("backfill") or {})
-    yield from _providers(vector.get("provider") or {})
+    vector = status.details.vector
+    if vector and vector.backfill:
+        coverage = vector.backfill.coverage
+        waiting = max(0, coverage.total - coverage.embedded)
+        yield _gauge("embedding_queue_texts", "Texts that wait for their vector.", waiting)
+    if vector and vector.provider:
+        yield from _providers(vector.provider)
 
 
 def _info(status: StatusResult) -> Family:
@@ -68,19 +72,12 @@ def _sources(status: StatusResult) -> Iterator[Family]:
         )
 
 
-def _queue(backfill: Mapping[str, Any]) -> Iterator[Family]:
-    coverage = backfill.get("coverage")
-    if coverage is not None:
-        waiting = max(0, coverage["total"] - coverage["embedded"])
-        yield _gauge("embedding_queue_texts", "Texts that wait for their vector.", waiting)
-
-
-def _providers(state: Mapping[str, Any]) -> Iterator[Family]:
-    """Of the provider that is asked first, and of the one that may stand in for it."""
-    services = [one for role in ("primary", "fallback") if (one := state.get(role))]
-    for count, (name, meaning) in _PROVIDER_COUNTS.items() if services else ():
+def _providers(state: EmbeddingsState) -> Iterator[Family]:
+    """What was asked of the provider that comes first, and of the one that may stand in for it."""
+    services = [one for one in (state.primary, state.fallback) if one is not None]
+    for count, (name, meaning) in _PROVIDER_COUNTS.items():
         samples = tuple(
-            Sample(labels=(one["provider"],), value=one["statistics"][count]) for one in services
+            Sample(labels=(one.provider,), value=getattr(one.statistics, count)) for one in services
         )
         yield Family(name=name, kind="counter", help=meaning, labels=("provider",), samples=samples)
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Iterator, Sequence
+from typing import Literal
 
 import msgspec
 
 from backends.interface import (
     BackendStatus,
+    Details,
     SkippedFile,
     SourceCount,
     SyncProgress,
@@ -115,7 +116,7 @@ class StatusResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """About the configuration."""
     activity: Activity | None = None
     """Of the process that answers, since its start."""
-    details: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    details: Details = Details()
     health: Health | msgspec.UnsetType = msgspec.UNSET
     """Of a deep look: every part was asked to do its work."""
 

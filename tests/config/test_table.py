@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from config.keys import SECTIONS
 from config.keys.kinds import Kind
+from config.keys.table import SECTIONS
 from config.keys.tree import build_tree
 from config.loading.build import assign, default_settings, field_of, snake_case
 from config.paths import Directories

@@ -3,7 +3,7 @@
 import pytest
 
 from providers.errors import ProviderUnavailableError
-from providers.remote.keys import is_secret, merge, without_secrets
+from providers.remote.credentials import is_secret, merge, without_secrets
 
 
 def test_later_headers_win_whatever_their_case():

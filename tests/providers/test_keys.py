@@ -5,7 +5,7 @@ import pytest
 from config.settings import ModelProviderSettings, Secret
 from providers.endpoints import Endpoint
 from providers.errors import ProviderAuthError
-from providers.remote.keys import KeySources, Profile, ProfileStore, find_key
+from providers.remote.credentials import KeySources, Profile, ProfileStore, find_key
 from providers.remote.vendors import VENDORS
 
 OPENAI, GEMINI = VENDORS["openai"], VENDORS["gemini"]

@@ -11,7 +11,7 @@ from fakes.wire import embedding
 from providers.choosing import provider
 from providers.endpoints import Endpoint
 from providers.interface import ItemError, ProviderRequest
-from providers.remote.keys import Credential
+from providers.remote.credentials import Credential
 from providers.remote.openai import OpenAIWire
 from providers.remote.spec import RemoteSpec
 from providers.remote.vendors import VENDORS

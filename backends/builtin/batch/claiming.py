@@ -13,7 +13,7 @@ from backends.builtin.batch import records
 from backends.builtin.batch.records import JobRecord
 from backends.builtin.store.sqlite.vectors import store
 from backends.builtin.store.sqlite.vectors.store import now_ms
-from providers.batch.interface import JobLimits
+from providers.batch.hosts import JobLimits
 from providers.interface import Fingerprint
 
 SMALLEST: Final = 100

@@ -10,7 +10,7 @@ import apsw
 import msgspec
 
 from backends.builtin.store.sqlite.vectors.store import now_ms
-from providers.batch.interface import Outcome
+from providers.batch.hosts import Outcome
 
 State = Literal["prepared", "uploaded", "submitted", "ended", "read", "closed"]
 """`prepared`: texts chosen; `uploaded`: the vendor has the file; `submitted`: it works on the job;

@@ -20,7 +20,7 @@ from backends.builtin.store.sqlite.database import Database
 from backends.builtin.store.sqlite.vectors import store
 from backends.builtin.store.sqlite.vectors.store import now_ms
 from config.settings import BatchSettings
-from providers.batch.interface import BatchAccess, BatchHost, RemoteJob, Result
+from providers.batch.hosts import BatchAccess, BatchHost, RemoteJob, Result
 from providers.errors import (
     ProviderError,
     ProviderInputTooLargeError,

@@ -2,61 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import anyio
 import apsw
-import msgspec
 import structlog
 from anyio.to_thread import run_sync
+from msgspec.structs import replace
 
 from backends.builtin.embedding.queries import Meaning
 from backends.builtin.store.sqlite.store import SqliteStore
 from backends.errors import IndexUnavailableError
-from backends.interface import Fallback
+from backends.interface import (
+    BatchReport,
+    EmbeddingModel,
+    Fallback,
+    VectorDetails,
+    VectorStatus,
+)
 from config.errors import MemoryGatewayError
 from config.settings import Settings
 
 if TYPE_CHECKING:
     from backends.builtin.batch.jobs import BatchJobs
-    from backends.builtin.batch.reporting import BatchReport
     from backends.builtin.embedding.backfill import Backfill
     from backends.builtin.embedding.queries import QueryReader
     from backends.builtin.embedding.upkeep import Upkeep
     from backends.builtin.store.port import VectorMemory
     from providers.choosing import Choice
-    from providers.embedding.failover import Embeddings, EmbeddingsState
+    from providers.embedding.failover import Embeddings
     from providers.embedding.service import EmbeddingService
-    from providers.interface import Candidate, Fingerprint
+    from providers.interface import EmbeddingsState, Fingerprint
 
 
-def report_candidates(candidates: Iterable[Candidate]) -> list[dict[str, Any]]:
-    return [_camel(msgspec.to_builtins(one)) for one in candidates]
-
-
-def report_embeddings(state: EmbeddingsState, lacks: str | None) -> dict[str, Any]:
+def report_embeddings(state: EmbeddingsState, lacks: str | None) -> EmbeddingsState:
     """`lacks` is what the provider in use waits for before its first vector; None: nothing."""
-    report: dict[str, Any] = _camel(msgspec.to_builtins(state, enc_hook=repr))
-    if lacks is not None and state.active.status == "ready":
-        report["active"] |= {"status": "waiting", "reason": lacks}
-    return report
-
-
-def _camel(value: Any) -> Any:
-    """The value with every name in it as `nextProbeInS`."""
-    match value:
-        case dict():
-            return {_camel_name(name): _camel(item) for name, item in value.items()}
-        case list() | tuple():
-            return [_camel(item) for item in value]
-        case _:
-            return value
-
-
-def _camel_name(name: str) -> str:
-    first, *others = name.split("_")
-    return first + "".join(word.capitalize() for word in others)
+    if lacks is None or state.active.status != "ready":
+        return state
+    waiting = replace(state.active, status="waiting", reason=lacks)
+    return replace(state, active=waiting)
 
 
 _log = structlog.get_logger(__name__)
@@ -303,22 +288,26 @@ class Semantics:
             return "Notes are searched by keywords only, as configured."
         return "The provider is still being chosen."
 
-    def report(self, connection: apsw.Connection) -> dict[str, Any]:
+    def report(self, connection: apsw.Connection) -> VectorDetails:
         """For `status`: the choice with every candidate, the provider's state, the vectors."""
-        report: dict[str, Any] = {
-            "enabled": self._settings.search.store.vector.enabled,
-            "requested": self._settings.search.provider,
-            "reason": self.reason,
-            "candidates": report_candidates(self._choice.candidates if self._choice else ()),
-        }
+        report = VectorDetails(
+            enabled=self._settings.search.store.vector.enabled,
+            requested=self._settings.search.provider,
+            reason=self.reason,
+            candidates=tuple(self._choice.candidates) if self._choice else (),
+        )
         if self._embeddings is not None:
-            report["provider"] = report_embeddings(self._embeddings.state(), self._lacks())
-            report["search"] = self._engine_report(connection, self._embeddings.fingerprint)
+            report = replace(
+                report,
+                provider=report_embeddings(self._embeddings.state(), self._lacks()),
+                search=self._engine_report(connection, self._embeddings.fingerprint),
+            )
         if self._reader is not None and (before := self._reader.predecessor) is not None:
-            report["answeredBy"] = {"provider": before.provider, "model": before.model}
+            former = EmbeddingModel(before.provider, before.model)
+            report = replace(report, answered_by=former)
         if self._backfill is not None:
-            report["backfill"] = msgspec.to_builtins(self._backfill.report(connection))
-            report["batch"] = msgspec.to_builtins(self._batch_report(connection))
+            batch = self._batch_report(connection)
+            report = replace(report, backfill=self._backfill.report(connection), batch=batch)
         return report
 
     def _batch_report(self, connection: apsw.Connection) -> BatchReport:
@@ -328,6 +317,6 @@ class Semantics:
 
     def _engine_report(
         self, connection: apsw.Connection, fingerprint: Fingerprint
-    ) -> dict[str, Any] | None:
+    ) -> VectorStatus | None:
         space = self._database.over(connection).vectors(fingerprint)
-        return msgspec.to_builtins(space.status()) if space else None
+        return space.status() if space else None

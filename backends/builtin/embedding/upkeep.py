@@ -12,6 +12,7 @@ import structlog
 from anyio.to_thread import run_sync
 
 from backends.errors import IndexUnavailableError
+from config.runtime.tasks import ResettableEvent
 
 if TYPE_CHECKING:
     from backends.builtin.store.port import Store, VectorMemory
@@ -76,7 +77,7 @@ class Upkeep:
         self._idle_s = idle_s
         self._look_s = look_s
         self._is_short = is_short
-        self._wake = anyio.Event()
+        self._wake = ResettableEvent()
         self._wanted: Fingerprint | None = None
         """Whose vectors were searched last; None: nobody's since they were given back."""
         self._used_at = 0.0
@@ -114,7 +115,7 @@ class Upkeep:
     async def _woken(self) -> None:
         with anyio.move_on_after(None if self._wanted is None else self._look_s):
             await self._wake.wait()
-        self._wake = anyio.Event()
+        self._wake.clear()
 
     async def _reason_to_release(self) -> str | None:
         if anyio.current_time() - self._used_at >= self._idle_s:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from backends.interface import SkippedFile, SourceCount
+from backends.interface import DatabaseDetails, SessionDetails, SkippedFile, SourceCount
 
 if TYPE_CHECKING:
     from backends.builtin.sessions.indexing import SessionIndexer
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class SessionReport(NamedTuple):
-    details: dict[str, Any]
+    details: SessionDetails
     counts: tuple[SourceCount, ...] = ()
     """Empty while transcripts are no source."""
     skipped: tuple[SkippedFile, ...] = ()
@@ -32,18 +32,18 @@ def report_sessions(
 ) -> SessionReport:
     """`unreadable` are the files that the last sync could not read, transcripts or not."""
     if sessions is None or listing is None or not sessions.enabled:
-        return SessionReport({"enabled": False})
+        return SessionReport(SessionDetails(enabled=False))
     plan = sessions.compare(view, listing)
     lost = tuple(one for one in unreadable if one.path in plan.due)
     pending = len(plan.due) - len(lost)
     skipped = (*skipped_transcripts(plan), *lost)
     files, chunks = view.files.count("sessions")
     return SessionReport(
-        details={
-            "enabled": True,
-            "belowThresholds": plan.waiting,
-            "database": _database(listing.database),
-        },
+        details=SessionDetails(
+            enabled=True,
+            below_thresholds=plan.waiting,
+            database=_database(listing.database),
+        ),
         counts=(
             SourceCount(
                 source="sessions",
@@ -61,17 +61,17 @@ def report_sessions(
     )
 
 
-def _database(found: HostDatabase | None) -> dict[str, Any] | None:
+def _database(found: HostDatabase | None) -> DatabaseDetails | None:
     """None while the host has none."""
     if found is None:
         return None
-    return {
-        "path": found.path,
-        "version": found.version,
-        "known": found.is_known,
-        "leftOut": found.left_out,
-        "failure": found.failure,
-    }
+    return DatabaseDetails(
+        path=found.path,
+        version=found.version,
+        known=found.is_known,
+        left_out=found.left_out,
+        failure=found.failure,
+    )
 
 
 def skipped_transcripts(plan: SessionPlan) -> tuple[SkippedFile, ...]:

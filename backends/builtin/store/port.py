@@ -22,6 +22,7 @@ from backends.transcripts.stretches import HASH_BYTES
 from config.settings import Source
 
 if TYPE_CHECKING:
+    from backends.interface import VectorStatus
     from backends.ranking.evidence import Background, Candidate, Excerpt
     from backends.ranking.query import Concept
     from config.settings import VectorStoreSettings
@@ -357,22 +358,6 @@ class Unavailable(NamedTuple):
     reason: str
 
 
-class VectorStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """For `status`."""
-
-    configured: str
-    engine: EngineName | None
-    """What would answer now; None when nothing can."""
-    unavailable: dict[str, str]
-    """Why each engine before that one would not."""
-    dimensions: int | None
-    """None before the first vector."""
-    bytes_per_chunk: float | None
-    """In the database, of all stored vectors."""
-    resident_vectors: int
-    resident_bytes: int
-
-
 class VectorSpace(Protocol):
     """The vectors of one fingerprint, as one view sees them."""
 
@@ -455,8 +440,8 @@ class View(Protocol):
         """Reads something, so that an index that cannot be read is noticed."""
         ...
 
-    def about(self) -> Mapping[str, object]:
-        """What the store says of itself in `status`."""
+    def journal(self) -> str | None:
+        """How SQLite keeps its transactions; None elsewhere."""
         ...
 
     @property

@@ -27,6 +27,7 @@ from backends.builtin.notes.preparing import EndedError, Preparer, TooCostlyErro
 from backends.builtin.sessions.indexing import SessionIndexer
 from backends.builtin.sessions.planning import SessionPlan, TranscriptPart
 from backends.builtin.sessions.reporting import skipped_transcripts
+from backends.builtin.store.opening import look_into
 from backends.builtin.store.port import ReadFile, Store, View
 from backends.builtin.syncing.brake import Brake
 from backends.errors import IndexUnavailableError
@@ -41,7 +42,7 @@ from backends.files.reading import (
 from backends.files.roots import MemoryRoots
 from backends.files.scan import FoundFile, ScanResult, scan, stamp
 from backends.interface import SkippedFile, SyncProgress, SyncReport, SyncRequest
-from config.settings import Source
+from config.settings import Settings, Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +146,7 @@ class Indexer:
             plan = self.compare(view, found, force=force, verify=verify)
         if sessions is not None and self.sessions is not None and self.sessions.enabled:
             sessions, plan = self._hold_transcripts(sessions, plan, force=force)
-        self._remember_devices(plan)
+        self._remember_places(plan, None if force else _REMEMBERING_PATIENCE_S)
         return Survey(found, plan, sessions or SessionPlan())
 
     def _hold_transcripts(
@@ -160,15 +161,15 @@ class Indexer:
             msgspec.structs.replace(plan, held=(*plan.held, held)),
         )
 
-    def _remember_devices(self, plan: SyncPlan) -> None:
-        devices = self._brake.unremembered(plan.held)
-        if devices is None:
+    def _remember_places(self, plan: SyncPlan, patience_s: float | None) -> None:
+        rows = self._brake.unremembered(plan.held)
+        if not rows:
             return
         with (
             suppress(IndexUnavailableError),  # it is tried again
-            self._store.writer(_REMEMBERING_PATIENCE_S) as writer,
+            self._store.writer(patience_s) as writer,
         ):
-            self._brake.remember(writer, devices)
+            self._brake.remember(writer, rows)
 
     def out_of_reach(self, path: str) -> str | None:
         """Why a note that is not there may exist all the same: its place is away."""
@@ -201,11 +202,11 @@ class Indexer:
         pipeline = self._preparer.notes_pipeline
         every = force or verify
         if not every and self._level.holds(view, found, pipeline):
+            self._brake.miss_nothing()
             return SyncPlan.level(len(found.files))
         indexed = view.files.indexed()
         plan = plan_sync(found, indexed, pipeline=pipeline, force=force, verify=verify)
-        if not force:
-            plan = self._brake.hold(view, found, indexed, plan)
+        plan = self._brake.hold(view, found, indexed, plan, force=force)
         if not every and not (plan.to_read or plan.to_remove or plan.held):
             self._level.keep(view, found, pipeline)
         return plan
@@ -384,6 +385,19 @@ class Indexer:
             found.mtime_ns,
             found.ctime_ns,
         )
+
+
+def missing_notes(index: Path, settings: Settings) -> tuple[Held, ...]:
+    """What an index of ours holds whose place is away, for those who only look.
+
+    Blocks. Raises IndexUnavailableError and what a scan raises.
+    """
+    roots = MemoryRoots.of(settings)
+    found = scan(roots, ignoring=IgnoreFiles())
+    with look_into(index) as view:
+        indexed = view.files.indexed()
+        plan = plan_sync(found, indexed, pipeline="")
+        return Brake(roots).hold(view, found, indexed, plan).held
 
 
 def _is_absent(absolute: str) -> bool:

@@ -87,6 +87,7 @@ def _plan(options: Options, settings: Settings) -> Plan:
         arguments=tuple(arguments),
         directory=unit_directory(os.environ, home_dir(os.environ, Path.cwd())),
         writable=tuple(dict.fromkeys((settings.search.store.path.parent, settings.state_dir))),
+        workspace=settings.workspace,
     )
 
 
@@ -96,6 +97,11 @@ def _show_change(options: Options, action: str, change: Change) -> int:
     else:
         for path in change.paths:
             output.say(f"{'wrote' if action == 'install' else 'removed'} {path}")
+        if change.hidden:
+            output.note(
+                f"The service has a /tmp of its own (PrivateTmp=yes) and cannot see "
+                f"{', '.join(change.hidden)}. Move it, or set PrivateTmp=no in a drop-in."
+            )
         if change.problem:
             output.note(f"The service manager did not follow: {change.problem}")
             output.note("Run, in a session of yours: " + "; ".join(change.by_hand))

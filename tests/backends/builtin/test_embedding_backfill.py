@@ -160,7 +160,7 @@ async def test_what_was_paid_for_waits_for_a_locked_database(
             locked.set()
             await until(lambda: "The boiler number 20." in vendor.embedded())
             with anyio.fail_after(30):
-                while (await backend.status()).details["vector"]["backfill"]["lastError"] is None:
+                while (await backend.status()).details.vector.backfill.last_error is None:
                     await anyio.sleep(0.02)
             db.execute("ROLLBACK")
         report = await embedded(backend)
@@ -224,7 +224,7 @@ async def test_with_vectors_switched_off_nothing_is_embedded(embedding_home, ven
         await backend.sync(SyncRequest())
         answer = await backend.search(SearchRequest(query="boiler"))
         assert (len(answer.hits), answer.mode, answer.warning) == (3, "keyword", None)
-        assert (await backend.status()).details["vector"]["enabled"] is False
+        assert (await backend.status()).details.vector.enabled is False
     assert not vendor.requests
 
 

@@ -209,7 +209,7 @@ async def test_vectors_stay_while_another_provider_stands_in_for_the_configured_
         await until(lambda: vectors_in(notes.index) == both)
         await embedded(backend)
         report = await backend.status()
-        assert report.details["vector"]["provider"]["primary"]["provider"] == "voyage"
+        assert report.details.vector.provider.primary.provider == "voyage"
         assert any("openai is replaced by voyage" in one for one in report.weaknesses)
     assert vectors_in(notes.index) == both
 

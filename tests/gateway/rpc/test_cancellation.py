@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.rpc.dispatcher import cancelled_id
+from gateway.rpc.connection import cancelled_id
 from gateway.rpc.wire import InvalidParamsError
 
 

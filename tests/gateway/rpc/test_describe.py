@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from msgspec import Meta, inspect
 
-from gateway.rpc.methods import describe_type
+from gateway.rpc.registry import describe_type
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Meta
 
-from gateway.rpc.methods import Method, MethodRegistry, NoParams, RequestContext, decode_params
+from gateway.rpc.registry import Method, MethodRegistry, NoParams, RequestContext, decode_params
 from gateway.rpc.wire import InvalidParamsError, MethodNotFoundError
 
 

@@ -59,8 +59,9 @@ class SqliteView:
     def probe(self) -> None:
         self.connection.execute("SELECT id FROM chunks LIMIT 1").fetchall()
 
-    def about(self) -> dict[str, object]:
-        return {"journal": self.connection.pragma("journal_mode")}
+    def journal(self) -> str:
+        mode: str = self.connection.pragma("journal_mode")
+        return mode
 
 
 class SqliteWriter(SqliteView):

@@ -11,7 +11,7 @@ from backends.builtin.batch.steps import Verdicts
 from backends.builtin.store.sqlite.store import SqliteStore
 from config.settings import BatchSettings
 from fakes.settings import make_settings, remote
-from providers.batch.opening import find_batch
+from providers.batch.hosts import find_batch
 from providers.choosing import choose
 from providers.errors import ProviderRateLimitError, ProviderRejectedError, ProviderTransientError
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import apsw
 
-from backends.builtin.store.port import EngineName, Unavailable, VectorAnswer, VectorStatus
+from backends.builtin.store.port import EngineName, Unavailable, VectorAnswer
 from backends.builtin.store.sqlite.connections import int64s
 from backends.builtin.store.sqlite.vectors.background import Sampler
 from backends.builtin.store.sqlite.vectors.engines import Extension, VectorEngine, dimensions_of
@@ -26,6 +26,7 @@ from backends.builtin.store.sqlite.vectors.store import (
     is_complete,
     vector_bytes_per_chunk,
 )
+from backends.interface import VectorStatus
 from backends.ranking.evidence import Excerpt
 
 if TYPE_CHECKING:

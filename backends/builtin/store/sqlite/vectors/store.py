@@ -11,6 +11,7 @@ import apsw
 import msgspec
 
 from backends.builtin.store.sqlite.connections import int64s
+from backends.interface import Coverage, FailedText
 from providers.interface import Fingerprint
 
 if TYPE_CHECKING:
@@ -49,15 +50,6 @@ FIRST_RETRY_MS: Final = 5_000
 LONGEST_RETRY_MS: Final = 24 * 3600 * 1000
 _MOST_DOUBLINGS: Final = 16
 """Beyond the longest pause."""
-
-
-class FailedText(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """For `status`: one place where a refused text stands."""
-
-    path: str
-    start_line: int
-    reason: str
-    attempts: int
 
 
 def record_failures(
@@ -262,17 +254,6 @@ def _texts_read(connection: apsw.Connection, digest: bytes) -> int:
         (digest,),
     ).get
     return read
-
-
-class Coverage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Counts of different texts."""
-
-    total: int
-    embedded: int
-    failed: int
-    dimensions: int | None
-    stored: int
-    """Vectors in the database, also those that no stored text uses."""
 
 
 def coverage(connection: apsw.Connection, fingerprint: Fingerprint) -> Coverage:

@@ -1,9 +1,10 @@
-"""Reading a file of batch results: a stream cut into lines, each line validated, slices in a worker thread."""
+"""Files of batch results: read as a stream of lines, each validated, in slices in a worker thread; and deleted."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final
 
@@ -11,9 +12,11 @@ import msgspec
 from anyio.to_thread import run_sync
 
 from config.errors import ErrorKind
-from providers.batch.interface import OnResults, Result
-from providers.errors import ProviderBadResponseError
+from providers.batch.hosts import OnResults, Result
+from providers.errors import ProviderBadResponseError, ProviderError
 from providers.interface import ItemError
+from providers.remote.spec import RemoteSpec
+from providers.remote.transport import typed_errors
 
 _LONGEST_LINE: Final = 4 << 20
 _CODE: Final = re.compile(r"[A-Za-z0-9_.-]{1,60}")
@@ -160,3 +163,18 @@ async def read_results(parts: AsyncIterator[bytes], reader: ResultReader) -> Non
     async for part in parts:
         await reader.write(part)
     await reader.finish()
+
+
+GONE: Final = frozenset({404, 405, 410})
+"""405: a compatible server that knows no deleting."""
+
+
+@contextmanager
+def deleting(spec: RemoteSpec, gone: Collection[int] = GONE) -> Iterator[None]:
+    """Raises `ProviderError`, but not for the statuses of a file that is `gone`."""
+    try:
+        with typed_errors(spec):
+            yield
+    except ProviderError as error:
+        if error.status not in gone:
+            raise
