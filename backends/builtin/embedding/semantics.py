@@ -12,7 +12,7 @@ from anyio.to_thread import run_sync
 from msgspec.structs import replace
 
 from backends.builtin.embedding.queries import Meaning
-from backends.builtin.store.sqlite.database import Database
+from backends.builtin.store.sqlite.store import SqliteStore
 from backends.errors import IndexUnavailableError
 from backends.interface import (
     BatchReport,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from backends.builtin.embedding.backfill import Backfill
     from backends.builtin.embedding.queries import QueryReader
     from backends.builtin.embedding.upkeep import Upkeep
-    from backends.builtin.store.sqlite.vectors.select import VectorSearch
+    from backends.builtin.store.port import VectorMemory
     from providers.choosing import Choice
     from providers.embedding.failover import Embeddings
     from providers.embedding.service import EmbeddingService
@@ -53,7 +53,7 @@ class Semantics:
     def __init__(
         self,
         settings: Settings,
-        database: Database,
+        database: SqliteStore,
         *,
         backfill: bool,
         is_indexing: Callable[[], bool] = lambda: False,
@@ -72,8 +72,8 @@ class Semantics:
         self._no_batch = "No provider is in use."
         """Why there are no batch jobs, if there are none."""
         self._is_indexing = is_indexing
-        self.engines: VectorSearch | None = None
-        """What searches stored vectors; None until a provider is open."""
+        self.vectors: VectorMemory | None = None
+        """What is held of the stored vectors; None until a provider is open."""
         self._failure: str | None = None
         """Why no provider could be opened."""
 
@@ -163,7 +163,6 @@ class Semantics:
 
     def _choose(self) -> None:
         from backends.builtin.embedding.queries import QueryReader  # noqa: PLC0415 - not for the start
-        from backends.builtin.store.sqlite.vectors.select import open_vector_search  # noqa: PLC0415
         from providers.choosing import choose, open_embeddings  # noqa: PLC0415
 
         self._choice = choose(self._settings)
@@ -172,18 +171,18 @@ class Semantics:
         if self._embeddings is None:
             return
         predecessor = self._predecessor(self._embeddings)
-        self.engines = open_vector_search(self._settings.search.store.vector)
-        if self._wants_backfill and self.engines is not None:
-            self._prepare_background(self._embeddings, self.engines, self._choice)
+        self.vectors = self._database.open_vectors(self._settings.search.store.vector)
+        if self._wants_backfill and self.vectors is not None:
+            self._prepare_background(self._embeddings, self.vectors, self._choice)
         self._reader = QueryReader(self._embeddings, predecessor, is_superseded=self._has_caught_up)
 
     def _prepare_background(
-        self, embeddings: Embeddings, engines: VectorSearch, choice: Choice
+        self, embeddings: Embeddings, held: VectorMemory, choice: Choice
     ) -> None:
         from backends.builtin.embedding.backfill import Backfill  # noqa: PLC0415 - not part of the start
         from backends.builtin.embedding.upkeep import Upkeep  # noqa: PLC0415
 
-        self._upkeep = Upkeep(self._database, engines)
+        self._upkeep = Upkeep(self._database, held)
         self._batch = self._open_batch(choice, self._upkeep)
         self._backfill = Backfill(
             self._database,
@@ -319,9 +318,5 @@ class Semantics:
     def _engine_report(
         self, connection: apsw.Connection, fingerprint: Fingerprint
     ) -> VectorStatus | None:
-        from backends.builtin.store.sqlite.vectors import store  # noqa: PLC0415 - needs numpy
-
-        if self.engines is None:
-            return None
-        number = store.fingerprint_id(connection, fingerprint)
-        return self.engines.status(connection, number)
+        space = self._database.over(connection).vectors(fingerprint)
+        return space.status() if space else None

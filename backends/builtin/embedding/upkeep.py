@@ -11,13 +11,11 @@ import anyio
 import structlog
 from anyio.to_thread import run_sync
 
-from backends.builtin.store.sqlite.vectors import store
 from backends.errors import IndexUnavailableError
 from config.runtime.tasks import ResettableEvent
 
 if TYPE_CHECKING:
-    from backends.builtin.store.sqlite.database import Database
-    from backends.builtin.store.sqlite.vectors.select import VectorSearch
+    from backends.builtin.store.port import Store, VectorMemory
     from providers.interface import Fingerprint
 
 
@@ -67,15 +65,15 @@ class Upkeep:
 
     def __init__(
         self,
-        database: Database,
-        engines: VectorSearch,
+        store: Store,
+        held: VectorMemory,
         *,
         idle_s: float = IDLE_S,
         look_s: float = _LOOK_S,
         is_short: Callable[[], bool] = memory_is_short,
     ) -> None:
-        self._database = database
-        self._engines = engines
+        self._store = store
+        self._held = held
         self._idle_s = idle_s
         self._look_s = look_s
         self._is_short = is_short
@@ -106,13 +104,13 @@ class Upkeep:
                 if self._wanted is None:
                     continue
                 if reason := await self._reason_to_release():
-                    self._engines.release()
+                    self._held.release()
                     self._wanted = None
                     _log.info("resident vectors given back", reason=reason)
                 elif self._behind:
                     await self._renew(self._wanted)
         finally:
-            self._engines.release()  # also ends a loading that is under way
+            self._held.release()  # also ends a loading that is under way
 
     async def _woken(self) -> None:
         with anyio.move_on_after(None if self._wanted is None else self._look_s):
@@ -137,7 +135,7 @@ class Upkeep:
         await anyio.sleep(max(_SHORTEST_PAUSE_S, spent * (1 / _SHARE - 1)))
 
     def _refresh(self, fingerprint: Fingerprint) -> None:
-        with self._database.reading() as connection:
-            number = store.fingerprint_id(connection, fingerprint)
-            if number is not None:
-                self._engines.refresh(connection, number)
+        with self._store.view() as view:
+            space = view.vectors(fingerprint)
+            if space is not None:
+                space.refresh()

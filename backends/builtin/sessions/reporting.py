@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from backends.interface import DatabaseDetails, SessionDetails, SkippedFile, SourceCount
 
 if TYPE_CHECKING:
-    import apsw
-
     from backends.builtin.sessions.indexing import SessionIndexer
     from backends.builtin.sessions.planning import SessionPlan
+    from backends.builtin.store.port import View
     from backends.transcripts.source import HostDatabase, TranscriptListing
 
 
@@ -26,7 +25,7 @@ class SessionReport(NamedTuple):
 
 
 def report_sessions(
-    connection: apsw.Connection,
+    view: View,
     sessions: SessionIndexer | None,
     listing: TranscriptListing | None,
     unreadable: Iterable[SkippedFile],
@@ -34,14 +33,11 @@ def report_sessions(
     """`unreadable` are the files that the last sync could not read, transcripts or not."""
     if sessions is None or listing is None or not sessions.enabled:
         return SessionReport(SessionDetails(enabled=False))
-    plan = sessions.compare(connection, listing)
+    plan = sessions.compare(view, listing)
     lost = tuple(one for one in unreadable if one.path in plan.due)
     pending = len(plan.due) - len(lost)
     skipped = (*skipped_transcripts(plan), *lost)
-    files, chunks = connection.execute(
-        "SELECT count(*), ifnull(sum(chunk_count), 0) FROM files"
-        " WHERE source = 'sessions' AND pipeline <> ''"  # blank: enrolled, not taken in yet
-    ).get
+    files, chunks = view.files.count("sessions")
     return SessionReport(
         details=SessionDetails(
             enabled=True,

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from backends.builtin.embedding.backfill import Backfill
-from backends.builtin.store.sqlite.database import Database
+from backends.builtin.store.sqlite.store import SqliteStore
 from backends.interface import SearchRequest, SyncRequest
 from config.settings import CacheSettings, ModelProviderSettings, Secret
 from fakes.clock import FakeClock
@@ -68,7 +68,7 @@ def filling():
 
     @asynccontextmanager
     async def run(home, embeddings, *, watched=False):
-        database = Database(home.index)
+        database = SqliteStore(home.index)
         backfill = Backfill(database, embeddings, CacheSettings())
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(backfill.run)

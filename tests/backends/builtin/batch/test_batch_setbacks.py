@@ -10,7 +10,7 @@ import pytest
 
 from backends.builtin.batch import records
 from backends.builtin.batch.jobs import BatchJobs
-from backends.builtin.store.sqlite.database import Database
+from backends.builtin.store.sqlite.store import SqliteStore
 from backends.interface import SyncRequest
 from config.settings import BatchSettings
 from fakes.faults import rate_limited, status
@@ -257,7 +257,7 @@ async def test_jobs_that_are_due_together_share_one_host(vendor, batches, embedd
         opened.append(access.open())
         return opened[-1]
 
-    database = Database(embedding_home.index)
+    database = SqliteStore(embedding_home.index)
     with database.writing() as connection:
         for number in range(2):
             records.add(connection, access.fingerprint.digest(), [bytes([number]) * 16])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from backends.builtin.store.sqlite.vectors.engines import VectorAnswer
+from backends.builtin.store.port import VectorAnswer
 from backends.builtin.store.sqlite.vectors.scans import cosines_of
 from providers.interface import Fingerprint
 

@@ -7,7 +7,7 @@ import hashlib, json, logging, random, sys
 from array import array
 from pathlib import Path
 import apsw, structlog
-from backends.builtin.store.sqlite.vectors.engines import Unavailable
+from backends.builtin.store.port import Unavailable
 from backends.builtin.store.sqlite.vectors.select import VectorSearch
 from config.settings import VectorStoreSettings
 

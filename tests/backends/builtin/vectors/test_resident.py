@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from structlog.testing import capture_logs
 
-from backends.builtin.store.sqlite.vectors.engines import Unavailable
+from backends.builtin.store.port import Unavailable
 from backends.builtin.store.sqlite.vectors.resident import ResidentEngine
 
 TEXTS = [f"text {number}" for number in range(300)]

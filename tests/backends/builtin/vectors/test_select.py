@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from structlog.testing import capture_logs
 
-from backends.builtin.store.sqlite.vectors.engines import Unavailable
+from backends.builtin.store.port import Unavailable
 from backends.builtin.store.sqlite.vectors.select import VectorSearch, open_vector_search
 from config.settings import VectorStoreSettings
 

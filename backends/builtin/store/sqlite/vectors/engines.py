@@ -9,38 +9,16 @@ from collections.abc import Sequence
 from contextlib import closing
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from weakref import WeakSet
 
 import apsw
 import structlog
 
+from backends.builtin.store.port import EngineName, Unavailable, VectorAnswer
+
 if TYPE_CHECKING:
     from providers.interface import Vector
-
-
-EngineName = Literal["resident", "sqlite-vec", "numpy"]
-
-
-class VectorHit(NamedTuple):
-    excerpt_id: int
-    cosine: float
-    """-1..1."""
-
-
-class VectorAnswer(NamedTuple):
-    """The nearest excerpts, best first; equal ones by excerpt id."""
-
-    hits: list[VectorHit]
-    engine: EngineName
-    reason: str | None = None
-    """Why nothing could be compared: the query's vector does not belong to the stored ones."""
-
-
-class Unavailable(NamedTuple):
-    """An engine cannot search now; another one has to."""
-
-    reason: str
 
 
 class VectorEngine(Protocol):

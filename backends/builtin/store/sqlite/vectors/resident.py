@@ -12,14 +12,9 @@ from weakref import WeakKeyDictionary
 import apsw
 import structlog
 
+from backends.builtin.store.port import EngineName, Unavailable, VectorAnswer
 from backends.builtin.store.sqlite.connections import int64s
-from backends.builtin.store.sqlite.vectors.engines import (
-    EngineName,
-    Unavailable,
-    VectorAnswer,
-    misfit,
-    numpy_problem,
-)
+from backends.builtin.store.sqlite.vectors.engines import misfit, numpy_problem
 from backends.builtin.store.sqlite.vectors.numeric import np
 from backends.builtin.store.sqlite.vectors.scans import nearest_excerpts, row_lengths, stacked
 from backends.builtin.store.sqlite.vectors.snapshot import (

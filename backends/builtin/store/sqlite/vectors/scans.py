@@ -9,16 +9,9 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import apsw
 
+from backends.builtin.store.port import EngineName, Unavailable, VectorAnswer, VectorHit
 from backends.builtin.store.sqlite.connections import int64s
-from backends.builtin.store.sqlite.vectors.engines import (
-    EngineName,
-    Extension,
-    Unavailable,
-    VectorAnswer,
-    VectorHit,
-    misfit,
-    numpy_problem,
-)
+from backends.builtin.store.sqlite.vectors.engines import Extension, misfit, numpy_problem
 from backends.builtin.store.sqlite.vectors.numeric import np
 
 if TYPE_CHECKING:

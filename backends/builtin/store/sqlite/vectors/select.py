@@ -6,35 +6,33 @@ a search is answered as long as anything at all can answer it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import apsw
 
+from backends.builtin.store.port import EngineName, Unavailable, VectorAnswer
+from backends.builtin.store.sqlite.connections import int64s
 from backends.builtin.store.sqlite.vectors.background import Sampler
-from backends.builtin.store.sqlite.vectors.engines import (
-    EngineName,
-    Extension,
-    Unavailable,
-    VectorAnswer,
-    VectorEngine,
-    dimensions_of,
-)
+from backends.builtin.store.sqlite.vectors.engines import Extension, VectorEngine, dimensions_of
 from backends.builtin.store.sqlite.vectors.resident import ResidentEngine
-from backends.builtin.store.sqlite.vectors.scans import NumpyScan, SqliteScan
+from backends.builtin.store.sqlite.vectors.scans import NumpyScan, SqliteScan, cosines_of
 from backends.builtin.store.sqlite.vectors.snapshot import newest_excerpt
 from backends.builtin.store.sqlite.vectors.store import (
     Serial,
     current_serial,
+    fingerprint_id,
     is_complete,
     vector_bytes_per_chunk,
 )
 from backends.interface import VectorStatus
+from backends.ranking.evidence import Excerpt
 
 if TYPE_CHECKING:
     from backends.ranking.evidence import Background
     from config.settings import VectorStoreSettings
-    from providers.interface import Vector
+    from providers.interface import Fingerprint, Vector
 
 _MIB: Final = 1024 * 1024
 _LONG_BYTES: Final = 16 * _MIB
@@ -54,6 +52,10 @@ class VectorSearch:
         self._sampler = Sampler()
         self._covered: tuple[int, int, int, Serial] | None = None
         """What `covers_all` was last true of."""
+
+    def space(self, connection: apsw.Connection, fingerprint: Fingerprint) -> SqliteVectorSpace:
+        """Its vectors in the transaction of this connection."""
+        return SqliteVectorSpace(connection, self, fingerprint_id(connection, fingerprint))
 
     def search(
         self,
@@ -135,6 +137,71 @@ class VectorSearch:
             resident_vectors=self._resident.resident_vectors,
             resident_bytes=self._resident.resident_bytes,
         )
+
+
+class SqliteVectorSpace:
+    """`VectorSpace` over a connection inside a read transaction."""
+
+    def __init__(
+        self, connection: apsw.Connection, engines: VectorSearch, fingerprint_id: int | None
+    ) -> None:
+        self._connection = connection
+        self._engines = engines
+        self._number = fingerprint_id or 0
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._number
+
+    def search(
+        self, query: Vector, *, limit: int, file_ids: Sequence[int] | None = None
+    ) -> VectorAnswer | Unavailable:
+        return self._engines.search(
+            self._connection, self._number, query, limit=limit, file_ids=file_ids
+        )
+
+    def background(self, query: Vector) -> Background | None:
+        return self._engines.background(self._connection, self._number, query)
+
+    def covers_all(self, dimensions: int) -> bool:
+        return self._engines.covers_all(self._connection, self._number, dimensions)
+
+    def chunks_of(self, excerpt_ids: Sequence[int]) -> list[int]:
+        rows = self._connection.execute(
+            "SELECT id, chunk_id FROM excerpts WHERE id IN (SELECT value FROM carray(?))",
+            (int64s(excerpt_ids),),
+        )
+        chunk_of = dict(rows)
+        return list(dict.fromkeys(chunk_of[number] for number in excerpt_ids))
+
+    def excerpts(
+        self, query: Vector, chunk_ids: Sequence[int], known: Mapping[int, float]
+    ) -> dict[int, tuple[Excerpt, ...]]:
+        places: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
+        rows = self._connection.execute(
+            'SELECT chunk_id, id, start, "end" FROM excerpts'
+            " WHERE chunk_id IN (SELECT value FROM carray(?)) ORDER BY chunk_id, start",
+            (int64s(chunk_ids),),
+        )
+        for chunk_id, excerpt_id, start, end in rows:
+            places[chunk_id].append((excerpt_id, start, end))
+        ids = {excerpt_id for of_chunk in places.values() for excerpt_id, _, _ in of_chunk}
+        others = sorted(ids.difference(known))
+        cosines = {**known, **cosines_of(self._connection, self._number, query, others)}
+        return {
+            chunk_id: tuple(
+                Excerpt(start, end, cosines[excerpt_id])
+                for excerpt_id, start, end in of_chunk
+                if excerpt_id in cosines
+            )
+            for chunk_id, of_chunk in places.items()
+        }
+
+    def refresh(self) -> bool:
+        return not self.is_empty and self._engines.refresh(self._connection, self._number)
+
+    def status(self) -> VectorStatus:
+        return self._engines.status(self._connection, self._number)
 
 
 def open_vector_search(settings: VectorStoreSettings) -> VectorSearch | None:
