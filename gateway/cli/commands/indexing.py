@@ -47,7 +47,7 @@ def index(
 
 
 async def _index(settings: Settings, force: bool) -> tuple[SyncReport | None, str, tuple[str, ...]]:
-    """The report, or why there is none; and why there was nothing to index, if that is known."""
+    """The report, or why there is none; and why what was asked for is not indexed, if that is known."""
     from backends.interface import SyncRequest
     from gateway.cli.access import reach_memory
     from gateway.cli.progress import sync_progress
@@ -57,7 +57,10 @@ async def _index(settings: Settings, force: bool) -> tuple[SyncReport | None, st
             report = await memory.sync(SyncRequest(reason="cli", force=force), progress=progress)
         if report is None:
             return None, (await memory.status()).disabled or "", ()
-        return report, "", () if report.scanned else (await memory.status()).issues
+        if not report.scanned:
+            return report, "", (await memory.status()).issues
+        missed = await memory.missed()
+        return report, "", (missed,) if missed else ()
 
 
 def list_batches(options: Options) -> int:

@@ -195,3 +195,11 @@ def test_doctor_examines_a_folder_of_notes(cli, folder):
     cli("index", "--notes", str(folder))
     findings = cli.json("doctor", "--notes", str(folder))["findings"]
     assert {one["severity"] for one in findings if one["check"] in ("canary", "places")} == {"ok"}
+
+
+def test_status_and_doctor_name_the_folder_and_no_agent(cli, folder):
+    shown = cli("status", "--notes", str(folder)).out
+    assert shown.startswith("Memory of a folder of notes\n") and "Notes           ~/notes" in shown
+    first = cli("doctor", "--notes", str(folder)).out.splitlines()[0]
+    assert first.endswith(", notes in ~/notes")
+    assert cli.json("doctor", "--notes", str(folder), code=0)["notes"] == str(folder)
