@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import apsw
 
-from backends.files.encodings import BROKEN, UTF8
+from backends.files.encodings import BROKEN, UNKNOWN, UTF8
 from backends.files.roots import MARKDOWN_SUFFIX
 from backends.text.frontmatter import FrontMatter
 
@@ -49,16 +49,23 @@ def odd_encodings(connection: apsw.Connection) -> tuple[str, ...]:
         "SELECT n.encoding, count(*), min(f.path) FROM note_facts AS n"
         " JOIN files AS f ON f.id = n.file_id WHERE n.encoding != '' GROUP BY n.encoding"
     ).fetchall()
-    return tuple(_oddity(str(encoding), count, path) for encoding, count, path in rows)
+    return tuple(_oddity(str(encoding), int(count), str(path)) for encoding, count, path in rows)
 
 
-def _oddity(encoding: str, count: object, path: object) -> str:
+def _oddity(encoding: str, count: int, path: str) -> str:
+    notes = f"{path}" if count == 1 else f"{count:,} notes, such as {path},"
+    is_or_are = "is" if count == 1 else "are"
+    if encoding == UNKNOWN:
+        return (
+            f"{notes} {is_or_are} not searched: no text in UTF-8, UTF-16 or Windows-1252. "
+            "If it is text, save it as UTF-8."
+        )
     if encoding == BROKEN:
         return (
-            f"Notes that are neither UTF-8 nor UTF-16 nor Windows-1252: {count} ({path}); what cannot "
-            "be read in them is shown as U+FFFD. Save them as UTF-8."
+            f"{notes} {is_or_are} not quite UTF-8; what cannot be read is shown as U+FFFD. "
+            "Save it as UTF-8."
         )
-    return f"Notes that are {encoding}, not UTF-8, and are read as such: {count} ({path})."
+    return f"{notes} {is_or_are} read as {encoding}, which takes guessing. Save it as UTF-8."
 
 
 def facts_of(connection: apsw.Connection, file_id: int) -> Facts:
