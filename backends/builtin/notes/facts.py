@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import apsw
 
@@ -49,10 +49,10 @@ def odd_encodings(connection: apsw.Connection) -> tuple[str, ...]:
         "SELECT n.encoding, count(*), min(f.path) FROM note_facts AS n"
         " JOIN files AS f ON f.id = n.file_id WHERE n.encoding != '' GROUP BY n.encoding"
     ).fetchall()
-    return tuple(_oddity(str(encoding), int(count), str(path)) for encoding, count, path in rows)
+    return tuple(_oddity(*row) for row in rows)
 
 
-def _oddity(encoding: str, count: int, path: str) -> str:
+def _oddity(encoding: Any, count: Any, path: Any) -> str:
     notes = f"{path}" if count == 1 else f"{count:,} notes, such as {path},"
     is_or_are = "is" if count == 1 else "are"
     if encoding == UNKNOWN:

@@ -82,7 +82,9 @@ def list_batches(options: Options) -> int:
 
 def cancel_batch(
     options: Options,
-    job: Annotated[int, typer.Argument(help="The job's number, as `batch list` shows it.")],
+    job: Annotated[
+        int, typer.Argument(metavar="JOB", help="The job's number, as `batch list` shows it.")
+    ],
 ) -> int:
     """Cancel a batch job; what it has done by then is kept, the rest gets ordinary requests."""
     from backends.builtin.batch.jobs import cancel_job
@@ -119,7 +121,8 @@ def list_models(options: Options) -> int:
 def pull(
     options: Options,
     model: Annotated[
-        str | None, typer.Argument(help=f"{_HELP} Without it, the configured model.")
+        str | None,
+        typer.Argument(metavar="MODEL", help=f"{_HELP} Without it, the configured model."),
     ] = None,
 ) -> int:
     """Download a model, or go on with a download that was interrupted."""
@@ -156,7 +159,9 @@ async def _pull(configured: ConfiguredModels, model: str) -> Path:
 
 def remove(
     options: Options,
-    model: Annotated[str, typer.Argument(help="As `models list` shows it, by name or path.")],
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="As `models list` shows it, by name or path.")
+    ],
 ) -> int:
     """Remove a downloaded model, or what is there of it."""
     from gateway.cli.rendering.words import size
@@ -183,7 +188,7 @@ def qmd(
     options: Options,
     words: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[env | -- ARGS...]", help="`env`, or what QMD is to do."),
+        typer.Argument(metavar="ARGS", help="`env`, or behind `--` what QMD is to do."),
     ] = None,
 ) -> int:
     """Run QMD on the index that the gateway uses; `env` prints the variables for a shell."""
