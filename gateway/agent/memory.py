@@ -214,6 +214,8 @@ class Memory:
             engine.sync_later("search")
         if unsearched:
             answer = search.partly_answered(answer, unsearched)
+        if guest is not None and (missed := guest.missed(settings)):
+            answer = search.without(answer, missed)
         citations: CitationsMode = "off" if operator else settings.citations
         return search.with_citations(answer, citations, key, search.limits_met(params))
 

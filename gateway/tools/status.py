@@ -86,6 +86,10 @@ class StatusResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     pid: int
     enabled: bool
     workspace: str
+    notes: bool = False
+    """Whether a folder of notes is the whole memory; it is the workspace then."""
+    claude_code: bool = False
+    """Whether what Claude Code remembers is searched, too."""
     config_path: str | None
     """The file in force; where none is, the one that cannot be."""
     disabled: str | None = None
@@ -138,6 +142,8 @@ def write_status(
         pid=os.getpid(),
         enabled=False,
         workspace=str(settings.workspace),
+        notes=settings.notes_folder is not None,
+        claude_code=settings.search.claude_code,
         config_path=_config_path(settings, config_error),
         disabled=disabled,
         started_as=settings.started_as,
