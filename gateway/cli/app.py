@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from gateway.cli.commands.asking import get, remember, search
+from gateway.cli.commands.connecting import connect, disconnect
 from gateway.cli.commands.indexing import (
     cancel_batch,
     index,
@@ -60,6 +61,8 @@ for _command in (
     reload,
     metrics,
     service,
+    connect,
+    disconnect,
     config,
     qmd,
     demo,
