@@ -1,7 +1,7 @@
 """Starts a gateway as a child and talks to it, as a chat gateway does.
 
-Owns the child's life: its end is noticed with its last words, and however the caller leaves, the child
-is asked to end, then told, then killed, each with a bound.
+When the child ends, its last output is part of the error. However the caller leaves, the child is first
+asked to end, then sent SIGTERM, then killed, each within a time limit.
 """
 
 from __future__ import annotations
