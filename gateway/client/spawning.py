@@ -25,7 +25,7 @@ GATEWAY_COMMAND: Final = (*command_of("gateway"), "serve")
 
 PATIENCE_S: Final = 3.0
 """The gateway promises to end within 2 s of the end of its input, and of SIGTERM."""
-_LAST_WORDS_S: Final = 1.0
+LAST_OUTPUT_S: Final = 1.0
 _LAST_WORDS_LINES: Final = 20
 _LONGEST_WORD: Final = 4096
 
@@ -67,7 +67,7 @@ class SpawnedGateway(Client):
             await process.wait()
 
     async def _obituary(self) -> str:
-        with anyio.move_on_after(_LAST_WORDS_S):
+        with anyio.move_on_after(LAST_OUTPUT_S):
             code = await self.process.wait()
             await self._silent.wait()
         if self.process.returncode is None:
