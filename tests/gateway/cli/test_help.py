@@ -68,9 +68,7 @@ def test_help_speaks_of_arguments_in_words_and_not_in_types_of_python(name, caps
     assert run_app([*name.split(), "--help"]) == 0
     shown = capsys.readouterr().out
     assert [one for one in ("<str>", "<int>", "list[", "<install") if one in shown] == []
-    arguments = [
-        one for one in command_of(name).params if one.param_type_name == "argument"
-    ]
+    arguments = [one for one in command_of(name).params if one.param_type_name == "argument"]
     assert all(f"\n  {one.metavar}" in shown for one in arguments)
 
 
