@@ -17,6 +17,7 @@ SERVICE: Final = "memory-gateway@.service"
 SOCKET: Final = "memory-gateway@.socket"
 PLACEHOLDER: Final = "%h/.local/bin/memory-gateway"
 """Stands for the program in the template, and is right for a program that pipx or uv installed."""
+_HIDDEN: Final = ("/tmp", "/var/tmp")  # noqa: S108 - named, not used
 _CONTROLS: Final = {code: f"\\x{code:02x}" for code in (*range(1, 0x20), 0x7F)}
 """A newline in the name of a directory would begin another setting."""
 
@@ -138,6 +139,8 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     problem: str = ""
     by_hand: tuple[str, ...] = ()
     """The commands that were not run."""
+    hidden: tuple[str, ...] = ()
+    """What the service needs and cannot see, since `PrivateTmp=` gives it a /tmp of its own."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -150,6 +153,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Of the units."""
     writable: tuple[Path, ...]
     """Where the gateway writes: made now, as a unit cannot make what it may not write beside."""
+    workspace: Path
 
 
 def install(plan: Plan) -> Change:
@@ -167,13 +171,20 @@ def install(plan: Plan) -> Change:
         make_directories(path.parent, mode=0o755)
         path.write_text(text, encoding="utf-8")
     unit = instance(plan.name)
-    return _follow(tuple(units), (("daemon-reload",), ("enable", unit), ("restart", unit)))
+    change = _follow(tuple(units), (("daemon-reload",), ("enable", unit), ("restart", unit)))
+    needed = (Path(plan.program[0]), plan.workspace, *plan.writable)
+    hidden = tuple(str(path) for path in needed if any(map(path.is_relative_to, _HIDDEN)))
+    return msgspec.structs.replace(change, hidden=hidden)
 
 
 def uninstall(directory: Path, name: str) -> Change:
-    """Stops the service and removes what `install` wrote; templates go with the last service."""
-    unit = instance(name)
-    stopped = _follow((), (("disable", "--now", unit),))
+    """Stops the service and removes what `install` wrote; templates go with the last service.
+
+    The socket goes first: a client that connects to it would start the service again, and the link of
+    one that the user enabled would outlive its unit.
+    """
+    socket = SOCKET.replace("@", f"@{name}")
+    stopped = _follow((), (("disable", "--now", socket, instance(name)),))
     drop_in = drop_in_path(directory, name)
     removed = [drop_in] if drop_in.exists() else []
     others = set(directory.glob(f"{instance('*')}.d/installed.conf")) - {drop_in}

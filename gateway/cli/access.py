@@ -17,7 +17,7 @@ import anyio
 import msgspec
 from msgspec.structs import replace
 
-from backends.builtin.storage.moving import is_movable
+from backends.builtin.store.sqlite.moving import is_movable
 from backends.errors import IndexUnavailableError
 from backends.interface import (
     ProgressCallback,
@@ -40,9 +40,8 @@ from gateway.ownership.sockets import connect_owner
 from gateway.rpc.wire import DeadlineExceededError
 from gateway.sessions.terms import WITHOUT_CLAUDE_CODE
 from gateway.tools.get import AppendParams, AppendResult, GetParams
-from gateway.tools.metrics import MetricsResult
 from gateway.tools.search import SearchParams, without
-from gateway.tools.status import Health, StatusResult, judge_health
+from gateway.tools.status import Health, MetricsResult, StatusResult, judge_health
 
 _HEALTH_TIMEOUT_S: Final = 0.6
 """A probe has a second, and the interpreter takes its part of it."""

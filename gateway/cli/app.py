@@ -13,6 +13,7 @@ import typer
 from typer.core import TyperCommand
 
 from gateway.cli.commands.asking import get, remember, search
+from gateway.cli.commands.connecting import connect, disconnect
 from gateway.cli.commands.indexing import (
     cancel_batch,
     index,
@@ -126,6 +127,8 @@ for _command in (
     reload,
     metrics,
     service,
+    connect,
+    disconnect,
     config,
     qmd,
     demo,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from backends.builtin.vectors.engines import probe_libraries
+from backends.builtin.store.sqlite.vectors.engines import probe_libraries
 from config.paths import auth_profile_paths
 from config.settings import Settings
 from gateway.doctor.finding import Finding, Severity, sentence
@@ -18,7 +18,7 @@ from providers.interface import Candidate
 from providers.local.models import locate
 from providers.local.models.cache import check_magic
 from providers.local.models.references import configured_models
-from providers.remote.keys import load
+from providers.remote.credentials import load
 
 _PROVIDER_KEY: Final = "memorySearch.provider"
 

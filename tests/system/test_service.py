@@ -189,7 +189,8 @@ def test_a_service_is_installed_shown_and_removed(home, manage):
     other.parent.mkdir()
     other.write_text("", encoding="utf-8")
     done, told = manage("uninstall")
-    assert told == [f"--user disable --now {unit}", "--user daemon-reload"]
+    socket = "memory-gateway@main.socket"
+    assert told == [f"--user disable --now {socket} {unit}", "--user daemon-reload"]
     assert not (units / f"{unit}.d").exists()
     assert (units / "memory-gateway@.service").exists()
     other.unlink()
@@ -219,6 +220,13 @@ def test_without_a_service_manager_it_says_what_is_left_to_do(home, manage):
     assert "systemctl --user daemon-reload; systemctl --user enable" in done.stderr
     assert "wrote" in done.stdout
     assert manage("status", PATH="/nowhere")[0].returncode == os.EX_UNAVAILABLE
+
+
+def test_what_the_service_cannot_see_is_named(home, manage):
+    """The unit has a /tmp of its own."""
+    done, _ = manage("install", "--json")
+    workspace = str(home.workspace)
+    assert (workspace in json.loads(done.stdout)["hidden"]) == workspace.startswith("/tmp/")
 
 
 def test_a_place_that_cannot_be_written_is_named(home, manage):

@@ -95,6 +95,7 @@ def _plan(options: Options, settings: Settings) -> Plan:
         arguments=tuple(arguments),
         directory=unit_directory(os.environ, home_dir(os.environ, Path.cwd())),
         writable=tuple(dict.fromkeys(_writable(settings))),
+        workspace=settings.workspace,
     )
 
 
@@ -118,6 +119,11 @@ def _show_change(options: Options, action: str, change: Change) -> int:
     else:
         for path in change.paths:
             output.say(f"{'wrote' if action == 'install' else 'removed'} {path}")
+        if change.hidden:
+            output.note(
+                f"The service has a /tmp of its own (PrivateTmp=yes) and cannot see "
+                f"{', '.join(change.hidden)}. Move it, or set PrivateTmp=no in a drop-in."
+            )
         if change.problem:
             output.note(f"systemd could not be told: {change.problem}.")
             output.note("After a login of your own, run: " + "; ".join(change.by_hand))

@@ -20,6 +20,8 @@ COMMANDS = [
     "reload",
     "metrics",
     "service",
+    "connect",
+    "disconnect",
     "config",
     "qmd",
     "demo",
