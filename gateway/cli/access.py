@@ -123,8 +123,8 @@ async def reload_owner(settings: Settings) -> ReloadResult:
     stream = await connect_owner(place_of(settings).lock)
     if stream is None:
         raise IndexUnavailableError(
-            f"No gateway runs for agent {settings.agent_id}, so none can reload.",
-            remedy="The next one to start reads the configuration.",
+            f"No gateway runs for agent {settings.agent_id}, so there is none to reload.",
+            remedy="The next one reads the configuration when it starts.",
         )
     async with stream, connect(stream, stream) as client:
         owner = _Attended(client, name_owner(place_of(settings).lock))
@@ -212,8 +212,8 @@ class _Attended:
                 await self._client.ping(timeout_s=PATIENCE_S - _LOOK_S)
             except DeadlineExceededError:
                 raise IndexUnavailableError(
-                    f"{self.name} has been silent for {PATIENCE_S:g} s.",
-                    remedy="See whether it is stopped, and its log. End it, and commands open the "
+                    f"{self.name} has not answered for {PATIENCE_S:g} s.",
+                    remedy="Check whether it is stopped, and its log. Once it has ended, commands open the "
                     "index themselves.",
                 ) from None
 
@@ -273,7 +273,7 @@ class _Asked:
         try:
             result = await self._client.call("health", params, timeout_s=timeout_s)
         except DeadlineExceededError:
-            reason = f"{self._client.name} is silent for {timeout_s:g} s."
+            reason = f"{self._client.name} has not answered for {timeout_s:g} s."
             return judge_health(failure=reason)
         return msgspec.convert(result, Health)
 
