@@ -1,8 +1,7 @@
 """What every memory backend offers to the floor above, in types.
 
-Owns the request and answer records and the `MemoryBackend` protocol. Answers carry the names of the wire,
-where fields that have their defaults are left out. Nothing here assumes SQLite, a local path or a single
-writer, so that another store can stand behind the same interface.
+Answers carry the names of the wire, where fields that have their defaults are left out. Nothing here
+assumes SQLite, a local path or a single writer, so that another store can stand behind the same interface.
 """
 
 from __future__ import annotations
@@ -12,9 +11,11 @@ from datetime import date
 from typing import Any, Final, Literal, Protocol
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from config.errors import ErrorKind
 from config.settings import CitationsMode, Source
+from providers.interface import Candidate, EmbeddingsState
 
 Outcome = Literal["ok", "empty", "denied", "disabled", "partial"]
 Mode = Literal["hybrid", "keyword", "vector", "rerank"]
@@ -34,9 +35,9 @@ class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
     after: date | None = None
     """First day (inclusive) of the note's own date."""
     before: date | None = None
-    """First day that is too late (exclusive)."""
+    """The day after the last one (exclusive)."""
     tags: tuple[str, ...] = ()
-    """Of the front matter: a note must have all of them, or ones below them."""
+    """Tags of the front matter: a note must have all of them, or tags below them."""
     explain: bool = False
 
 
@@ -56,10 +57,10 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaul
     text_score: float | None = None
     explain: Mapping[str, Any] | None = None
     events: tuple[int, int] | None = None
-    """Of a conversation in the host's database: the `seq` of the first and the last turn shown. The
-    lines are then those of the rendered conversation, one a turn."""
+    """The `seq` of the first and the last turn shown, if the hit is a conversation in the host's database.
+    Its lines are then those of the rendered conversation, one for each turn."""
     title: str | None = None
-    """Of the note's front matter, as `tags`."""
+    """The title in the note's front matter, which also has the `tags`."""
     tags: tuple[str, ...] = ()
 
 
@@ -123,13 +124,13 @@ class ReadAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     disabled: bool = False
     error: str | None = None
     kind: ErrorKind | None = None
-    """Of the error; `path_not_allowed` for every refusal."""
+    """The kind of the error; `path_not_allowed` for every refusal."""
     links: Mapping[str, str] = msgspec.field(default_factory=dict)
     """The wiki links in `text` that lead to a note, by their names: its path."""
 
 
-BY_HAND: Final = frozenset({"manual", "cli"})
-"""Reasons of syncs that a person asked for."""
+MANUAL_REASONS: Final = frozenset({"manual", "cli"})
+"""The reasons that are given when a person asks for a sync."""
 
 
 class SyncRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -141,9 +142,9 @@ class SyncRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Also read some files that seem unchanged, those that were read longest ago, and compare."""
 
     @property
-    def is_by_hand(self) -> bool:
+    def is_manual(self) -> bool:
         """A person asked: nothing that changed may be left to a later sync."""
-        return self.force or not BY_HAND.isdisjoint(self.reason.split(", "))
+        return self.force or not MANUAL_REASONS.isdisjoint(self.reason.split(", "))
 
 
 class SyncProgress(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -184,6 +185,178 @@ class SourceCount(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     chunks: int
 
 
+class KeywordDetails(msgspec.Struct, frozen=True):
+    engine: str
+    available: bool
+    languages: tuple[str, ...]
+    """Those that were recognised in the notes."""
+
+
+class VectorStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What searches the stored vectors."""
+
+    configured: str
+    engine: str | None
+    """What would answer now; None when nothing can."""
+    unavailable: dict[str, str]
+    """Why each engine before that one would not."""
+    dimensions: int | None
+    """None before the first vector."""
+    bytes_per_chunk: float | None
+    """In the database, of all stored vectors."""
+    resident_vectors: int
+    resident_bytes: int
+
+
+class Coverage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Counts of different texts."""
+
+    total: int
+    embedded: int
+    failed: int
+    dimensions: int | None
+    stored: int
+    """Vectors in the database, also those that no stored text uses."""
+
+
+class FailedText(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One place where a refused text stands."""
+
+    path: str
+    start_line: int
+    reason: str
+    attempts: int
+
+
+class BackfillState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How far the embedding of stored texts is."""
+
+    running: bool
+    last_error: str | None
+    coverage: Coverage
+    failed_texts: tuple[FailedText, ...]
+    """Some of those that the provider refused."""
+
+
+class JobReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One batch job. `state` is ours, `remote_state` the vendor's; ages and waits are in seconds."""
+
+    id: int
+    state: str
+    remote_state: str | None
+    outcome: str | None
+    items: int
+    done: int
+    stored: int
+    refused: int
+    age_s: int
+    next_poll_s: float | None
+    reason: str | None
+
+
+class BatchReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """`reason`: why no jobs are made at present, or why the last one failed."""
+
+    enabled: bool
+    reason: str | None
+    threshold: int
+    """Texts from which on a job is made of them."""
+    failures: int = 0
+    off_for_s: int | None = None
+    capacity: int | None = None
+    """Texts that the vendor takes at once, as learned from its refusals."""
+    waiting: int = 0
+    """Texts that wait for a job."""
+    jobs: tuple[JobReport, ...] = ()
+    """The newest first, also some that are closed."""
+
+
+class EmbeddingModel(msgspec.Struct, frozen=True):
+    provider: str
+    model: str
+
+
+class VectorDetails(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How vectors are made and searched; what is unset does not exist under these settings."""
+
+    enabled: bool
+    requested: str
+    """The provider, as configured."""
+    reason: str
+    """Why the provider in use is the one, or why there is none."""
+    candidates: tuple[Candidate, ...] = ()
+    provider: EmbeddingsState | UnsetType = UNSET
+    search: VectorStatus | UnsetType | None = UNSET
+    answered_by: EmbeddingModel | UnsetType = UNSET
+    """The former model, as long as its vectors cover more notes."""
+    backfill: BackfillState | UnsetType = UNSET
+    batch: BatchReport | UnsetType = UNSET
+
+
+class DatabaseDetails(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The host's database of conversations."""
+
+    path: str
+    version: int | None
+    known: bool
+    """Whether its layout is one that was tested."""
+    left_out: Mapping[str, int]
+    failure: str | None
+
+
+class SessionDetails(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    enabled: bool
+    below_thresholds: int | UnsetType = UNSET
+    """Transcripts that have grown, but not enough to be read again."""
+    database: DatabaseDetails | UnsetType | None = UNSET
+    """None while the host has none."""
+
+
+class QmdServer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    warm: bool
+    pid: int | None
+    port: int | None
+    starts: int
+    memory_bytes: int | None
+    last_error: str | None
+
+
+class QmdDetails(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What is unset is known of a QMD that is `available` only."""
+
+    available: bool
+    command: str
+    home: str
+    search_mode: str
+    """The configured one."""
+    version: str | UnsetType = UNSET
+    runs: tuple[str, ...] | UnsetType = UNSET
+    """The command that is run, as a person would type it."""
+    effective_search_mode: str | UnsetType = UNSET
+    missing_models: tuple[str, ...] | UnsetType = UNSET
+    collections: tuple[str, ...] | UnsetType = UNSET
+    running: str | UnsetType | None = UNSET
+    last_update_seconds_ago: float | UnsetType | None = UNSET
+    last_embed_seconds_ago: float | UnsetType | None = UNSET
+    last_error: str | UnsetType | None = UNSET
+    next_try_in_seconds: float | UnsetType = UNSET
+    server: QmdServer | UnsetType = UNSET
+
+
+class Details(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The parts of a backend. Those that a backend does not have are unset, and not written."""
+
+    keyword: KeywordDetails | UnsetType = UNSET
+    vector: VectorDetails | UnsetType = UNSET
+    journal: str | UnsetType = UNSET
+    """How SQLite keeps its transactions: `wal` or `delete`."""
+    sessions: SessionDetails | UnsetType = UNSET
+    left_out: Mapping[str, int] | UnsetType = UNSET
+    """Files that rules of the user leave out, by rule."""
+    qmd: QmdDetails | UnsetType = UNSET
+    fallback: Fallback | UnsetType = UNSET
+
+
 class BackendStatus(msgspec.Struct, frozen=True, kw_only=True):
     """One snapshot: every count in it was taken from the same state of disk and index."""
 
@@ -202,8 +375,7 @@ class BackendStatus(msgspec.Struct, frozen=True, kw_only=True):
     """What a person should know."""
     weaknesses: tuple[str, ...] = ()
     """Why answers are weaker than the configuration asks for; empty when all is well."""
-    details: Mapping[str, Any] = msgspec.field(default_factory=dict)
-    """Backend-specific sections (keyword engine, vector engine, QMD), JSON-ready."""
+    details: Details = Details()
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True):

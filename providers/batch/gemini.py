@@ -11,9 +11,8 @@ from typing import IO, Any, Final, TypeVar, cast
 import msgspec
 from google.genai import types
 
-from providers.batch.deleting import deleting
-from providers.batch.interface import OnResults, Outcome, RemoteJob
-from providers.batch.results import Line, ResultReader
+from providers.batch.hosts import OnResults, Outcome, RemoteJob
+from providers.batch.result_files import Line, ResultReader, deleting
 from providers.interface import without_lone_surrogates
 from providers.remote.gemini import open_library
 from providers.remote.spec import RemoteSpec
@@ -52,7 +51,7 @@ def write_line(key: str, text: str, *, task_type: str | None, dimensions: int | 
 
 
 def read_line(raw: bytes) -> Line | None:
-    """What a line says; None for one that is blank or cannot be understood."""
+    """The content of a line; None for one that is blank or not understood."""
     try:
         line = msgspec.json.decode(raw, type=_RawLine)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -88,7 +87,7 @@ _OUTCOMES: Final[dict[str, Outcome]] = {
 
 
 class GeminiBatches:
-    """Implements `providers.batch.interface.BatchHost`."""
+    """Implements `providers.batch.hosts.BatchHost`."""
 
     def __init__(self, spec: RemoteSpec) -> None:
         self._spec = spec
@@ -170,13 +169,13 @@ def open_host(spec: RemoteSpec) -> GeminiBatches:
 
 
 def _versioned(base_url: str) -> tuple[str, str]:
-    """Address and version apart: uploads go to `<address>/upload/<version>`."""
+    """Splits off the version, since uploads go to `<address>/upload/<version>`."""
     address, _, last = base_url.rpartition("/")
     return (address, last) if _VERSION.fullmatch(last) else (base_url, "")
 
 
 async def _first(entries: AsyncIterator[_T], is_it: Callable[[_T], bool]) -> _T | None:
-    """The first entry of a list that is the right one; lists that never end are left."""
+    """The first matching entry; the search ends after `_MOST_LISTED` entries, even of an endless list."""
     seen = 0
     async for entry in entries:
         if is_it(entry):
@@ -204,5 +203,5 @@ def _described(job: types.BatchJob) -> RemoteJob:
 
 def _named(name: str | None) -> str:
     if not name:
-        raise ValueError("The answer names nothing.")
+        raise ValueError("The answer lacks a name.")
     return name

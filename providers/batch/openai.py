@@ -1,7 +1,7 @@
 """Batch jobs of OpenAI, through the `openai` library.
 
-Imports the library; loaded by `providers.batch.opening` only. An uploaded file and the job made of it
-are found again by the file's name and id, so that an answer that got lost costs nothing.
+Imports the library; loaded by `providers.batch.hosts` only. An uploaded file and the job made of it
+are found again by the file's name and id, so a lost answer costs nothing.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ from typing import IO, Final
 import msgspec
 import openai
 
-from providers.batch.deleting import deleting
-from providers.batch.interface import OnResults, RemoteJob, read_job
-from providers.batch.results import ResultReader, read_line, read_results
+from providers.batch.hosts import OnResults, RemoteJob, read_job
+from providers.batch.result_files import ResultReader, deleting, read_line, read_results
 from providers.interface import without_lone_surrogates
 from providers.remote.spec import RemoteSpec
 from providers.remote.transport import PLACEHOLDER, open_client, time_limits, typed_errors
@@ -22,11 +21,11 @@ _ENDPOINT: Final = "/v1/embeddings"
 _MOST_RESULT_BYTES: Final = 4 << 30
 _PAGE: Final = 100
 _MOST_LISTED: Final = 2_000
-"""A job that was just made stands at the top of the list."""
+"""A new job is at the top of the list."""
 
 
 class OpenAIBatches:
-    """Implements `providers.batch.interface.BatchHost`."""
+    """Implements `providers.batch.hosts.BatchHost`."""
 
     def __init__(self, spec: RemoteSpec) -> None:
         self._spec = spec

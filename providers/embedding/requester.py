@@ -17,7 +17,7 @@ from providers.errors import (
     ProviderTimeoutError,
     ProviderUnavailableError,
 )
-from providers.interface import EmbeddedBatch, Embedder, Vector
+from providers.interface import EmbeddedBatch, Embedder, Statistics, Vector
 from providers.resilience import (
     SINGLE,
     Circuit,
@@ -28,24 +28,6 @@ from providers.resilience import (
     SystemClock,
     retrying,
 )
-
-
-class Statistics(msgspec.Struct, frozen=True, kw_only=True):
-    """One snapshot. `requests` counts every request sent, also repeated and refused ones."""
-
-    requests: int
-    retries: int
-    failures: int
-    """Requests given up, after their retries."""
-    documents: int
-    """Texts that got a vector."""
-    item_errors: int
-    """Texts that got none although their request succeeded, or that were refused alone."""
-    queries: int
-    """Query embeddings asked for, cached ones included."""
-    query_cache_hits: int
-    tokens: int
-    """As counted by the host."""
 
 
 @dataclass(slots=True)
@@ -104,8 +86,8 @@ class Requester:
         self.pacer = Pacer(self._clock, options.at_once)
         self.counters = Counters()
         self.refused: ProviderRejectedError | None = None
-        """Of the last query, if the host rejected it. It tells nothing against the host, so that the
-        circuit stays closed, but whoever asks how the provider is wants to know."""
+        """The rejection of the last query, if the host rejected it. That is no failure of the host, so the
+        circuit stays closed, but `status` shows it."""
 
     async def documents(self, texts: Sequence[str]) -> EmbeddedBatch:
         """Raises `ProviderError` after the retries that the error's kind deserves."""
@@ -127,7 +109,7 @@ class Requester:
             )
 
     async def prepare(self) -> None:
-        """Waits until the provider can be asked, however long that takes. Raises `ProviderError`."""
+        """Waits, however long, until the provider can be used. Raises `ProviderError`."""
         if self.embedder.is_prepared:
             return
         with self._counting_failures(), self.circuit.request():
@@ -136,7 +118,7 @@ class Requester:
     async def check(self) -> None:
         """Sends one harmless text, if the circuit allows it. Raises `ProviderError`.
 
-        A host that rejects even that will not do anything with these settings: that is a
+        A host that rejects even that is unusable with these settings: that is a
         `ProviderUnavailableError`, and opens the circuit.
         """
         try:

@@ -1,20 +1,20 @@
-"""What the floor above asks for vectors: one provider with its policies, its cache of queries and its state."""
+"""What the floor above uses to get vectors: one provider with its policies, query cache and state."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 import anyio
 import msgspec
 
 from providers.embedding.documents import DocumentRun, OnBatch
-from providers.embedding.requester import Requester, RequestOptions, Statistics
+from providers.embedding.requester import Requester, RequestOptions
 from providers.embedding.sizing import LearnedLimits
 from providers.errors import ProviderError, ProviderRejectedError, ProviderTimeoutError
-from providers.interface import Embedder, Fingerprint, Vector
+from providers.interface import Embedder, Fingerprint, FingerprintState, ServiceState, Vector
 from providers.resilience import Clock
 
 
@@ -73,31 +73,11 @@ class QueryCache:
 
 DEFAULT_QUERY_DEADLINE_S = 4.0
 _GRACE_S = 0.1
-"""The request's own time limit comes first, so that the circuit hears of it."""
-
-
-class ServiceState(msgspec.Struct, frozen=True, kw_only=True):
-    """For `status`. `degraded`: the last request failed; `open`: nothing is sent until
-    `next_probe_in_s` seconds have passed.
-    """
-
-    provider: str
-    model: str
-    endpoint: str
-    status: Literal["ready", "degraded", "open"]
-    reason: str | None
-    next_probe_in_s: float | None
-    dimensions: int | None
-    fingerprint: Fingerprint
-    learned_limits: Mapping[str, Any]
-    """`LearnedLimits.to_dict`, to be kept under the fingerprint's digest."""
-    statistics: Statistics
-    details: Mapping[str, Any] | None = None
-    """What only this kind of provider has to tell."""
+"""The request's own time limit ends first, so that the circuit counts it."""
 
 
 class EmbeddingService:
-    """Belongs to one event loop. All methods may be cancelled; that aborts the HTTP request."""
+    """Belongs to one event loop. Every method may be cancelled, which aborts its HTTP request."""
 
     def __init__(
         self,
@@ -126,7 +106,7 @@ class EmbeddingService:
 
     @property
     def is_prepared(self) -> bool:
-        """Whether `prepare` would have nothing to do."""
+        """Whether `prepare` has nothing left to do."""
         return self._embedder.is_prepared
 
     async def prepare(self) -> None:
@@ -137,7 +117,7 @@ class EmbeddingService:
         await self._requester.prepare()
 
     async def run(self) -> None:
-        """What the provider does beside its requests, until cancelled."""
+        """Runs what the provider needs beside its requests, until cancelled."""
         await self._embedder.run()
 
     async def embed_documents(self, texts: Sequence[str], *, on_batch: OnBatch) -> None:
@@ -161,7 +141,7 @@ class EmbeddingService:
         Raises `ProviderError`: at once while the circuit is open, at the latest after `deadline_s`.
         """
         if not text.strip():
-            raise ProviderRejectedError("A blank query has no embedding.")
+            raise ProviderRejectedError("A blank query cannot be embedded.")
         counters = self._requester.counters
         counters.queries += 1
         cached = self._queries.peek(text)
@@ -171,8 +151,10 @@ class EmbeddingService:
         ask = partial(self._requester.query, text, deadline_s)
         with anyio.move_on_after(deadline_s + _GRACE_S):
             return await self._queries.get(text, ask)
-        error = ProviderTimeoutError(f"No vector for the query within {deadline_s:.3g} s.")
-        # The request was still tidying up after its own time limit: nobody has heard of it yet.
+        error = ProviderTimeoutError(
+            f"There was no vector for the query within {deadline_s:.3g} s."
+        )
+        # The request had passed its own time limit and was still cleaning up: it is not counted yet.
         self._requester.circuit.blame(error)
         raise error
 
@@ -195,7 +177,7 @@ class EmbeddingService:
             reason=circuit.reason or (refused.message if refused else None),
             next_probe_in_s=circuit.next_probe_in_s,
             dimensions=self.dimensions,
-            fingerprint=mark,
+            fingerprint=msgspec.convert(mark, FingerprintState, from_attributes=True),
             learned_limits=self.learned.to_dict(),
             statistics=self._requester.counters.snapshot(),
             details=self._embedder.report(),

@@ -1,4 +1,4 @@
-"""An embedder over one vendor's wire: opened late; what comes back is decoded, checked, normalised and ordered."""
+"""An embedder over one vendor's wire, opened with the first request; answers are decoded, checked and ordered."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from providers.interface import (
     digest_headers,
     without_lone_surrogates,
 )
-from providers.remote import keys
+from providers.remote import credentials
 from providers.remote.spec import RemoteSpec
 from providers.remote.vendors import Vendor
 
@@ -51,7 +51,7 @@ def fingerprint_of(spec: RemoteSpec) -> Fingerprint:
         provider=spec.vendor.name,
         model=spec.model,
         endpoint=spec.endpoint.base_url,
-        headers=digest_headers(keys.without_secrets(spec.headers)),
+        headers=digest_headers(credentials.without_secrets(spec.headers)),
         dimensions=spec.dimensions,
         input_type=spec.input_type("document"),
         variant=(prompt,) if prompt else (),
@@ -100,13 +100,13 @@ class RemoteEmbedder:
         return True
 
     async def prepare(self) -> None:
-        """The first request brings all that it needs."""
+        """Nothing: the first request loads what it needs."""
 
     async def run(self) -> None:
-        """Nothing goes on beside the requests."""
+        """Nothing runs beside the requests."""
 
     def report(self) -> None:
-        """Nothing but what every provider tells."""
+        """Nothing beyond what every provider reports."""
 
     async def aclose(self) -> None:
         wire, self._wire = self._wire, None
@@ -141,7 +141,7 @@ class RemoteEmbedder:
                 self._spec = await anyio.to_thread.run_sync(self._renew)
                 self._refused = False
             if self._wire is None:
-                # Importing a library takes up to a second, which a query may not have.
+                # Importing a library takes up to a second, more than the deadline of a query may leave.
                 self._wire = await anyio.to_thread.run_sync(
                     open_wire, self._spec, abandon_on_cancel=True
                 )

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from config.host_keys import SEARCH, tolerates
-from config.keys import SECTIONS
+from config.keys.table import SECTIONS
 from config.switched_off import is_disabled, switches, why_disabled
 
 HOME = "plugins.entries.memory-gateway.config"
@@ -84,7 +84,7 @@ class TestWhatCannotBeRead:
         assert remote.api_key_problem == "memorySearch.remote.baseUrl cannot be read"
         assert [one.message.split(";")[0] for one in settings.warnings] == [
             "refers to NOT_SET, which the environment does not set",
-            "until it can be read, no key is sent to any other address",
+            "until it is corrected, no key is sent to any other address",
         ]
 
     @pytest.mark.parametrize("value", ["5", "[]", "{}", "'a\\u0000b'"])
@@ -185,7 +185,7 @@ class TestSwitches:
         assert not is_disabled(goes_on)
         (switch,) = switches(goes_on)
         assert not switch.obeyed
-        assert "this gateway goes on" in switch.reason
+        assert "This gateway was started" in switch.reason
 
     @pytest.mark.parametrize("slot", ["memory-core", "memory-gateway"])
     def test_the_slots_of_the_hosts_own_and_of_ours_are_no_switch(self, machine, slot):

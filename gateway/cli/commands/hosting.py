@@ -33,7 +33,8 @@ def install_plugin(options: Options, *, openclaw: OpenClawCommand = None, yes: Y
     if not options.json:
         for line in _plan_lines(plan):
             output.say(line)
-    _confirm(yes=yes)
+    if not _agreed(yes=yes):
+        return os.EX_OK
     known = install(host, state, plan)
     if options.json:
         output.write_json({"plan": plan, "loaded": True, "tools": known.get("tools", [])})
@@ -70,7 +71,8 @@ def uninstall_plugin(
             "OpenClaw forgets the plugin; its own memory, or who had the slot before, answers again."
         )
         output.say("Notes, index and settings of memory stay.")
-    _confirm(yes=yes)
+    if not _agreed(yes=yes):
+        return os.EX_OK
     outcome = uninstall(host, state)
     if options.json:
         output.write_json(outcome)
@@ -95,17 +97,19 @@ def _found(options: Options, openclaw: str | None) -> tuple[Host, Path]:
     return host, discover(load_request(options)).state_dir
 
 
-def _confirm(*, yes: bool) -> None:
+def _agreed(*, yes: bool) -> bool:
     from gateway.rpc.wire import InvalidParamsError
 
     if yes:
-        return
-    if not sys.stdin.isatty():
+        return True
+    if sys.stdin is None or not sys.stdin.isatty():
         raise InvalidParamsError(
-            "Nobody can be asked here whether to go on.",
-            remedy="Add --yes to do it without asking.",
+            "Nothing was changed: nobody is there to be asked.", remedy="--yes does it."
         )
-    typer.confirm("Go on?", abort=True)
+    if typer.confirm("Do this?", default=True):
+        return True
+    output.note("Nothing was changed.")
+    return False
 
 
 def _plan_lines(plan: Plan) -> list[str]:

@@ -57,7 +57,7 @@ async def test_growth_below_the_thresholds_waits_also_across_restarts(
             assert await paths_of(backend, "boiler") == []
             status = await backend.status()
             assert (status.sources[1].pending, status.dirty) == (0, False)
-            assert status.details["sessions"]["belowThresholds"] == 1
+            assert status.details.sessions.below_thresholds == 1
     async with talking.open() as backend:
         one.work("The fourth line is no turn and counts.")
         assert await backend.transcript_grew("one")
@@ -89,7 +89,7 @@ async def test_bytes_count_as_well_and_a_new_transcript_waits_too(talking, trans
     ],
 )
 def test_a_sync_is_by_hand_when_one_of_its_reasons_is(request_, by_hand):
-    assert request_.is_by_hand is by_hand
+    assert request_.is_manual is by_hand
 
 
 @pytest.mark.anyio
