@@ -77,7 +77,7 @@ def installed(install, tmp_path_factory) -> Installed:
     write(other, "MEMORY.md", "# Memory\n\n- The boiler is serviced by Petersen, in May.\n")
     ops = {"workspace": str(other)}
     return install(
-        lambda own: {"agents": {"entries": {"main": {"default": True, **own}, "ops": ops}}}
+        lambda own: {"agents": {"ownership": "explicit", "entries": {"main": own, "ops": ops}}}
     )
 
 
@@ -112,6 +112,58 @@ def wait_for(condition: Any, what: str) -> Any:
         assert time.monotonic() < deadline, what
         time.sleep(0.02)
     return found
+
+
+# First those that need that no gateway runs: OpenClaw then refuses a turn of its own process.
+
+
+def test_the_documented_transcript_is_what_happens_and_one_turn_alone_leaves_no_process(installed):
+    (block,) = re.findall(
+        r"(?:^ {4}[^\n]*\n|^\n)+", DOCUMENT.split("## Three commands")[1], re.MULTILINE
+    )[:1]
+    shown = textwrap.dedent(block).strip().split("$ ")
+    (_npm, install, ask) = [one.partition("\n") for one in shown if one]
+    assert install[0] == "./scripts/run openclaw install --yes"
+    expected = ".*".join(re.escape(part) for part in install[2].strip().split("..."))
+    assert re.fullmatch(expected, installed.printed.strip())
+    program, *words = shlex.split(ask[0])
+    assert program == "openclaw"
+    installed.model.script(SEARCH, ask[2].strip())
+    assert installed.host.run_alone(*words).stdout.strip().endswith(ask[2].strip())
+    assert tool_result(installed.model.asked[-1].messages)["outcome"] == "ok"
+
+
+def test_uninstalling_leaves_the_configuration_byte_for_byte_as_it_was(openclaw_command, tmp_path):
+    with FakeModel() as model:
+        host = OpenClaw(openclaw_command, tmp_path, model)
+        by_hand = "// the boiler's agent\n" + host.config.read_text()
+        host.config.write_text(by_hand)
+        host.install_plugin()
+        assert host.config.read_text() != by_hand
+        done = host.memory_gateway("openclaw", "uninstall", "--yes")
+    assert "byte for byte" in done.stdout
+    assert host.config.read_text() == by_hand
+
+
+def test_the_host_s_own_commands_reach_our_memory(installed):
+    found = installed.host.run("memory", "search", "heron nest", "--json", "--agent", "main")
+    assert '"path": "memory/2026-02-01.md"' in found.stdout
+    assert "Search" not in installed.host.run("memory-gateway", "--version").stdout
+    status = installed.host.run("memory", "status", "--agent", "main").stdout
+    assert "main.memory-gateway.sqlite" in status
+
+
+def test_without_the_slot_the_tools_are_not_ours_and_with_it_they_are_again(installed):
+    words = ("agent", "--local", "--agent", "main", "--message", "Good morning.")
+
+    def offered(slot: str) -> set[str]:
+        assert installed.host.run("config", "set", "plugins.slots.memory", slot).returncode == 0
+        installed.model.script("Good morning.")
+        installed.host.run_alone(*words)
+        return set(installed.model.asked[-1].tools)
+
+    assert "memory_search" not in offered("none")
+    assert "memory_search" in offered("memory-gateway")
 
 
 def test_the_second_request_of_a_turn_holds_the_passage(installed, running):
@@ -188,55 +240,6 @@ def test_a_changed_configuration_holds_for_the_next_search(installed, running):
         return "Source:" not in result["results"][0]["snippet"]
 
     wait_for(without_source, "the change was never seen")
-
-
-def test_the_documented_transcript_is_what_happens_and_one_turn_alone_leaves_no_process(installed):
-    (block,) = re.findall(
-        r"(?:^ {4}[^\n]*\n|^\n)+", DOCUMENT.split("## Three commands")[1], re.MULTILINE
-    )[:1]
-    shown = textwrap.dedent(block).strip().split("$ ")
-    (_npm, install, ask) = [one.partition("\n") for one in shown if one]
-    assert install[0] == "./scripts/run openclaw install --yes"
-    expected = ".*".join(re.escape(part) for part in install[2].strip().split("..."))
-    assert re.fullmatch(expected, installed.printed.strip())
-    program, *words = shlex.split(ask[0])
-    assert program == "openclaw"
-    installed.model.script(SEARCH, ask[2].strip())
-    assert installed.host.run_alone(*words).stdout.strip().endswith(ask[2].strip())
-    assert tool_result(installed.model.asked[-1].messages)["outcome"] == "ok"
-
-
-def test_uninstalling_leaves_the_configuration_byte_for_byte_as_it_was(openclaw_command, tmp_path):
-    with FakeModel() as model:
-        host = OpenClaw(openclaw_command, tmp_path, model)
-        by_hand = "// the boiler's agent\n" + host.config.read_text()
-        host.config.write_text(by_hand)
-        host.install_plugin()
-        assert host.config.read_text() != by_hand
-        done = host.memory_gateway("openclaw", "uninstall", "--yes")
-    assert "byte for byte" in done.stdout
-    assert host.config.read_text() == by_hand
-
-
-def test_the_host_s_own_commands_reach_our_memory(installed):
-    found = installed.host.run("memory", "search", "heron nest", "--json", "--agent", "main")
-    assert '"path": "memory/2026-02-01.md"' in found.stdout
-    assert "Search" not in installed.host.run("memory-gateway", "--version").stdout
-    status = installed.host.run("memory", "status", "--agent", "main").stdout
-    assert "main.memory-gateway.sqlite" in status
-
-
-def test_without_the_slot_the_tools_are_not_ours_and_with_it_they_are_again(installed):
-    words = ("agent", "--local", "--agent", "main", "--message", "Good morning.")
-
-    def offered(slot: str) -> set[str]:
-        assert installed.host.run("config", "set", "plugins.slots.memory", slot).returncode == 0
-        installed.model.script("Good morning.")
-        installed.host.run_alone(*words)
-        return set(installed.model.asked[-1].tools)
-
-    assert "memory_search" not in offered("none")
-    assert "memory_search" in offered("memory-gateway")
 
 
 def test_before_a_compaction_the_agent_is_asked_to_write_in_our_words(install):
