@@ -75,7 +75,7 @@ def recall(running: RunningHost, model: TimedModel, question: Question, number: 
     return Recall(
         seconds=model.came[-1] - model.came[-2],
         requests=len(model.asked) - before,
-        tokens=sum(_ENCODING.count(text) for text in results),
+        tokens=sum(len(_ENCODING.encode(text)) for text in results),
         found=any(" ".join((one.text or "").split()) in seen for one in question.evidence),
     )
 
