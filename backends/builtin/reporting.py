@@ -15,7 +15,7 @@ from backends.interface import BackendStatus, Details, KeywordDetails, SourceCou
 if TYPE_CHECKING:
     from backends.builtin.embedding.semantics import Semantics
     from backends.builtin.notes.planning import Held
-    from backends.builtin.store.sqlite.store import SqliteStore
+    from backends.builtin.store.port import Store
     from backends.builtin.syncing.freshness import Freshness
     from backends.builtin.syncing.indexing import Indexer
     from config.settings import Settings
@@ -26,7 +26,7 @@ MEASURED_CHUNKS: Final = 1_000_000
 
 def report_status(
     settings: Settings,
-    store: SqliteStore,
+    store: Store,
     indexer: Indexer,
     freshness: Freshness,
     semantics: Semantics,
@@ -39,7 +39,7 @@ def report_status(
         plan = indexer.compare(view, scan)
         sessions = report_sessions(view, indexer.sessions, listing, freshness.unreadable)
         files, chunks = view.files.count("memory")
-        vector = semantics.report(view.connection)
+        vector = semantics.report(view)
         languages = view.keywords.corpus().languages
         journal = view.journal()
         encodings = odd_encodings(view.files)
@@ -81,16 +81,14 @@ def report_status(
         details=Details(
             keyword=KeywordDetails("fts5", available=True, languages=languages),
             vector=vector,
-            journal=journal,
+            journal=journal or msgspec.UNSET,
             sessions=sessions.details,
             left_out={one.rule: one.files for one in counted.ignored} or msgspec.UNSET,
         ),
     )
 
 
-def probe_weaknesses(
-    store: SqliteStore, freshness: Freshness, semantics: Semantics
-) -> tuple[str, ...]:
+def probe_weaknesses(store: Store, freshness: Freshness, semantics: Semantics) -> tuple[str, ...]:
     """As in a status, from what the last whole sync saw. Raises IndexUnavailableError."""
     with store.view() as view:
         view.probe()

@@ -20,7 +20,7 @@ from backends.builtin.notes.preparing import Preparer
 from backends.builtin.store.port import PreparedChunk, PreparedExcerpt, PreparedFile, ReadFile
 from backends.builtin.store.sqlite.database import Database
 from backends.builtin.store.sqlite.store import SqliteWriter
-from backends.builtin.store.sqlite.vectors import store
+from backends.builtin.store.sqlite.vectors.store import SqliteEmbeddings
 from backends.chunking import ChunkLimits
 from backends.files.reading import content_hash
 from backends.files.scan import FoundFile
@@ -91,7 +91,9 @@ def make_index(workspace: Path, database: Database, size: Size, fingerprint: Fin
                 SqliteWriter(connection).files.publish(read, pipeline, prepared)
                 hashes = [chunk.excerpts[0].text_hash for chunk in prepared.chunks]
                 vectors = random_units(rng, chunks, size.dimensions)
-                store.put_vectors(connection, fingerprint, list(zip(hashes, vectors, strict=True)))
+                SqliteEmbeddings(connection).put(
+                    fingerprint, list(zip(hashes, vectors, strict=True))
+                )
 
 
 def random_units(rng: np.random.Generator, count: int, dimensions: int) -> Vectors:

@@ -21,10 +21,10 @@ from rich.console import Console
 from rich.table import Table
 
 from backends.builtin.store.sqlite.database import Database
-from backends.builtin.store.sqlite.vectors import store
 from backends.builtin.store.sqlite.vectors.engines import Extension, VectorEngine
 from backends.builtin.store.sqlite.vectors.resident import ResidentEngine
 from backends.builtin.store.sqlite.vectors.scans import NumpyScan, SqliteScan
+from backends.builtin.store.sqlite.vectors.store import SqliteEmbeddings, fingerprint_id
 from benchmarks.large_index import Vectors, random_units
 from benchmarks.minilm_gguf import CACHE
 from benchmarks.questions import locomo
@@ -86,7 +86,7 @@ def fill(database: Database, vectors: Vectors) -> float:
     for start in range(0, len(hashes), BATCH):
         block = zip(hashes[start : start + BATCH], vectors[start : start + BATCH], strict=True)
         with database.writing() as connection:
-            store.put_vectors(connection, FINGERPRINT, list(block))
+            SqliteEmbeddings(connection).put(FINGERPRINT, list(block))
     return (pages_bytes(database) - before) / len(hashes)
 
 
@@ -112,7 +112,7 @@ def measure(name: str, ask: Ask, queries: Vectors, exact: list[set[int]]) -> Mea
 
 def engines(database: Database, queries: Vectors, exact: list[set[int]]) -> Iterator[Measured]:
     with database.reading() as connection:
-        number = store.fingerprint_id(connection, FINGERPRINT)
+        number = fingerprint_id(connection, FINGERPRINT)
         resident = ResidentEngine(max_bytes=1 << 40)
         started = time.perf_counter()
         resident.refresh(connection, number)

@@ -9,16 +9,13 @@ from contextlib import ExitStack
 from typing import IO, Final
 
 import anyio
-import apsw
 import structlog
 from anyio.to_thread import run_sync
 from msgspec.structs import replace
 
 from backends.builtin.batch import claiming, records
-from backends.builtin.batch.records import BY_REQUEST, JobRecord, Switch
-from backends.builtin.store.sqlite.database import Database
-from backends.builtin.store.sqlite.vectors import store
-from backends.builtin.store.sqlite.vectors.store import now_ms
+from backends.builtin.batch.records import Switch
+from backends.builtin.store.port import BY_REQUEST, JobRecord, Store, View, now_ms
 from config.settings import BatchSettings
 from providers.batch.hosts import BatchAccess, BatchHost, RemoteJob, Result
 from providers.errors import (
@@ -32,6 +29,7 @@ from providers.interface import ItemError, Vector
 _log = structlog.get_logger(__name__)
 
 _MOST_ATTEMPTS: Final = 5
+_KEPT_CLOSED: Final = 20
 _LONGEST_PAUSE_MS: Final = 60_000
 _GRACE_MS: Final = 3_600_000
 """Beyond the vendor's own window, or its time to cancel a job."""
@@ -39,10 +37,10 @@ _UNKNOWN: Final = frozenset({404, 405, 410})
 
 
 class Verdicts:
-    """All methods are blocking: they write to the database."""
+    """All methods are blocking: they write to the store."""
 
-    def __init__(self, database: Database, access: BatchAccess, settings: BatchSettings) -> None:
-        self._database = database
+    def __init__(self, store: Store, access: BatchAccess, settings: BatchSettings) -> None:
+        self._store = store
         self._access = access
         self._settings = settings
 
@@ -71,9 +69,9 @@ class Verdicts:
 
     def too_large(self, job: JobRecord, reason: str) -> None:
         """The vendor takes less at once: its texts go into smaller jobs, or are given up as a failure."""
-        with self._database.writing() as connection:
-            is_wanted = records.wish_to_cancel(connection, job) is None
-            is_divided = is_wanted and claiming.divide(connection, job, reason)
+        with self._store.writer() as writer:
+            is_wanted = writer.jobs.wish_to_cancel(job) is None
+            is_divided = is_wanted and claiming.divide(writer, job, reason)
         if not is_divided:
             self._give_up(job, reason)
 
@@ -100,12 +98,12 @@ class Verdicts:
 
     def end(self, job: JobRecord) -> None:
         """All that the job gave is stored: its other texts wait no longer."""
-        with self._database.writing() as connection:
-            job = _as_wished(connection, job)
-            state = records.load(connection, job.digest)
-            records.save_switch(connection, _judged(job, state))
-            records.release(connection, job)
-            records.save(connection, replace(job, state="read", attempts=0, next_at_ms=0))
+        with self._store.writer() as writer:
+            job = _as_wished(writer, job)
+            state = records.load(writer, job.digest)
+            records.save(writer, _judged(job, state))
+            writer.jobs.release(job)
+            writer.jobs.save(replace(job, state="read", attempts=0, next_at_ms=0))
 
     def end_early(self, job: JobRecord) -> None:
         """It was to be cancelled before the vendor began with it."""
@@ -114,25 +112,25 @@ class Verdicts:
     def _give_up(self, job: JobRecord, reason: str, *, off_for_ms: int = 0) -> None:
         self.end(replace(job, outcome="failed", reason=reason))
         if off_for_ms:
-            with self._database.writing() as connection:
-                state = records.load(connection, job.digest)
-                records.save_switch(connection, state.switched_off(reason, now_ms(), off_for_ms))
+            with self._store.writer() as writer:
+                state = records.load(writer, job.digest)
+                records.save(writer, state.switched_off(reason, now_ms(), off_for_ms))
 
     def drop_unsent(self, job: JobRecord) -> None:
         """Batch was switched off before anything of this job left."""
-        with self._database.writing() as connection:
-            records.release(connection, job)
-            records.save(connection, replace(job, state="closed", outcome="cancelled"))
+        with self._store.writer() as writer:
+            writer.jobs.release(job)
+            writer.jobs.save(replace(job, state="closed", outcome="cancelled"))
 
     def close(self, job: JobRecord) -> None:
-        with self._database.writing() as connection:
-            records.release(connection, job)
-            records.save(connection, replace(job, state="closed"))
-            records.forget_old(connection)
+        with self._store.writer() as writer:
+            writer.jobs.release(job)
+            writer.jobs.save(replace(job, state="closed"))
+            writer.jobs.forget_closed(_KEPT_CLOSED)
 
     def _save(self, job: JobRecord) -> None:
-        with self._database.writing() as connection:
-            records.save(connection, job)
+        with self._store.writer() as writer:
+            writer.jobs.save(job)
 
 
 def _speaks_of_size(error: ProviderError) -> bool:
@@ -140,9 +138,9 @@ def _speaks_of_size(error: ProviderError) -> bool:
     return isinstance(error, ProviderInputTooLargeError | ProviderRateLimitError)
 
 
-def _as_wished(connection: apsw.Connection, job: JobRecord) -> JobRecord:
+def _as_wished(view: View, job: JobRecord) -> JobRecord:
     """Where a person wished the job to end, it is no failure that it did; unless it was done by then."""
-    if records.wish_to_cancel(connection, job) != BY_REQUEST:
+    if view.jobs.wish_to_cancel(job) != BY_REQUEST:
         return job
     if job.outcome == "completed":
         return replace(job, cancelling=True, reason=None)
@@ -173,13 +171,13 @@ class LinesError(ProviderTransientError):
 class Steps:
     def __init__(
         self,
-        database: Database,
+        store: Store,
         access: BatchAccess,
         settings: BatchSettings,
         verdicts: Verdicts,
         on_stored: Callable[[], None],
     ) -> None:
-        self._database = database
+        self._store = store
         self._access = access
         self._settings = settings
         self._verdicts = verdicts
@@ -220,8 +218,8 @@ class Steps:
         try:
             with ExitStack() as unless_complete:
                 file = unless_complete.enter_context(tempfile.TemporaryFile())
-                with self._database.reading() as connection:
-                    for text_hash, text in records.texts_of(connection, job):
+                with self._store.view() as view:
+                    for text_hash, text in view.jobs.texts(job):
                         file.write(host.line(text_hash.hex(), text))
                 file.seek(0)
                 unless_complete.pop_all()
@@ -289,7 +287,7 @@ class Steps:
 
         async def on_results(results: Sequence[Result]) -> None:
             with anyio.CancelScope(shield=True):
-                await run_sync(self._store, intake, results)
+                await run_sync(self._take_in, intake, results)
             self._on_stored()
 
         for file_id in job.result_files.split():
@@ -297,10 +295,10 @@ class Steps:
         await run_sync(self._finish, intake)
 
     def _intake(self, job: JobRecord) -> _Intake:
-        with self._database.reading() as connection:
-            return _Intake(job, records.waiting_hashes(connection, job))
+        with self._store.view() as view:
+            return _Intake(job, view.jobs.waiting_hashes(job))
 
-    def _store(self, intake: _Intake, results: Sequence[Result]) -> None:
+    def _take_in(self, intake: _Intake, results: Sequence[Result]) -> None:
         """One slice of results, and that nobody waits for them any longer, in one transaction."""
         items = intake.fresh(results)
         failures = [(key, item.message) for key, item in items if isinstance(item, ItemError)]
@@ -310,12 +308,12 @@ class Steps:
             stored=intake.job.stored + len(vectors),
             refused=intake.job.refused + len(failures),
         )
-        with self._database.writing() as connection:
+        with self._store.writer() as writer:
             if vectors:
-                store.put_vectors(connection, self._access.fingerprint, vectors)
-            store.record_failures(connection, self._access.fingerprint, failures)
-            records.release(connection, job, [key for key, _ in items])
-            records.save(connection, job)
+                writer.embeddings.put(self._access.fingerprint, vectors)
+            writer.embeddings.record_failures(self._access.fingerprint, failures)
+            writer.jobs.release(job, [key for key, _ in items])
+            writer.jobs.save(job)
         intake.taken(job, [key for key, _ in items])
 
     def _finish(self, intake: _Intake) -> None:
@@ -323,9 +321,9 @@ class Steps:
         job, missing = intake.job, intake.waiting
         if job.outcome == "completed":
             job = replace(job, refused=job.refused + len(missing))
-            with self._database.writing() as connection:
+            with self._store.writer() as writer:
                 unanswered = [(key, _MISSING) for key in missing]
-                store.record_failures(connection, self._access.fingerprint, unanswered)
+                writer.embeddings.record_failures(self._access.fingerprint, unanswered)
         self._verdicts.end(job)
 
     async def _clean_up(self, job: JobRecord, host: BatchHost) -> None:
@@ -336,8 +334,8 @@ class Steps:
 
     async def _save(self, job: JobRecord) -> None:
         def save() -> None:
-            with self._database.writing() as connection:
-                records.save(connection, job)
+            with self._store.writer() as writer:
+                writer.jobs.save(job)
 
         with anyio.CancelScope(shield=True):  # what was reached with the vendor must be known
             await run_sync(save)

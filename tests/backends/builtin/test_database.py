@@ -6,7 +6,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from backends.builtin.store.sqlite.connections import IndexDamagedError
+from backends.builtin.store.port import IndexDamagedError
 from backends.builtin.store.sqlite.database import MAX_TIMES_DAMAGED, READERS, Database
 from backends.errors import IndexUnavailableError
 

@@ -4,7 +4,7 @@ import errno
 
 import pytest
 
-from backends.builtin.store.sqlite.connections import IndexDamagedError
+from backends.builtin.store.port import IndexDamagedError
 from backends.builtin.store.sqlite.database import Database
 from backends.errors import IndexUnavailableError
 from config.errors import ErrorKind

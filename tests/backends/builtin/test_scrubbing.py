@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from backends.builtin.store.sqlite.connections import IndexDamagedError
+from backends.builtin.store.port import IndexDamagedError
 from backends.builtin.store.sqlite.database import Database, scrub
 from backends.interface import SearchRequest, SyncRequest
 

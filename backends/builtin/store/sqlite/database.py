@@ -12,6 +12,7 @@ from typing import Final
 
 import apsw
 
+from backends.builtin.store.port import READERS, SCRUB_LIMIT_S
 from backends.builtin.store.sqlite.connections import (
     PATIENCE_S,
     connect_reader,
@@ -24,8 +25,6 @@ from backends.builtin.store.sqlite.connections import (
 from backends.builtin.store.sqlite.index_file import ensure_index, set_aside, size_on_disk
 from backends.builtin.store.sqlite.moving import settle, supersede
 
-READERS: Final = 4
-"""Searches that may read at the same time; more would only wait for the same two or four cores."""
 MAX_TIMES_DAMAGED: Final = 3
 """Damaged files that one process replaces. More of them mean that the disk is broken."""
 
@@ -258,13 +257,11 @@ def give_back_unused(database: Database) -> int:
     return given
 
 
-LIMIT_S: Final = 20.0
-"""A reader for so long keeps the log from being folded in."""
 _STEPS_BETWEEN_LOOKS: Final = 1_000
 """Virtual machine instructions of SQLite: a fraction of a millisecond."""
 
 
-def scrub(database: Database, limit_s: float = LIMIT_S) -> bool:
+def scrub(database: Database, limit_s: float = SCRUB_LIMIT_S) -> bool:
     """Whether all of it could be read in time. Blocks.
 
     On a connection of its own: one that was used before does not read again what it remembers, and FTS5
