@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 import msgspec
@@ -51,6 +50,12 @@ def digest_headers(headers: Mapping[str, str]) -> str:
 Vector: TypeAlias = "NDArray[np.float32]"
 """One embedding: one-dimensional, finite, float32, of length (L2 norm) 1."""
 
+
+class QueryVector(msgspec.Struct, frozen=True):
+    vector: Vector
+    fingerprint: Fingerprint
+
+
 Purpose = Literal["query", "document"]
 Role = Literal["primary", "fallback"]
 """A fallback takes nothing of what was configured for the primary."""
@@ -74,8 +79,7 @@ class InputLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Of all texts together, UTF-8."""
 
 
-@dataclass(frozen=True, slots=True)
-class EmbeddedBatch:
+class EmbeddedBatch(msgspec.Struct, frozen=True):
     """The answer to one request: one item for each text, in the order of the texts."""
 
     items: tuple[Vector | ItemError, ...]
@@ -124,8 +128,7 @@ class Embedder(Protocol):
     async def aclose(self) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class ProviderRequest:
+class ProviderRequest(msgspec.Struct, frozen=True):
     """What a provider may look at: the settings, and the role it is wanted for."""
 
     settings: Settings

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-import secrets
+import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -55,7 +55,8 @@ from config.runtime.bounded import BoundedWork
 from config.settings import Settings
 
 if TYPE_CHECKING:
-    from providers.embedding.failover import Embeddings, QueryVector
+    from providers.embedding.failover import Embeddings
+    from providers.interface import QueryVector
 
 
 _READABLE: Final = 0.8
@@ -430,7 +431,7 @@ async def _ask(embeddings: Embeddings, timeout_s: float) -> QueryVector:
     """A text that no cache knows; a lost primary gets its chance before its stand-in is asked."""
     if embeddings.state().fell_back is not None:
         await embeddings.probe()
-    return await embeddings.embed_query(f"health {secrets.token_hex(4)}", deadline_s=timeout_s)
+    return await embeddings.embed_query(f"health {os.urandom(4).hex()}", deadline_s=timeout_s)
 
 
 async def _try_vectors(store: Store, vector: QueryVector, timeout_s: float) -> Trial:

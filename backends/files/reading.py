@@ -7,7 +7,6 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeAlias
 
@@ -168,8 +167,7 @@ def _too_large(size: int) -> str:
     return f"too large: {size:,} bytes, the limit is {MAX_FILE_BYTES:,}"
 
 
-@dataclass(frozen=True, slots=True)
-class LineWindow:
+class LineWindow(msgspec.Struct, frozen=True):
     """The lines that were cut out, joined by newlines."""
 
     data: bytes

@@ -37,8 +37,15 @@ from gateway.scheduler import ObserveSync, SyncScheduler
 from gateway.sessions.keys import KnownSessions, is_main_session, judge_session
 from gateway.sessions.terms import Guest
 from gateway.tools import get, search
-from gateway.tools.metrics import MetricsResult, write_metrics
-from gateway.tools.status import Health, StatusResult, judge_health, judge_trials, write_status
+from gateway.tools.status import (
+    Health,
+    MetricsResult,
+    StatusResult,
+    judge_health,
+    judge_trials,
+    write_metrics,
+    write_status,
+)
 from gateway.watching.directories import watched_places
 from gateway.watching.watcher import OFF, ON_DEMAND, Watcher, WatchState
 

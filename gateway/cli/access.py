@@ -39,9 +39,8 @@ from gateway.ownership.lock import check_workspace, name_owner, place_of
 from gateway.ownership.sockets import connect_owner
 from gateway.rpc.wire import DeadlineExceededError
 from gateway.tools.get import AppendParams, AppendResult, GetParams
-from gateway.tools.metrics import MetricsResult
 from gateway.tools.search import SearchParams
-from gateway.tools.status import Health, StatusResult, judge_health
+from gateway.tools.status import Health, MetricsResult, StatusResult, judge_health
 
 _HEALTH_TIMEOUT_S: Final = 0.6
 """A probe has a second, and the interpreter takes its part of it."""

@@ -6,12 +6,12 @@ import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import anyio
+import msgspec
 import structlog
 from anyio.abc import TaskGroup
 from msgspec.structs import replace
@@ -20,7 +20,6 @@ from config.errors import MemoryGatewayError
 from config.settings import Settings
 from config.switched_off import is_disabled
 from gateway.notify import STANDING_BY, Notifier
-from gateway.ownership.bridge import Bridge, stand_by
 from gateway.ownership.lock import (
     OwnerLock,
     OwnerRecord,
@@ -40,6 +39,7 @@ from gateway.version import VERSION
 
 if TYPE_CHECKING:
     from gateway.agent.reloading import Reloader
+    from gateway.ownership.bridge import Bridge
     from gateway.rpc.registry import MethodRegistry
 
 
@@ -47,16 +47,14 @@ _LONGEST_LOOK: Final = 1024 * 1024
 """A first line that is longer is no greeting."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pipe:
+class Pipe(msgspec.Struct, frozen=True):
     """The bytes of the client that started this process."""
 
     reader: ByteReader
     writer: ByteWriter
 
 
-@dataclass(frozen=True, slots=True)
-class Conversation:
+class Conversation(msgspec.Struct, frozen=True):
     reader: ByteReader
     writer: ByteWriter
     shutdown: anyio.Event
@@ -202,6 +200,8 @@ class Host:
 
     async def _visit(self, place: Place) -> None:
         """Serves as a guest, and takes over when the owner is gone."""
+        from gateway.ownership.bridge import stand_by  # noqa: PLC0415 - an owner needs none of it
+
         check_workspace(place.lock, self._settings.workspace)
         _log.info("another process owns the index", lock=str(place.lock))
         self._notifier.ready(STANDING_BY)
@@ -276,6 +276,8 @@ class Host:
         )
 
     async def _carry(self, lock: Path, client: Conversation) -> None:
+        from gateway.ownership.bridge import Bridge  # noqa: PLC0415 - as above
+
         def make_bridge(outbox: Outbox, tasks: TaskGroup) -> Bridge:
             end = client.session.leave or self._shutdown.set
             return Bridge(

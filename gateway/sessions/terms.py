@@ -6,7 +6,6 @@ relies on it. So a bridge tells the owner what its own configuration permits. Pu
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -53,8 +52,7 @@ def terms_of(settings: Settings) -> Terms:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Guest:
+class Guest(msgspec.Struct, frozen=True):
     """A client that another process carries to us."""
 
     terms: Terms

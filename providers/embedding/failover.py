@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Literal
 
 import anyio
@@ -20,17 +19,11 @@ from config.runtime.tasks import ResettableEvent
 from providers.embedding.documents import OnBatch
 from providers.embedding.service import DEFAULT_QUERY_DEADLINE_S, EmbeddingService
 from providers.errors import ProviderError, ProviderUnavailableError
-from providers.interface import EmbeddingsState, FallbackRecord, Fingerprint, Vector
+from providers.interface import EmbeddingsState, FallbackRecord, Fingerprint, QueryVector
 from providers.resilience import Clock, SystemClock
 
 _log = structlog.get_logger(__name__)
 _SHORTEST_PAUSE_S = 30.0
-
-
-@dataclass(frozen=True, slots=True)
-class QueryVector:
-    vector: Vector
-    fingerprint: Fingerprint
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):

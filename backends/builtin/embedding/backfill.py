@@ -25,9 +25,9 @@ from backends.interface import BackfillState
 from config.runtime.tasks import Backoff, ResettableEvent
 from config.settings import CacheSettings
 from providers.embedding.documents import Delivery
-from providers.embedding.failover import Change, Embeddings, QueryVector
+from providers.embedding.failover import Change, Embeddings
 from providers.errors import ProviderError
-from providers.interface import Fingerprint, ItemError, Vector
+from providers.interface import Fingerprint, ItemError, QueryVector, Vector
 
 _log = structlog.get_logger(__name__)
 

@@ -29,8 +29,7 @@ from backends.transcripts.source import is_file
 from config.settings import DecaySettings, MemorySearchSettings, Source
 
 if TYPE_CHECKING:
-    from providers.embedding.failover import QueryVector
-    from providers.interface import Vector
+    from providers.interface import QueryVector, Vector
 
 
 def aged(

@@ -14,8 +14,7 @@ from backends.builtin.store.sqlite.store import SqliteStore
 from backends.builtin.store.sqlite.vectors.store import SqliteEmbeddings
 from backends.interface import SearchRequest
 from config.settings import HybridSettings, QuerySettings, VectorStoreSettings
-from providers.embedding.failover import QueryVector
-from providers.interface import Fingerprint
+from providers.interface import Fingerprint, QueryVector
 
 pytestmark = pytest.mark.anyio
 

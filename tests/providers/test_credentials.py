@@ -1,11 +1,19 @@
-"""Which key wins, and where it may go."""
+"""Which key wins, where it may go, and which headers go with it."""
 
 import pytest
 
 from config.settings import ModelProviderSettings, Secret
 from providers.endpoints import Endpoint
-from providers.errors import ProviderAuthError
-from providers.remote.credentials import KeySources, Profile, ProfileStore, find_key
+from providers.errors import ProviderAuthError, ProviderUnavailableError
+from providers.remote.credentials import (
+    KeySources,
+    Profile,
+    ProfileStore,
+    find_key,
+    is_secret,
+    merge,
+    without_secrets,
+)
 from providers.remote.vendors import VENDORS
 
 OPENAI, GEMINI = VENDORS["openai"], VENDORS["gemini"]
@@ -218,3 +226,30 @@ def test_the_key_of_the_models_block_must_be_readable_when_its_turn_comes():
     variables = {"OPENAI_API_KEY": Secret("sk-env")}
     found = find_key(sources(provider=unreadable, variables=variables))
     assert found.secret.reveal() == "sk-env"
+
+
+def test_later_headers_win_whatever_their_case():
+    merged = merge({"Authorization": "Bearer a", "X-Team": "one"}, {"authorization": "Bearer b"})
+    assert merged == {"authorization": "Bearer b", "x-team": "one"}
+
+
+def test_headers_that_frame_the_body_are_left_out():
+    assert merge({"Content-Length": "3", "Transfer-Encoding": "x", "A": "b"}) == {"a": "b"}
+
+
+@pytest.mark.parametrize(
+    "headers", [{"bad name": "x"}, {"": "x"}, {"x": "a\r\nEvil: yes"}, {"x": "snow ☃"}]
+)
+def test_a_header_that_http_cannot_carry_is_named_but_its_value_is_not(headers):
+    with pytest.raises(ProviderUnavailableError) as caught:
+        merge(headers)
+    assert "Evil" not in str(caught.value)
+    assert "remote.headers" in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    "name", ["Authorization", "x-goog-api-key", "API-Key", "Cookie", "X-Token"]
+)
+def test_names_of_credentials_are_known(name):
+    assert is_secret(name)
+    assert without_secrets({name: "x", "x-region": "eu"}) == {"x-region": "eu"}
