@@ -18,11 +18,10 @@ from anyio.to_thread import run_sync
 
 from backends.builtin.embedding.queries import Meaning
 from backends.builtin.embedding.semantics import Semantics
-from backends.builtin.notes.facts import links_in, resolve_links
+from backends.builtin.notes.links import links_in, resolve_links
 from backends.builtin.notes.preparing import Preparer
 from backends.builtin.reporting import probe_weaknesses, report_status
 from backends.builtin.searching.search import Found, Searcher
-from backends.builtin.sessions.indexing import SessionIndexer
 from backends.builtin.store.opening import connect
 from backends.builtin.store.port import (
     READERS,
@@ -33,6 +32,7 @@ from backends.builtin.store.port import (
 )
 from backends.builtin.syncing.freshness import Freshness
 from backends.builtin.syncing.indexing import Courtesy, Indexer
+from backends.builtin.syncing.transcripts import SessionIndexer
 from backends.chunking import ChunkLimits
 from backends.errors import IndexUnavailableError, out_of_reach
 from backends.files.reading import NoteReads, read_lines

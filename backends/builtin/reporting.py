@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from backends.builtin.notes.facts import odd_encodings
-from backends.builtin.sessions.reporting import report_sessions
 from backends.builtin.syncing.indexing import skipped_by
-from backends.interface import BackendStatus, Details, KeywordDetails, SourceCount
+from backends.builtin.syncing.transcripts import skipped_transcripts
+from backends.files.encodings import BROKEN
+from backends.interface import (
+    BackendStatus,
+    DatabaseDetails,
+    Details,
+    KeywordDetails,
+    SessionDetails,
+    SkippedFile,
+    SourceCount,
+)
 
 if TYPE_CHECKING:
     from backends.builtin.embedding.semantics import Semantics
-    from backends.builtin.notes.planning import Held
-    from backends.builtin.store.port import Store
+    from backends.builtin.store.port import FileReads, Store, View
     from backends.builtin.syncing.freshness import Freshness
     from backends.builtin.syncing.indexing import Indexer
+    from backends.builtin.syncing.planning import Held
+    from backends.builtin.syncing.transcripts import SessionIndexer
+    from backends.transcripts.source import HostDatabase, TranscriptListing
     from config.settings import Settings
 
 MEASURED_CHUNKS: Final = 1_000_000
@@ -86,6 +96,80 @@ def report_status(
             left_out={one.rule: one.files for one in counted.ignored} or msgspec.UNSET,
         ),
     )
+
+
+class SessionReport(NamedTuple):
+    details: SessionDetails
+    counts: tuple[SourceCount, ...] = ()
+    """Empty while transcripts are no source."""
+    skipped: tuple[SkippedFile, ...] = ()
+    unreadable: int = 0
+    is_dirty: bool = False
+    chunks: int = 0
+
+
+def report_sessions(
+    view: View,
+    sessions: SessionIndexer | None,
+    listing: TranscriptListing | None,
+    unreadable: Iterable[SkippedFile],
+) -> SessionReport:
+    """`unreadable` are the files that the last sync could not read, transcripts or not."""
+    if sessions is None or listing is None or not sessions.enabled:
+        return SessionReport(SessionDetails(enabled=False))
+    plan = sessions.compare(view, listing)
+    lost = tuple(one for one in unreadable if one.path in plan.due)
+    pending = len(plan.due) - len(lost)
+    skipped = (*skipped_transcripts(plan), *lost)
+    files, chunks = view.files.count("sessions")
+    return SessionReport(
+        details=SessionDetails(
+            enabled=True,
+            below_thresholds=plan.waiting,
+            database=_database(listing.database),
+        ),
+        counts=(
+            SourceCount(
+                source="sessions",
+                on_disk=len(listing.files),
+                indexed=files,
+                pending=pending,
+                skipped=len(skipped),
+                chunks=chunks,
+            ),
+        ),
+        skipped=skipped,
+        unreadable=len(lost) + len(listing.failures),
+        is_dirty=bool(pending or plan.to_remove),
+        chunks=chunks,
+    )
+
+
+def _database(found: HostDatabase | None) -> DatabaseDetails | None:
+    """None while the host has none."""
+    if found is None:
+        return None
+    return DatabaseDetails(
+        path=found.path,
+        version=found.version,
+        known=found.is_known,
+        left_out=found.left_out,
+        failure=found.failure,
+    )
+
+
+def odd_encodings(files: FileReads) -> tuple[str, ...]:
+    """A sentence for each encoding but UTF-8 that notes are in."""
+    return tuple(_oddity(*one) for one in files.odd_encodings())
+
+
+def _oddity(encoding: str, count: int, path: str) -> str:
+    if encoding == BROKEN:
+        return (
+            f"Notes that are neither UTF-8 nor UTF-16 nor Windows-1252: {count} ({path}); what cannot "
+            "be read in them is shown as U+FFFD. Save them as UTF-8."
+        )
+    return f"Notes that are {encoding}, not UTF-8, and are read as such: {count} ({path})."
 
 
 def probe_weaknesses(store: Store, freshness: Freshness, semantics: Semantics) -> tuple[str, ...]:

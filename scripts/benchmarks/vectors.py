@@ -20,7 +20,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from backends.builtin.store.sqlite.database import Database
+from backends.builtin.store.sqlite.store import SqliteStore
 from backends.builtin.store.sqlite.vectors.engines import Extension, VectorEngine
 from backends.builtin.store.sqlite.vectors.resident import ResidentEngine
 from backends.builtin.store.sqlite.vectors.scans import NumpyScan, SqliteScan
@@ -54,7 +54,7 @@ class Measured(NamedTuple):
     loading_s: float = 0.0
 
 
-def fill(database: Database, vectors: Vectors) -> float:
+def fill(database: SqliteStore, vectors: Vectors) -> float:
     """Chunks 1 ... n with these vectors. Returns the database bytes that a vector takes."""
     hashes = [hashlib.sha256(str(number).encode()).digest() for number in range(len(vectors))]
     with database.writing() as connection:
@@ -90,7 +90,7 @@ def fill(database: Database, vectors: Vectors) -> float:
     return (pages_bytes(database) - before) / len(hashes)
 
 
-def pages_bytes(database: Database) -> int:
+def pages_bytes(database: SqliteStore) -> int:
     with database.reading() as connection:
         return connection.pragma("page_count") * connection.pragma("page_size")
 
@@ -110,7 +110,7 @@ def measure(name: str, ask: Ask, queries: Vectors, exact: list[set[int]]) -> Mea
     return Measured(name, p50, p95, recall)
 
 
-def engines(database: Database, queries: Vectors, exact: list[set[int]]) -> Iterator[Measured]:
+def engines(database: SqliteStore, queries: Vectors, exact: list[set[int]]) -> Iterator[Measured]:
     with database.reading() as connection:
         number = fingerprint_id(connection, FINGERPRINT)
         resident = ResidentEngine(max_bytes=1 << 40)
@@ -163,7 +163,7 @@ def compare(vectors: Vectors, queries: Vectors, *, table: bool) -> tuple[list[Me
     best = [np.argpartition(-(vectors @ query), RECALL_AT)[:RECALL_AT] for query in queries]
     exact = [set((rows + 1).tolist()) for rows in best]
     with tempfile.TemporaryDirectory() as scratch:
-        database = Database(Path(scratch) / "index.sqlite")
+        database = SqliteStore(Path(scratch) / "index.sqlite")
         bytes_each = fill(database, vectors)
         measured = list(engines(database, queries, exact))
         database.close()

@@ -106,7 +106,7 @@ class KeywordReads(Protocol):
         ...
 
 
-class FileCard(NamedTuple):
+class FileCard(msgspec.Struct, frozen=True, gc=False):
     """What a search may choose a file by, and what it tells of one."""
 
     id: int

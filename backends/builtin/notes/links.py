@@ -1,6 +1,6 @@
 """Where wiki links lead: to a file of that name, else to a note with that alias or title.
 
-Of several the one with the shortest path. And what is said of notes that are not UTF-8.
+Of several the one with the shortest path.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from typing import Final
 
 from backends.builtin.store.port import FileReads
-from backends.files.encodings import BROKEN
 from backends.files.roots import MARKDOWN_SUFFIX
 
 MAX_LINKS: Final = 100
@@ -18,20 +17,6 @@ MAX_LINKS: Final = 100
 _LINK: Final = re.compile(
     r"\[\[([^\[\]|#\n]{1,300})(?:#[^\[\]|\n]{0,300})?(?:\|[^\[\]\n]{0,300})?\]\]"
 )
-
-
-def odd_encodings(files: FileReads) -> tuple[str, ...]:
-    """A sentence for each encoding but UTF-8 that notes are in."""
-    return tuple(_oddity(*one) for one in files.odd_encodings())
-
-
-def _oddity(encoding: str, count: int, path: str) -> str:
-    if encoding == BROKEN:
-        return (
-            f"Notes that are neither UTF-8 nor UTF-16 nor Windows-1252: {count} ({path}); what cannot "
-            "be read in them is shown as U+FFFD. Save them as UTF-8."
-        )
-    return f"Notes that are {encoding}, not UTF-8, and are read as such: {count} ({path})."
 
 
 def links_in(text: str) -> tuple[str, ...]:
