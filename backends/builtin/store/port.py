@@ -315,6 +315,14 @@ class TranscriptPiece(NamedTuple):
     """The transcript no longer holds what was taken in beyond `begin`."""
 
 
+class Turns(NamedTuple):
+    """Some turns of a transcript, one after the other."""
+
+    file_id: int
+    first: int
+    last: int
+
+
 class TranscriptReads(Protocol):
     def indexed(self) -> Mapping[str, IndexedTranscript]:
         """By index path."""
@@ -330,8 +338,8 @@ class TranscriptReads(Protocol):
         """Which of these sources were one when the index was last brought up to date."""
         ...
 
-    def entries(self, file_id: int, first: int, last: int) -> tuple[int, int]:
-        """The numbers of the entries that these two turns are. All count from 1."""
+    def entries(self, turns: Collection[Turns]) -> Mapping[Turns, tuple[int, int]]:
+        """The numbers of the entries that the first and the last of the turns are. All count from 1."""
         ...
 
 

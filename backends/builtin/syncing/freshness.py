@@ -1,7 +1,7 @@
 """Keeping the index level with the disk: whole syncs, and the small one before a search.
 
-Owns which sync runs when two are asked for, and how long a search may look at the disk and index what
-changed there. Asynchronous; all blocking work happens in threads, in slices that end at a file.
+Of two syncs that are asked for at once one waits for the other, and a search looks at the disk and indexes what
+changed there within its budget. Asynchronous; all blocking work happens in threads, in slices that end at a file.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Brings an index from where earlier releases had it to its place of today.
 
-Owns when that may be done, and in which order: a process that is killed on the way leaves one whole index,
-with all of its embeddings, and the next start goes on from there. What is not certainly an index of ours is
+A process that is killed on the way leaves one whole index, with all of its embeddings, and the next start goes on
+from there. What is not certainly an index of ours is
 never touched, and what somebody else has open is used where it is.
 """
 
