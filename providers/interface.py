@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 import msgspec
 
@@ -51,6 +50,12 @@ def digest_headers(headers: Mapping[str, str]) -> str:
 Vector: TypeAlias = "NDArray[np.float32]"
 """One embedding: one-dimensional, finite, float32, of length (L2 norm) 1."""
 
+
+class QueryVector(msgspec.Struct, frozen=True):
+    vector: Vector
+    fingerprint: Fingerprint
+
+
 Purpose = Literal["query", "document"]
 Role = Literal["primary", "fallback"]
 """A fallback takes nothing of what was configured for the primary."""
@@ -74,8 +79,7 @@ class InputLimits(msgspec.Struct, frozen=True, kw_only=True):
     """The limit of all texts together, in UTF-8."""
 
 
-@dataclass(frozen=True, slots=True)
-class EmbeddedBatch:
+class EmbeddedBatch(msgspec.Struct, frozen=True):
     """The answer to one request: one item for each text, in the order of the texts."""
 
     items: tuple[Vector | ItemError, ...]
@@ -113,7 +117,7 @@ class Embedder(Protocol):
         """Runs what the requests need beside them, until cancelled; it must be running when they are made."""
         ...
 
-    def report(self) -> Mapping[str, Any] | None:
+    def report(self) -> LocalState | None:
         """What only this kind of provider reports in `status`. May be called from any thread."""
         ...
 
@@ -124,15 +128,14 @@ class Embedder(Protocol):
     async def aclose(self) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class ProviderRequest:
+class ProviderRequest(msgspec.Struct, frozen=True):
     """What a provider is made from: the settings, and the role it is to have."""
 
     settings: Settings
     role: Role
 
 
-class Candidate(msgspec.Struct, frozen=True, kw_only=True):
+class Candidate(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One provider that was considered: whether it can be used, why or why not, and the remedy."""
 
     provider: str
@@ -155,6 +158,111 @@ def unusable(name: str, error: ProviderError, *, key_source: str | None = None) 
         remedy=error.remedy,
         key_source=key_source,
     )
+
+
+class FingerprintState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A `Fingerprint` as `status` spells it; the index stores one under its own names."""
+
+    provider: str
+    model: str
+    endpoint: str
+    headers: str
+    dimensions: int | None
+    input_type: str | None
+    variant: tuple[str, ...]
+
+
+class Statistics(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A snapshot. `requests` counts every request sent, repeated and refused ones included."""
+
+    requests: int
+    retries: int
+    failures: int
+    """Requests given up, after their retries."""
+    documents: int
+    """Texts that got a vector."""
+    item_errors: int
+    """Texts that got no vector although their request succeeded, or that were refused alone."""
+    queries: int
+    """Query embeddings that were requested, cached ones included."""
+    query_cache_hits: int
+    tokens: int
+    """As counted by the host."""
+
+
+class WorkerState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The process in which a local model runs."""
+
+    status: Literal["off", "loading", "running"]
+    pid: int | None = None
+    resident_bytes: int | None = None
+    """The memory of the worker process; None if the system does not tell."""
+    deaths: int = 0
+    """How many workers ended without being told to."""
+    last_death: str | None = None
+    cut_texts: int = 0
+    """How many texts the model has read only the beginning of."""
+
+
+class LocalModelState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    file: str
+    sha256: str | None
+    quantisation: str | None
+    dimensions: int | None
+    context_tokens: int | None
+    max_tokens: int | None
+    query_prompt: str | None
+    document_prompt: str | None
+
+
+class Download(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    bytes: int
+    total_bytes: int | None
+
+
+class LocalState(msgspec.Struct, frozen=True, kw_only=True):
+    """What only a local model reports."""
+
+    reference: str
+    worker: WorkerState
+    model: LocalModelState | None
+    download: Download | None
+
+
+class ServiceState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One provider, for `status`.
+
+    `degraded`: the last request failed; `open`: nothing is sent until `next_probe_in_s` seconds have
+    passed; `waiting`: it cannot give its first vector yet.
+    """
+
+    provider: str
+    model: str
+    endpoint: str
+    status: Literal["ready", "degraded", "open", "waiting"]
+    reason: str | None
+    next_probe_in_s: float | None
+    dimensions: int | None
+    fingerprint: FingerprintState
+    learned_limits: Mapping[str, Mapping[str, float]]
+    """`LearnedLimits.to_dict`."""
+    statistics: Statistics
+    details: LocalState | None = None
+
+
+class FallbackRecord(msgspec.Struct, frozen=True, kw_only=True):
+    origin: str
+    """The provider that was meant to answer."""
+    reason: str
+
+
+class EmbeddingsState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The providers of vectors: the one in use, the one that is preferred, and its fallback."""
+
+    active: ServiceState
+    primary: ServiceState
+    fallback: ServiceState | None
+    fell_back: FallbackRecord | None
 
 
 class Provider(Protocol):

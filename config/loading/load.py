@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -256,14 +256,18 @@ def _warn_unlisted(content: FileContent, agent_id: str, reading: Reading) -> Non
         reading.warn(("agents", "list"), None, message)
 
 
-def refuse_unknown_names(request: LoadRequest, settings: Settings) -> None:
+def refuse_unknown_names(
+    request: LoadRequest, settings: Settings, is_known: Callable[[Settings], bool]
+) -> None:
     """Refuses a workspace that does not exist and an agent that is not known; creates nothing.
 
+    `is_known`: whether a workspace that does not exist was one, whose disk may be away.
     Raises `ConfigNotFoundError`, which names what there is instead.
     """
     if request.notes is not None:
         return  # found when it was discovered
-    if request.workspace is not None and not settings.workspace.is_dir():
+    is_missing = request.workspace is not None and not settings.workspace.is_dir()
+    if is_missing and (paths.exists(settings.workspace) or not is_known(settings)):
         raise _no_workspace(request, settings)
     if request.agent_id is not None and request.workspace is None:
         _refuse_unknown_agent(request, settings)

@@ -25,7 +25,7 @@ from config.runtime.children import end_child, kill_group, resident_bytes, start
 from config.runtime.start import command_of
 from config.runtime.tasks import Backoff, Wakeup
 from providers.errors import ProviderError, ProviderTransientError, ProviderUnavailableError
-from providers.interface import EmbeddedBatch, ItemError, Vector
+from providers.interface import EmbeddedBatch, ItemError, Vector, WorkerState
 from providers.local.protocol import (
     Cancel,
     Computed,
@@ -357,20 +357,6 @@ class Patience(msgspec.Struct, frozen=True, kw_only=True):
     first_pause_s: float = 0.1
     """The pause before a restart; it doubles with each death until something is computed."""
     longest_pause_s: float = 30.0
-
-
-class WorkerState(msgspec.Struct, frozen=True, kw_only=True):
-    """For `status`."""
-
-    status: Literal["off", "loading", "running"]
-    pid: int | None = None
-    resident_bytes: int | None = None
-    """The memory of the worker process; None if the system does not tell."""
-    deaths: int = 0
-    """How many workers ended without being told to."""
-    last_death: str | None = None
-    cut_texts: int = 0
-    """How many texts the model has read only the beginning of."""
 
 
 class Supervisor:

@@ -13,12 +13,12 @@ from anyio.to_thread import run_sync
 
 from backends.builtin.batch import claiming, records, reporting
 from backends.builtin.batch.records import JobRecord
-from backends.builtin.batch.reporting import BatchReport, JobReport
 from backends.builtin.batch.steps import Steps, Verdicts
-from backends.builtin.storage.database import Database
-from backends.builtin.storage.moving import is_movable
-from backends.builtin.vectors.store import now_ms
+from backends.builtin.store.sqlite.database import Database
+from backends.builtin.store.sqlite.moving import is_movable
+from backends.builtin.store.sqlite.vectors.store import now_ms
 from backends.errors import IndexUnavailableError
+from backends.interface import BatchReport, JobReport
 from config.runtime.tasks import ResettableEvent
 from config.settings import BatchSettings, Settings
 from providers.batch.hosts import BatchAccess, BatchHost, find_batch

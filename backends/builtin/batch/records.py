@@ -9,7 +9,7 @@ from typing import Final, Literal
 import apsw
 import msgspec
 
-from backends.builtin.vectors.store import now_ms
+from backends.builtin.store.sqlite.vectors.store import now_ms
 from providers.batch.hosts import Outcome
 
 State = Literal["prepared", "uploaded", "submitted", "ended", "read", "closed"]

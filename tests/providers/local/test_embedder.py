@@ -34,7 +34,7 @@ async def test_documents_and_queries_get_vectors_of_length_one(embedding, model,
         assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
         assert int(np.argmax(vectors @ query)) == 150
         assert embedder.dimensions == 32
-        assert service.state().details["worker"]["deaths"] == 0
+        assert service.state().details.worker.deaths == 0
 
 
 async def test_prompts_of_the_family_go_with_the_texts(embedding, tmp_path):
@@ -67,7 +67,7 @@ async def test_halves_of_emoji_and_other_oddities_are_embedded(embedding, model)
     async with embedding(model) as embedder:
         batch = await embedder.embed_documents(["broken \ud83d emoji", "\0", "a" * 100_000])
         assert [item.shape for item in batch.items] == [(32,)] * 3
-        assert embedder.report()["worker"]["cut_texts"] == 1
+        assert embedder.report().worker.cut_texts == 1
 
 
 async def test_the_fingerprint_is_known_before_any_text(embedding, model):
@@ -75,7 +75,7 @@ async def test_the_fingerprint_is_known_before_any_text(embedding, model):
         assert embedder.is_prepared
         assert embedder.fingerprint.model == "tiny.gguf"
         assert any(entry.startswith("sha256 ") for entry in embedder.fingerprint.variant)
-        assert embedder.report()["worker"]["status"] == "off"
+        assert embedder.report().worker.status == "off"
 
 
 async def test_a_model_that_comes_later_is_taken_up(embedding, tmp_path):
@@ -169,5 +169,5 @@ async def test_a_text_that_llama_cpp_refuses_is_an_error_of_that_text_alone(
 async def test_vectors_are_the_same_after_the_worker_was_killed(embedding, model):
     async with embedding(model) as embedder:
         before = await embedder.embed_query("x")
-        os.kill(embedder.report()["worker"]["pid"], 9)
+        os.kill(embedder.report().worker.pid, 9)
         assert (await embedder.embed_query("x")).tolist() == before.tolist()
