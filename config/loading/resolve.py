@@ -89,6 +89,7 @@ _SOURCES = "memorySearch.sources"
 _SESSION_MEMORY = "memorySearch.experimental.sessionMemory"
 _ADDRESS = "memorySearch.remote.baseUrl"
 _KEY = "memorySearch.remote.apiKey"
+_HEADERS = "memorySearch.remote.headers"
 _REMEMBER = "memorySearch.rememberAcrossConversations"
 _INPUT_TYPE = "memorySearch.inputType"
 _INPUT_TYPES = ("memorySearch.queryInputType", "memorySearch.documentInputType")
@@ -171,10 +172,11 @@ def remembers_in_private_only(values: Mapping[str, Chosen]) -> bool:
 
 
 def _withhold_keys(values: _Values) -> None:
-    """A key whose address cannot be read goes nowhere: the default address is another one."""
+    """A key whose address cannot be read goes nowhere, in no header, either: the default is another one."""
     address = values.get(_ADDRESS)
     if address is not None and isinstance(address.value, Unresolved):
         del values[_ADDRESS]
+        values.pop(_HEADERS, None)
         values[_KEY] = address
 
 
