@@ -48,22 +48,34 @@ class BoundedWork:
         self._idle: list[_Worker] = []
         _pools.add(self)
 
-    async def run(self, work: Callable[[], T], patience_s: float, *, queue_s: float = 0.0) -> T:
+    async def run(
+        self,
+        work: Callable[[], T],
+        patience_s: float,
+        *,
+        queue_s: float = 0.0,
+        discard: Callable[[T], object] | None = None,
+    ) -> T:
         """What the work returns or raises.
 
         Waits at most `queue_s` until fewer pieces run, those that were left behind among them, and then
         at most `patience_s` for its own, also where no thread can be started for it. Raises TimeoutError.
+        `discard` gets what comes of work that was left behind, such as a lock, in the same thread.
         """
         if self._running >= self._at_once:
             with anyio.fail_after(queue_s):
                 while self._running >= self._at_once:
                     self._ended = self._ended or anyio.Event()
                     await self._ended.wait()
-        piece = _Piece(work)
+        piece = _Piece(work, discard)
         self._running += 1
-        with anyio.fail_after(patience_s):
-            (await self._next_worker()).give(piece)
-            await piece.done.wait()
+        try:
+            with anyio.fail_after(patience_s):
+                (await self._next_worker()).give(piece)
+                await piece.done.wait()
+        except BaseException:
+            piece.leave()
+            raise
         return piece.outcome()
 
     async def _next_worker(self) -> _Worker:
@@ -157,8 +169,11 @@ class _Worker(threading.Thread):
 class _Piece(Generic[T]):
     """One run of some work, and what came of it."""
 
-    def __init__(self, work: Callable[[], T]) -> None:
+    def __init__(self, work: Callable[[], T], discard: Callable[[T], object] | None) -> None:
         self._do = work
+        self._discard = discard
+        self._turn = threading.Lock()
+        self._has_one = False
         self._result: list[T] = []
         self._error: BaseException | None = None
         self.done = anyio.Event()
@@ -168,6 +183,24 @@ class _Piece(Generic[T]):
             self._result.append(self._do())
         except BaseException as error:  # noqa: BLE001 - it belongs to the task that waits
             self._error = error
+        if self._is_second():
+            self._throw_away()
+
+    def leave(self) -> None:
+        """Nobody waits any more."""
+        if self._is_second():
+            self._throw_away()
+
+    def _is_second(self) -> bool:
+        """Of the end of the work and the caller's leave, the later one throws away what came of it."""
+        with self._turn:
+            is_second, self._has_one = self._has_one, True
+        return is_second
+
+    def _throw_away(self) -> None:
+        if self._discard is not None and self._result:
+            with suppress(Exception):  # nobody is there to be told
+                self._discard(self._result.pop())
 
     def outcome(self) -> T:
         if self._error is not None:
