@@ -67,12 +67,12 @@ class BoundedWork:
                 while self._running >= self._at_once:
                     self._ended = self._ended or anyio.Event()
                     await self._ended.wait()
-        piece = _Piece(work, discard)
+        piece, done = _Piece(work, discard), anyio.Event()
         self._running += 1
         try:
             with anyio.fail_after(patience_s):
-                (await self._next_worker()).give(piece)
-                await piece.done.wait()
+                (await self._next_worker()).give(piece, done)
+                await done.wait()
         except BaseException:
             piece.leave()
             raise
@@ -140,11 +140,11 @@ class _Worker(threading.Thread):
         self._finished = finish
         self._let_go = let_go
         self._token = token
-        self._pieces: SimpleQueue[_Piece[Any] | None] = SimpleQueue()
+        self._pieces: SimpleQueue[tuple[_Piece[Any], anyio.Event] | None] = SimpleQueue()
 
-    def give(self, piece: _Piece[Any]) -> None:
+    def give(self, piece: _Piece[Any], done: anyio.Event) -> None:
         self.busy = True
-        self._pieces.put(piece)
+        self._pieces.put((piece, done))
 
     def dismiss(self) -> None:
         self._pieces.put(None)
@@ -153,17 +153,43 @@ class _Worker(threading.Thread):
         with suppress(RuntimeError):  # the loop may have ended long ago
             while True:
                 try:
-                    piece = self._pieces.get(timeout=IDLE_S)
+                    given = self._pieces.get(timeout=IDLE_S)
                 except Empty:
                     if from_thread.run_sync(self._let_go, self, token=self._token):
                         return
                 else:
-                    if piece is None:
+                    if given is None:
                         return
+                    piece, done = given
                     piece.work()
                     self.busy = False
-                    from_thread.run_sync(self._finished, self, piece.done, token=self._token)
-                    del piece  # with what came of it
+                    from_thread.run_sync(self._finished, self, done, token=self._token)
+                    del given, piece  # with what came of it
+
+
+def run_within(work: Callable[[], T], patience_s: float) -> T:
+    """The same where there is no event loop: what the work returns or raises. Raises TimeoutError.
+
+    Where no thread can be started nothing limits it.
+    """
+    piece = _Piece(work, None)
+    thread = _Lone(piece)
+    try:
+        thread.start()
+    except RuntimeError as error:
+        if not lacks_threads(error):
+            raise
+        return work()
+    thread.join(patience_s)
+    if thread.is_alive():
+        raise TimeoutError
+    return piece.outcome()
+
+
+class _Lone(threading.Thread):
+    def __init__(self, piece: _Piece[Any]) -> None:
+        super().__init__(target=piece.work, name="in time", daemon=True)
+        self.busy = True
 
 
 class _Piece(Generic[T]):
@@ -176,7 +202,6 @@ class _Piece(Generic[T]):
         self._has_one = False
         self._result: list[T] = []
         self._error: BaseException | None = None
-        self.done = anyio.Event()
 
     def work(self) -> None:
         try:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 import time
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 
 import anyio
 import pytest
@@ -173,3 +176,48 @@ async def test_a_file_that_hangs_is_answered_as_unreadable_and_an_entry_that_was
         disk.answer()
         await client.call("memory_append", METHODS["memory_append"], timeout_s=PATIENCE_S)
         assert note.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("below", "told"),
+    [
+        ("state", "the configuration was not read within 20 s"),
+        ("state/memory", "The disk of the index did not answer within 10 s"),
+    ],
+)
+async def test_a_disk_that_hangs_at_the_start_is_an_error_in_time(home, below, told):
+    (home.state / "memory").mkdir()
+    disk = HungDisk(home.root, home.root / below)
+    disk.hang()
+    command = [sys.executable, "-m", "gateway", "serve", *home.arguments]
+    with anyio.fail_after(PATIENCE_S):
+        done = await anyio.run_process(
+            command,
+            env=home.environment | disk.environment,
+            check=False,
+            input=b"",
+            cwd=Path(__file__).parents[2],
+        )
+    assert disk.waited
+    assert done.returncode in {os.EX_UNAVAILABLE, os.EX_CONFIG}, done.stderr
+    assert told in done.stderr.decode()
+    assert b"hangs" in done.stderr
+
+
+async def test_a_guest_serves_on_while_the_disk_of_its_lock_hangs(home):
+    disk = HungDisk(home.root, home.state / "memory")
+    async with home.gateway() as owner:
+        await owner.call("sync", timeout_s=PATIENCE_S)
+        environment = home.environment | disk.environment
+        async with spawn_gateway(
+            home.arguments, environment=environment, patience_s=PATIENCE_S
+        ) as guest:
+            await guest.call("memory_search", {"query": "boiler"}, timeout_s=PATIENCE_S)
+            disk.hang()
+            owner.process.kill()  # the guest looks for the lock, which does not answer
+            with anyio.fail_after(PATIENCE_S):
+                while not disk.waited:
+                    await anyio.sleep(0.005)
+            guest.process.send_signal(signal.SIGTERM)
+            assert await seconds_to_end(guest) < PROMISED_S
+            disk.answer()
