@@ -7,6 +7,7 @@ for the next piece of its kind: to start one takes as long as a look at a small 
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -77,6 +78,10 @@ class BoundedWork:
             piece.leave()
             raise
         return piece.outcome()
+
+    async def run_out(self, work: Callable[[], T]) -> T:
+        """The same, however long it takes. Only who is cancelled leaves it behind."""
+        return await self.run(work, math.inf, queue_s=math.inf)
 
     async def _next_worker(self) -> _Worker:
         """Waits while the machine has no thread left."""

@@ -15,6 +15,7 @@ import pytest
 from config.errors import ErrorKind, MemoryGatewayError
 from fakes import hung_disk
 from fakes.hung_disk import HungDisk
+from fakes.transcripts import Transcript
 from gateway.client import RemoteError, spawn_gateway
 
 pytestmark = [
@@ -40,16 +41,26 @@ METHODS = {
     "memory_flush": {"sessionKey": KEY},
     "memory_flush_done": {"sessionKey": KEY},
     "memory_append": {"text": "An entry.", "sessionKey": KEY},
-    "session_updated": {"sessionFile": "talk.jsonl"},
+    "session_updated": {"sessionId": "talk"},
     "tools/call": {"name": "memory_get", "arguments": {"path": "MEMORY.md"}},
 }
 
 
 @pytest.fixture
 def disk(home):
-    home.configure({"memory": {"append": {"enabled": True}}})
-    (home.state / "agents/main/sessions").mkdir(parents=True)
-    (home.state / "agents/main/sessions/sessions.json").write_text("{}", encoding="utf-8")
+    remembers = {
+        "sources": ["memory", "sessions"], "experimental": {"sessionMemory": True},
+        "sync": {"watch": False},
+    }  # fmt: skip
+    home.configure(
+        {
+            "memory": {"append": {"enabled": True}},
+            "agents": {"defaults": {"memorySearch": remembers}},
+        }
+    )
+    sessions = home.state / "agents/main/sessions"
+    Transcript(sessions, "talk").say("Where is the ladder?")
+    (sessions / "sessions.json").write_text("{}", encoding="utf-8")
     disk = HungDisk(home.root, home.workspace, home.state, home.config)
     yield disk
     disk.answer()
@@ -88,7 +99,8 @@ async def asked(client, disk, method):
         with anyio.fail_after(PATIENCE_S):
             while not (disk.waited or answers):
                 await anyio.sleep(0.005)
-        yield answers
+        assert disk.waited and not answers, "it does not need the disk"
+        yield
         tasks.cancel_scope.cancel()
 
 
@@ -107,10 +119,21 @@ async def test_a_cancelled_request_is_answered_at_once(home, disk, method):
         disk.hang()
         with anyio.move_on_after(0.5), suppress(RemoteError):
             await client.call(method, METHODS[method], timeout_s=PATIENCE_S)
+        assert disk.waited
         # The client took its request back. What comes next is served.
         started = time.perf_counter()
         await client.call("initialize", timeout_s=PATIENCE_S)
         assert time.perf_counter() - started < PROMISED_S
+
+
+async def test_health_says_within_its_second_that_the_index_does_not_answer(home, disk):
+    async with at_work(home, disk) as client:
+        disk.hang()
+        started = time.perf_counter()
+        health = await client.call("health", timeout_s=PATIENCE_S)
+        assert time.perf_counter() - started < PROMISED_S
+        assert health["status"] == "failing"
+        assert "did not answer within" in health["reasons"][0]
 
 
 @pytest.mark.parametrize("method", METHODS)

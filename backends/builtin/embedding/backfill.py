@@ -10,13 +10,13 @@ model the old vectors stay until the new one has embedded all.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 import anyio
 import apsw
 import msgspec
 import structlog
-from anyio.to_thread import run_sync
 
 from backends.builtin.batch.claiming import KEPT_BACK, THRESHOLD
 from backends.builtin.batch.jobs import BatchJobs
@@ -25,6 +25,7 @@ from backends.builtin.storage.database import Database, give_back_unused
 from backends.builtin.vectors import store
 from backends.builtin.vectors.salvage import take_over
 from backends.errors import IndexUnavailableError
+from config.runtime.bounded import BoundedWork
 from config.settings import CacheSettings
 from providers.embedding.documents import Delivery
 from providers.embedding.failover import Change, Embeddings, QueryVector
@@ -88,6 +89,7 @@ class Backfill:
         are made while `is_indexing`; what came from a damaged index stays until this one `is_level`.
         """
         self._database = database
+        self._disk = BoundedWork("storing of embeddings")
         self._embeddings = embeddings
         self._cache = cache
         self._drops_superseded = drops_superseded
@@ -139,7 +141,7 @@ class Backfill:
         self.running = True
         try:
             await self._embed_pending()
-            await run_sync(self._tidy)
+            await self._disk.run_out(self._tidy)
             self._on_stored()
         except (ProviderError, IndexUnavailableError) as error:
             self.last_error = str(error)
@@ -156,14 +158,14 @@ class Backfill:
 
     async def _embed_pending(self) -> None:
         if self._unsaved:  # paid for, so they come before anything else is
-            await run_sync(self._save)
+            await self._disk.run_out(self._save)
         while True:
             await self._settle()
             if await take_over(self._database):  # before anything in it is paid for once more
                 self._on_stored()
             await self._embeddings.prepare()
             service = self._embeddings.state().active
-            texts = await run_sync(self._pending, service)
+            texts = await self._disk.run_out(partial(self._pending, service))
             if texts is None or self._embeddings.fingerprint != service.fingerprint:
                 continue  # another index or provider took over meanwhile, and may have vectors of them
             if not texts:
@@ -179,7 +181,7 @@ class Backfill:
         may_become_large = len(texts) > KEPT_BACK and self._is_still_growing()
         if self._batch is None or not (len(texts) >= THRESHOLD or may_become_large):
             return False
-        return await run_sync(self._batch.takes, service.fingerprint)
+        return await self._disk.run_out(partial(self._batch.takes, service.fingerprint))
 
     async def _hand_over(self, service: ServiceState) -> None:
         """Puts a backlog into batch jobs, once it has stopped growing: no sync goes on, no text came.
@@ -190,7 +192,7 @@ class Backfill:
         if self._batch is None or self._is_still_growing():
             return
         self._grows_since = None
-        await run_sync(self._batch.claim, service.fingerprint)
+        await self._disk.run_out(partial(self._batch.claim, service.fingerprint))
         self._batch.wake()
 
     def _is_still_growing(self) -> bool:
@@ -215,7 +217,7 @@ class Backfill:
         async def on_batch(delivery: Delivery) -> None:
             self._unsaved.append(_answer(texts, delivery))
             with anyio.CancelScope(shield=True):  # also what arrives while we close was paid for
-                await run_sync(self._save)
+                await self._disk.run_out(self._save)
             self._on_stored()
 
         await self._embeddings.embed_documents([text for _, text in texts], on_batch=on_batch)
