@@ -404,6 +404,10 @@ class SilentPipes(Fault):
     hold_s = 1.0
 
     async def inject(self, run: Run) -> None:
+        with suppress(MemoryGatewayError):
+            await run.gateway.call(
+                "health", timeout_s=ANSWER_S
+            )  # it has started: a start refuses them
         for pipe in _pipes(run):
             if pipe.exists():
                 pipe.rename(_kept(pipe))
