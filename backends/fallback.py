@@ -10,8 +10,8 @@ from functools import partial
 from typing import Final, Protocol
 
 import anyio
-import msgspec
 import structlog
+from msgspec.structs import replace
 
 from backends.errors import IndexUnavailableError, out_of_reach
 from backends.interface import (
@@ -66,16 +66,15 @@ class Recovery:
 
 def combine(qmd: BackendStatus, builtin: BackendStatus, reason: str | None) -> BackendStatus:
     """`reason` says why QMD does not answer now; None when it does, or has not been asked yet."""
-    section = qmd.details.get("qmd", {})
-    if reason is None and not section.get("available"):
+    details = replace(builtin.details, qmd=qmd.details.qmd)
+    if reason is None and not (details.qmd and details.qmd.available):
         reason = qmd.issues[0] if qmd.issues else "QMD is not available."
     answering, other = (qmd, builtin) if reason is None else (builtin, qmd)
-    details = {**builtin.details, **qmd.details}
     weaknesses = answering.weaknesses
     if reason is not None:
-        details["fallback"] = {"from": "qmd", "reason": reason}
+        details = replace(details, fallback=Fallback(origin="qmd", reason=reason))
         weaknesses = (replaced(reason), *weaknesses)
-    return msgspec.structs.replace(
+    return replace(
         answering,
         issues=tuple(dict.fromkeys((*answering.issues, *other.issues))),
         syncing=answering.syncing or other.syncing,
@@ -162,7 +161,7 @@ class FallbackBackend:
         try:
             await self._qmd.sync(request)
         except QmdUnavailableError as error:
-            return msgspec.structs.replace(report, error=str(error))
+            return replace(report, error=str(error))
         return report
 
     async def transcript_grew(self, reference: str) -> bool:
@@ -226,7 +225,7 @@ class FallbackBackend:
         except IndexUnavailableError as error:
             message = f"QMD cannot answer ({reason}), nor can the builtin index: {error.message}"
             raise IndexUnavailableError(message, remedy=error.remedy) from None
-        return msgspec.structs.replace(
+        return replace(
             answer,
             hits=tuple(self._renamed(hit) for hit in answer.hits),
             fallback=Fallback(origin="qmd", reason=reason),
@@ -235,7 +234,7 @@ class FallbackBackend:
     def _renamed(self, hit: Hit) -> Hit:
         """Files outside the workspace keep the name that QMD's answers give them."""
         shown = self._qmd.places.shown_path(hit.path)
-        return hit if shown == hit.path else msgspec.structs.replace(hit, path=shown)
+        return hit if shown == hit.path else replace(hit, path=shown)
 
 
 def builtin_settings(settings: Settings) -> Settings:
@@ -245,8 +244,8 @@ def builtin_settings(settings: Settings) -> Settings:
         ExtraPath(path=one.path, pattern=one.pattern, raw=str(one.path))
         for one in settings.qmd.paths
     )
-    extended = msgspec.structs.replace(search, extra_paths=(*search.extra_paths, *paths))
-    return msgspec.structs.replace(settings, search=extended)
+    extended = replace(search, extra_paths=(*search.extra_paths, *paths))
+    return replace(settings, search=extended)
 
 
 @asynccontextmanager

@@ -21,7 +21,10 @@ from backends.files.reading import READ_PATIENCE_S, NoteReads
 from backends.files.scan import scan
 from backends.interface import (
     BackendStatus,
+    Details,
     ProgressCallback,
+    QmdDetails,
+    QmdServer,
     ReadAnswer,
     ReadRequest,
     SearchAnswer,
@@ -90,7 +93,7 @@ def report_status(
         syncing=None,
         recent_syncs=recent,
         issues=(*issues, *([trouble] if trouble else []), *places.exports.issues, *result.issues),
-        details={"qmd": _section(settings, engine)},
+        details=Details(qmd=_details(settings, engine)),
     )
 
 
@@ -105,37 +108,37 @@ def _issues(engine: Engine) -> list[str]:
     return [*engine.upkeep.registered.issues, *(one for one in said if one)]
 
 
-def _section(settings: Settings, engine: Engine | None) -> dict[str, Any]:
-    home = home_of(settings)
-    section: dict[str, Any] = {
-        "available": engine is not None,
-        "command": settings.qmd.command,
-        "home": str(home.root),
-        "searchMode": settings.qmd.search_mode,
-    }
+def _details(settings: Settings, engine: Engine | None) -> QmdDetails:
+    there = QmdDetails(
+        available=engine is not None,
+        command=settings.qmd.command,
+        home=str(home_of(settings).root),
+        search_mode=settings.qmd.search_mode,
+    )
     if engine is None:
-        return section
+        return there
     schedule, server = engine.schedule, engine.server
-    return section | {
-        "version": engine.sidecar.program.version_text,
-        "runs": list(engine.sidecar.program.command.by_hand),
-        "effectiveSearchMode": engine.search_mode,
-        "missingModels": list(engine.missing_models),
-        "collections": sorted(engine.upkeep.registered.names),
-        "running": schedule.running,
-        "lastUpdateSecondsAgo": _ago(schedule.updated_at),
-        "lastEmbedSecondsAgo": _ago(schedule.embedded_at),
-        "lastError": schedule.last_error or schedule.embed_error,
-        "nextTryInSeconds": round(schedule.pause_left_s, 1),
-        "server": {
-            "warm": server.port is not None,
-            "pid": server.pid,
-            "port": server.port,
-            "starts": server.starts,
-            "memoryBytes": server.memory_bytes,
-            "lastError": server.last_error,
-        },
-    }
+    return msgspec.structs.replace(
+        there,
+        version=engine.sidecar.program.version_text,
+        runs=tuple(engine.sidecar.program.command.by_hand),
+        effective_search_mode=engine.search_mode,
+        missing_models=tuple(engine.missing_models),
+        collections=tuple(sorted(engine.upkeep.registered.names)),
+        running=schedule.running,
+        last_update_seconds_ago=_ago(schedule.updated_at),
+        last_embed_seconds_ago=_ago(schedule.embedded_at),
+        last_error=schedule.last_error or schedule.embed_error,
+        next_try_in_seconds=round(schedule.pause_left_s, 1),
+        server=QmdServer(
+            warm=server.port is not None,
+            pid=server.pid,
+            port=server.port,
+            starts=server.starts,
+            memory_bytes=server.memory_bytes,
+            last_error=server.last_error,
+        ),
+    )
 
 
 def _ago(moment: float | None) -> float | None:

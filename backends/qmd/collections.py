@@ -5,7 +5,7 @@ from __future__ import annotations
 import os.path
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
@@ -131,8 +131,7 @@ PREFIX = "qmd/"
 _UNSEEN = re.compile(r"(?:^|/)(?:\.[^/]*|node_modules|vendor|dist|build)(?=/|$)")
 
 
-@dataclass(frozen=True)
-class CollectionRoots(MemoryRoots):
+class CollectionRoots(MemoryRoots, frozen=True, dict=True):
     """The collections as roots, so that they are scanned and opened like all memory."""
 
     collections: tuple[Collection, ...] = ()

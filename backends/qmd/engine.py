@@ -22,7 +22,7 @@ from backends.qmd.process import QmdUnavailableError
 from backends.qmd.server import WarmServer
 from backends.qmd.sidecar import Registered, Sidecar, register
 from config.runtime.files import open_lock, try_lock
-from config.runtime.tasks import Backoff
+from config.runtime.tasks import Backoff, ResettableEvent
 from config.settings import QmdSettings, QmdUpdateSettings, Source
 
 _COUNTS = re.compile(r"Indexed: (\d+) new, (\d+) updated, (\d+) unchanged, (\d+) removed")
@@ -206,7 +206,7 @@ class Schedule:
         self._settings = settings
         self._may_embed = may_embed
         self._repair = repair
-        self._wake = anyio.Event()
+        self._wake = ResettableEvent()
         self._round = anyio.Lock()
         self._embedding = anyio.Lock()
         self._running: list[str] = []
@@ -234,7 +234,7 @@ class Schedule:
         async with anyio.create_task_group() as tasks:
             while True:
                 await self._next()
-                self._wake = anyio.Event()
+                self._wake.clear()
                 try:
                     await self._refresh("scheduled")
                 except QmdUnavailableError as error:

@@ -209,6 +209,38 @@ def replace_file(path: Path, data: bytes, *, mode: int = 0o600) -> None:
         raise
 
 
+COPY: Final = "{name}.before-memory-gateway{number}"
+_COPIES: Final = 1000
+
+
+def keep_copy(path: Path, data: bytes, *, mode: int) -> Path:
+    """Writes a copy of what a file holds beside it, under a name that nobody has; its path.
+
+    Raises OSError.
+    """
+    for number in range(1, _COPIES):
+        suffix = f".{number}" if number > 1 else ""
+        copy = path.with_name(COPY.format(name=path.name, number=suffix))
+        try:
+            descriptor = os.open(copy, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600)
+        except FileExistsError:
+            continue
+        with os.fdopen(descriptor, "wb") as file:
+            os.fchmod(descriptor, mode)
+            give_to_owner(descriptor, path.parent)
+            file.write(data)
+            file.flush()
+            os.fsync(descriptor)
+        return copy
+    raise FileExistsError(errno.EEXIST, f"there are {_COPIES} copies beside it", str(path))
+
+
+def copies_of(path: Path) -> list[Path]:
+    """What `keep_copy` left beside a file, the latest first. Raises OSError."""
+    pattern = COPY.format(name=glob.escape(path.name), number="*")
+    return sorted(path.parent.glob(pattern), key=lambda one: (len(one.name), one.name))[::-1]
+
+
 def remove_drafts(path: Path) -> None:
     """Removes what writers left that were killed while they replaced this file.
 

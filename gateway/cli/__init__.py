@@ -1,4 +1,4 @@
-"""The command line: `memory-gateway serve|index|search|get|remember|status|health|doctor|reload|metrics|service|config|demo|models`.
+"""The command line: `memory-gateway serve|index|search|get|remember|status|health|doctor|reload|metrics|service|connect|config|demo|models`.
 
 `entry` is called first and lets a plain `serve` start without typer; `app` declares everything that
 can be typed; `commands/` holds one module a command; `guard` turns every way of failing into a message

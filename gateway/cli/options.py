@@ -10,8 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from config.errors import ConfigInvalidError, ConfigNotFoundError, ConfigProblem
-from config.loading.load import load_settings
-from config.loading.slips import refuse_slips
+from config.loading.load import load_settings, refuse_unknown_names
 from config.settings import Settings, StartedAs
 from config.source.discover import LoadRequest
 from gateway.rpc.wire import InvalidParamsError
@@ -82,7 +81,7 @@ def load(options: Options, started_as: StartedAs = "command") -> Settings:
 
     def read() -> Settings:
         settings = load_settings(request)
-        refuse_slips(request, settings, _is_indexed)
+        refuse_unknown_names(request, settings, _is_indexed)
         return replace(settings, started_as=started_as)
 
     try:

@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-import apsw
-
-from backends.builtin.storage.index_file import Verdict, judge
-from backends.builtin.storage.moving import present_path
+from backends.builtin.store.sqlite.index_file import Verdict, judge
+from backends.builtin.store.sqlite.moving import present_path
 from backends.builtin.syncing.indexing import missing_notes
+from backends.errors import IndexUnavailableError
 from backends.files.roots import MemoryRoots
 from backends.files.scan import ScanResult, scan
 from config.errors import ConfigInvalidError, MemoryGatewayError
@@ -182,7 +181,7 @@ def _missing_notes(index: Path, settings: Settings) -> Iterator[Finding]:
     """Places of notes that were indexed and are away, such as an empty mount point."""
     try:
         held = missing_notes(index, settings) if judge(index) is Verdict.OURS else ()
-    except (apsw.Error, OSError):
+    except (IndexUnavailableError, OSError):
         return  # the check of the index says what is wrong with it
     for one in held:
         yield Finding(

@@ -6,12 +6,12 @@ import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import anyio
+import msgspec
 import structlog
 from anyio.abc import SocketStream, TaskGroup
 from msgspec.structs import replace
@@ -21,7 +21,6 @@ from config.errors import MemoryGatewayError
 from config.settings import Settings
 from config.switched_off import is_disabled
 from gateway.notify import STANDING_BY, Notifier
-from gateway.ownership.bridge import Bridge, stand_by
 from gateway.ownership.lock import (
     LockDisk,
     OwnerLock,
@@ -41,7 +40,7 @@ from gateway.ownership.sockets import (
     serving,
 )
 from gateway.rpc.connection import Lane, serve_connection, serve_lines
-from gateway.rpc.methods import Session
+from gateway.rpc.registry import Session
 from gateway.rpc.transport import ByteReader, ByteWriter, Outbox, SocketChannel
 from gateway.rpc.wire import ConnectionLimits
 from gateway.sessions.terms import terms_of
@@ -49,27 +48,28 @@ from gateway.version import VERSION
 
 if TYPE_CHECKING:
     from gateway.agent.reloading import Reloader
-    from gateway.rpc.methods import MethodRegistry
+    from gateway.ownership.bridge import Bridge
+    from gateway.rpc.registry import MethodRegistry
 
 
 _LONGEST_LOOK: Final = 1024 * 1024
 """A first line that is longer is no greeting."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pipe:
+class Pipe(msgspec.Struct, frozen=True):
     """The bytes of the client that started this process."""
 
     reader: ByteReader
     writer: ByteWriter
 
 
-@dataclass(frozen=True, slots=True)
-class Conversation:
+class Conversation(msgspec.Struct, frozen=True):
     reader: ByteReader
     writer: ByteWriter
     shutdown: anyio.Event
     session: Session
+    on_end: Callable[[], None] = lambda: None
+    """Called when the input has ended."""
 
 
 Serve = Callable[[Conversation], Awaitable[None]]
@@ -80,8 +80,7 @@ async def serve_pipe(
     serve: Serve, pipe: Pipe, shutdown: anyio.Event, *, on_end: Callable[[], None]
 ) -> None:
     """Calls `on_end` as soon as the input has ended, while open requests still finish."""
-    reader = _Noticed(pipe.reader, on_end)
-    await serve(Conversation(reader, pipe.writer, shutdown, Session()))
+    await serve(Conversation(pipe.reader, pipe.writer, shutdown, Session(), on_end))
     on_end()
 
 
@@ -100,23 +99,6 @@ async def serve_socket(
 async def _set_after(first: anyio.Event, second: anyio.Event) -> None:
     await first.wait()
     second.set()
-
-
-class _Noticed:
-    """A reader whose end somebody else wants to know, too."""
-
-    def __init__(self, reader: ByteReader, on_end: Callable[[], None]) -> None:
-        self._reader = reader
-        self._on_end = on_end
-
-    async def receive(self) -> bytes:
-        data = await self._reader.receive()
-        if not data:
-            self._on_end()
-        return data
-
-    def hung_up(self) -> bool:
-        return self._reader.hung_up()
 
 
 class Peeked:
@@ -230,6 +212,8 @@ class Host:
 
     async def _visit(self, place: Place) -> None:
         """Serves as a guest, and takes over when the owner is gone."""
+        from gateway.ownership.bridge import stand_by  # noqa: PLC0415 - an owner needs none of it
+
         await self._disk.run(partial(check_workspace, place.lock, self._settings.workspace))
         _log.info("another process owns the index", lock=str(place.lock))
         self._notifier.ready(STANDING_BY)
@@ -323,9 +307,12 @@ class Host:
             limits=self._limits,
             session=client.session,
             lane=self._lane_of(client),
+            on_end=client.on_end,
         )
 
     async def _carry(self, lock: Path, client: Conversation) -> None:
+        from gateway.ownership.bridge import Bridge  # noqa: PLC0415 - as above
+
         def make_bridge(outbox: Outbox, tasks: TaskGroup) -> Bridge:
             end = client.session.leave or self._shutdown.set
             return Bridge(
@@ -345,6 +332,7 @@ class Host:
             shutdown=client.shutdown,
             limits=self._limits,
             lane=self._lane_of(client),
+            on_end=client.on_end,
         )
 
     async def _reach(self, lock: Path) -> SocketStream:

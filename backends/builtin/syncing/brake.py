@@ -7,20 +7,19 @@ files of a place are missed, so that the looks of several processes count togeth
 
 from __future__ import annotations
 
-import os
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
-import apsw
 import msgspec
 
 from backends.builtin.notes.planning import Held, ObsoleteFile, SyncPlan
-from backends.builtin.storage.connections import connect_reader
+from backends.builtin.store.opening import look_into
+from backends.builtin.store.port import View, Writer
+from backends.errors import IndexUnavailableError
 from backends.files.roots import MemoryRoots
 from backends.files.scan import MANY_FILES, SECOND_LOOK_S, ScanResult, is_mass
 
@@ -55,16 +54,11 @@ class _FirstLook(NamedTuple):
 
 
 def is_made_for(index: Path, workspace: Path) -> bool:
-    """Whether the file is an index that holds the notes of this workspace. Blocks.
-
-    This process may have it open: SQLite keeps its locks, which other descriptors would drop.
-    """
-    base = MemoryRoots(workspace).base
+    """Whether the file is an index that holds the notes of this workspace. Blocks."""
     try:
-        with closing(connect_reader(Path(os.path.realpath(index)))) as connection:
-            rows = connection.execute("SELECT value FROM meta WHERE key = ?", (_WORKSPACE,))
-            return (base,) in rows.fetchall()
-    except apsw.Error:
+        with look_into(index) as view:
+            return view.remembered(_WORKSPACE) == MemoryRoots(workspace).base
+    except IndexUnavailableError:
         return False
 
 
@@ -113,7 +107,7 @@ class Brake:
 
     def hold(
         self,
-        connection: apsw.Connection,
+        view: View,
         found: ScanResult,
         indexed: Collection[str],
         plan: SyncPlan,
@@ -121,7 +115,7 @@ class Brake:
         force: bool = False,
     ) -> SyncPlan:
         """The plan without the removals that have to wait; `held` says which and why. By force none has."""
-        self._recall(connection)
+        self._recall(view)
         if force:
             self._give_in()
             return plan
@@ -175,9 +169,10 @@ class Brake:
             wanted[_WORKSPACE] = self._own.absolute
         return {key: value for key, value in wanted.items() if self._stored.get(key) != value}
 
-    def remember(self, connection: apsw.Connection, rows: Mapping[str, str]) -> None:
+    def remember(self, writer: Writer, rows: Mapping[str, str]) -> None:
         """In a transaction of the caller."""
-        connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", tuple(rows.items()))
+        for key, value in rows.items():
+            writer.remember(key, value)
         self._stored = {**(self._stored or {}), **rows}
         self._devices = _decoded(self._stored.get(_DEVICES), int)
 
@@ -260,10 +255,11 @@ class Brake:
                 return place
         return None
 
-    def _recall(self, connection: apsw.Connection) -> None:
+    def _recall(self, view: View) -> None:
         keys = (_DEVICES, _MISSED, _WORKSPACE)
-        rows = connection.execute("SELECT key, value FROM meta WHERE key IN (?, ?, ?)", keys)
-        is_first, self._stored = self._stored is None, dict(rows)
+        texts = {key: view.remembered(key) for key in keys}
+        is_first = self._stored is None
+        self._stored = {key: text for key, text in texts.items() if text is not None}
         self._devices = _decoded(self._stored.get(_DEVICES), int) or self._devices
         made_for = self._stored.get(_WORKSPACE, self._own.absolute)
         self._moved_from = None if _is_same(made_for, self._own.absolute) else made_for

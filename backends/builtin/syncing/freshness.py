@@ -15,7 +15,7 @@ import anyio
 import structlog
 
 from backends.builtin.notes.planning import FileOutcome, Held, ObsoleteFile
-from backends.builtin.storage.connections import IndexDamagedError
+from backends.builtin.store.sqlite.connections import IndexDamagedError
 from backends.builtin.syncing.indexing import Courtesy, Indexer, RecentSyncs, Survey, Tally, Task
 from backends.errors import IndexUnavailableError
 from backends.interface import (

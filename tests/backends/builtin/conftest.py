@@ -16,6 +16,7 @@ from typing import Any
 
 import anyio
 import apsw
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -288,11 +289,11 @@ def embedded(patience_s, pause_s) -> Callable[..., Any]:
     async def wait(backend: BuiltinBackend) -> dict[str, Any]:
         with anyio.fail_after(patience_s):
             while True:
-                report = (await backend.status()).details["vector"].get("backfill")
-                if report and not report["running"] and report["lastError"] is None:
-                    coverage = report["coverage"]
-                    if coverage["embedded"] + coverage["failed"] >= coverage["total"]:
-                        return report
+                report = (await backend.status()).details.vector.backfill
+                if report and not report.running and report.last_error is None:
+                    coverage = report.coverage
+                    if coverage.embedded + coverage.failed >= coverage.total:
+                        return msgspec.to_builtins(report)  # as on the wire
                 await anyio.sleep(pause_s)
 
     return wait

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 from msgspec.structs import replace
 
-from backends.builtin.storage import connections
+from backends.builtin.store.sqlite import connections
 from backends.builtin.syncing import brake
 from backends.errors import FileUnreadableError
 from backends.interface import ReadRequest, SearchRequest, SyncRequest
