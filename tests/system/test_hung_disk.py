@@ -39,6 +39,8 @@ METHODS = {
     "memory_append": {"text": "An entry.", "sessionKey": KEY},
     "session_updated": {"sessionFile": "talk.jsonl"},
     "tools/call": {"name": "memory_get", "arguments": {"path": "MEMORY.md"}},
+    "resources/list": {},
+    "resources/read": {"uri": "memory:///MEMORY.md"},
 }
 
 

@@ -292,7 +292,7 @@ def _list_clients(options: Options) -> int:
         if row["connected"]:
             state = "connected as " + ", ".join(row["connected"])
         output.say(f"{row['client']:15} {row['problem'] or state}")
-    output.note(f"`{PROGRAM} connect CLIENT` connects one, `disconnect CLIENT` undoes it.")
+    output.say(f"`{PROGRAM} connect CLIENT` connects one, `disconnect CLIENT` undoes it.")
     return os.EX_OK
 
 
