@@ -12,9 +12,11 @@ from datetime import date
 from typing import Any, Final, Literal, Protocol
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from config.errors import ErrorKind
 from config.settings import CitationsMode, Source
+from providers.interface import Candidate, EmbeddingsState
 
 Outcome = Literal["ok", "empty", "denied", "disabled", "partial"]
 Mode = Literal["hybrid", "keyword", "vector", "rerank"]
@@ -184,6 +186,178 @@ class SourceCount(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     chunks: int
 
 
+class KeywordDetails(msgspec.Struct, frozen=True):
+    engine: str
+    available: bool
+    languages: tuple[str, ...]
+    """Those that were recognised in the notes."""
+
+
+class VectorStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What searches the stored vectors."""
+
+    configured: str
+    engine: str | None
+    """What would answer now; None when nothing can."""
+    unavailable: dict[str, str]
+    """Why each engine before that one would not."""
+    dimensions: int | None
+    """None before the first vector."""
+    bytes_per_chunk: float | None
+    """In the database, of all stored vectors."""
+    resident_vectors: int
+    resident_bytes: int
+
+
+class Coverage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Counts of different texts."""
+
+    total: int
+    embedded: int
+    failed: int
+    dimensions: int | None
+    stored: int
+    """Vectors in the database, also those that no stored text uses."""
+
+
+class FailedText(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One place where a refused text stands."""
+
+    path: str
+    start_line: int
+    reason: str
+    attempts: int
+
+
+class BackfillState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How far the embedding of stored texts is."""
+
+    running: bool
+    last_error: str | None
+    coverage: Coverage
+    failed_texts: tuple[FailedText, ...]
+    """Some of those that the provider refused."""
+
+
+class JobReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One batch job. `state` is ours, `remote_state` the vendor's; ages and waits are in seconds."""
+
+    id: int
+    state: str
+    remote_state: str | None
+    outcome: str | None
+    items: int
+    done: int
+    stored: int
+    refused: int
+    age_s: int
+    next_poll_s: float | None
+    reason: str | None
+
+
+class BatchReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """`reason`: why no jobs are made at present, or why the last one failed."""
+
+    enabled: bool
+    reason: str | None
+    threshold: int
+    """Texts from which on a job is made of them."""
+    failures: int = 0
+    off_for_s: int | None = None
+    capacity: int | None = None
+    """Texts that the vendor takes at once, as learned from its refusals."""
+    waiting: int = 0
+    """Texts that wait for a job."""
+    jobs: tuple[JobReport, ...] = ()
+    """The newest first, also some that are closed."""
+
+
+class EmbeddingModel(msgspec.Struct, frozen=True):
+    provider: str
+    model: str
+
+
+class VectorDetails(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How vectors are made and searched; what is unset does not exist under these settings."""
+
+    enabled: bool
+    requested: str
+    """The provider, as configured."""
+    reason: str
+    """Why the provider in use is the one, or why there is none."""
+    candidates: tuple[Candidate, ...] = ()
+    provider: EmbeddingsState | UnsetType = UNSET
+    search: VectorStatus | UnsetType | None = UNSET
+    answered_by: EmbeddingModel | UnsetType = UNSET
+    """The former model, as long as its vectors cover more notes."""
+    backfill: BackfillState | UnsetType = UNSET
+    batch: BatchReport | UnsetType = UNSET
+
+
+class DatabaseDetails(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The host's database of conversations."""
+
+    path: str
+    version: int | None
+    known: bool
+    """Whether its layout is one that was tested."""
+    left_out: Mapping[str, int]
+    failure: str | None
+
+
+class SessionDetails(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    enabled: bool
+    below_thresholds: int | UnsetType = UNSET
+    """Transcripts that have grown, but not enough to be read again."""
+    database: DatabaseDetails | UnsetType | None = UNSET
+    """None while the host has none."""
+
+
+class QmdServer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    warm: bool
+    pid: int | None
+    port: int | None
+    starts: int
+    memory_bytes: int | None
+    last_error: str | None
+
+
+class QmdDetails(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What is unset is known of a QMD that is `available` only."""
+
+    available: bool
+    command: str
+    home: str
+    search_mode: str
+    """As configured."""
+    version: str | UnsetType = UNSET
+    runs: tuple[str, ...] | UnsetType = UNSET
+    """The command that is run, as a person would type it."""
+    effective_search_mode: str | UnsetType = UNSET
+    missing_models: tuple[str, ...] | UnsetType = UNSET
+    collections: tuple[str, ...] | UnsetType = UNSET
+    running: str | UnsetType | None = UNSET
+    last_update_seconds_ago: float | UnsetType | None = UNSET
+    last_embed_seconds_ago: float | UnsetType | None = UNSET
+    last_error: str | UnsetType | None = UNSET
+    next_try_in_seconds: float | UnsetType = UNSET
+    server: QmdServer | UnsetType = UNSET
+
+
+class Details(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The parts of a backend. Those that a backend does not have are unset, and not written."""
+
+    keyword: KeywordDetails | UnsetType = UNSET
+    vector: VectorDetails | UnsetType = UNSET
+    journal: str | UnsetType = UNSET
+    """How SQLite keeps its transactions: `wal` or `delete`."""
+    sessions: SessionDetails | UnsetType = UNSET
+    left_out: Mapping[str, int] | UnsetType = UNSET
+    """Files that rules of the user leave out, by rule."""
+    qmd: QmdDetails | UnsetType = UNSET
+    fallback: Fallback | UnsetType = UNSET
+
+
 class BackendStatus(msgspec.Struct, frozen=True, kw_only=True):
     """One snapshot: every count in it was taken from the same state of disk and index."""
 
@@ -202,8 +376,7 @@ class BackendStatus(msgspec.Struct, frozen=True, kw_only=True):
     """What a person should know."""
     weaknesses: tuple[str, ...] = ()
     """Why answers are weaker than the configuration asks for; empty when all is well."""
-    details: Mapping[str, Any] = msgspec.field(default_factory=dict)
-    """Backend-specific sections (keyword engine, vector engine, QMD), JSON-ready."""
+    details: Details = Details()
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import msgspec
 
-from config.keys import SECTIONS
 from config.keys.kinds import Address, ApiKey, Headers
+from config.keys.table import SECTIONS
 from config.keys.tree import HOME, Key, Section
 from config.loading.build import field_of
 from config.loading.load import load_settings

@@ -29,7 +29,7 @@ from config.host_keys import (
     search_place,
     tolerates,
 )
-from config.keys import SECTIONS
+from config.keys.table import SECTIONS
 from config.keys.tree import (
     ANY_ITEM,
     ANY_NAME,

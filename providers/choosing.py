@@ -15,13 +15,14 @@ from pathlib import Path
 import msgspec
 
 from config.settings import LocalSettings, Settings
-from providers.embedding.failover import Embeddings, FallbackRecord
+from providers.embedding.failover import Embeddings
 from providers.embedding.service import EmbeddingService
 from providers.embedding.sizing import LearnedLimits
 from providers.errors import ProviderError, ProviderUnavailableError
 from providers.interface import (
     Candidate,
     Embedder,
+    FallbackRecord,
     Fingerprint,
     Provider,
     ProviderRequest,

@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 import msgspec
 
@@ -51,6 +50,12 @@ def digest_headers(headers: Mapping[str, str]) -> str:
 Vector: TypeAlias = "NDArray[np.float32]"
 """One embedding: one-dimensional, finite, float32, of length (L2 norm) 1."""
 
+
+class QueryVector(msgspec.Struct, frozen=True):
+    vector: Vector
+    fingerprint: Fingerprint
+
+
 Purpose = Literal["query", "document"]
 Role = Literal["primary", "fallback"]
 """A fallback takes nothing of what was configured for the primary."""
@@ -74,8 +79,7 @@ class InputLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Of all texts together, UTF-8."""
 
 
-@dataclass(frozen=True, slots=True)
-class EmbeddedBatch:
+class EmbeddedBatch(msgspec.Struct, frozen=True):
     """The answer to one request: one item for each text, in the order of the texts."""
 
     items: tuple[Vector | ItemError, ...]
@@ -113,7 +117,7 @@ class Embedder(Protocol):
         """What goes on beside the requests, until cancelled; must be running for them."""
         ...
 
-    def report(self) -> Mapping[str, Any] | None:
+    def report(self) -> LocalState | None:
         """For `status`, from any thread: what only this kind of provider has to tell."""
         ...
 
@@ -124,15 +128,14 @@ class Embedder(Protocol):
     async def aclose(self) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class ProviderRequest:
+class ProviderRequest(msgspec.Struct, frozen=True):
     """What a provider may look at: the settings, and the role it is wanted for."""
 
     settings: Settings
     role: Role
 
 
-class Candidate(msgspec.Struct, frozen=True, kw_only=True):
+class Candidate(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One provider that was considered: whether it can be used, why (not), and what to do."""
 
     provider: str
@@ -155,6 +158,111 @@ def unusable(name: str, error: ProviderError, *, key_source: str | None = None) 
         remedy=error.remedy,
         key_source=key_source,
     )
+
+
+class FingerprintState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A `Fingerprint` as `status` spells it; the index stores one under its own names."""
+
+    provider: str
+    model: str
+    endpoint: str
+    headers: str
+    dimensions: int | None
+    input_type: str | None
+    variant: tuple[str, ...]
+
+
+class Statistics(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One snapshot. `requests` counts every request sent, also repeated and refused ones."""
+
+    requests: int
+    retries: int
+    failures: int
+    """Requests given up, after their retries."""
+    documents: int
+    """Texts that got a vector."""
+    item_errors: int
+    """Texts that got none although their request succeeded, or that were refused alone."""
+    queries: int
+    """Query embeddings asked for, cached ones included."""
+    query_cache_hits: int
+    tokens: int
+    """As counted by the host."""
+
+
+class WorkerState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The process in which a local model runs."""
+
+    status: Literal["off", "loading", "running"]
+    pid: int | None = None
+    resident_bytes: int | None = None
+    """Memory of the worker process; None where the system does not tell."""
+    deaths: int = 0
+    """Ends that nobody asked for."""
+    last_death: str | None = None
+    cut_texts: int = 0
+    """Texts of which the model read only the beginning."""
+
+
+class LocalModelState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    file: str
+    sha256: str | None
+    quantisation: str | None
+    dimensions: int | None
+    context_tokens: int | None
+    max_tokens: int | None
+    query_prompt: str | None
+    document_prompt: str | None
+
+
+class Download(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    bytes: int
+    total_bytes: int | None
+
+
+class LocalState(msgspec.Struct, frozen=True, kw_only=True):
+    """What only a local model has to tell."""
+
+    reference: str
+    worker: WorkerState
+    model: LocalModelState | None
+    download: Download | None
+
+
+class ServiceState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One provider, for `status`.
+
+    `degraded`: the last request failed; `open`: nothing is sent until `next_probe_in_s` seconds have
+    passed; `waiting`: it cannot give its first vector yet.
+    """
+
+    provider: str
+    model: str
+    endpoint: str
+    status: Literal["ready", "degraded", "open", "waiting"]
+    reason: str | None
+    next_probe_in_s: float | None
+    dimensions: int | None
+    fingerprint: FingerprintState
+    learned_limits: Mapping[str, Mapping[str, float]]
+    """`LearnedLimits.to_dict`."""
+    statistics: Statistics
+    details: LocalState | None = None
+
+
+class FallbackRecord(msgspec.Struct, frozen=True, kw_only=True):
+    origin: str
+    """The provider that was meant to answer."""
+    reason: str
+
+
+class EmbeddingsState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Who gives vectors: the provider in use, the one that is asked first, and its fallback."""
+
+    active: ServiceState
+    primary: ServiceState
+    fallback: ServiceState | None
+    fell_back: FallbackRecord | None
 
 
 class Provider(Protocol):

@@ -1,7 +1,4 @@
-"""What `status` says about the builtin engine.
-
-Owns the counting: disk and index are compared in one read transaction, so that the numbers agree.
-"""
+"""What `status` says about the builtin engine. Disk and index are compared in one view, so that the numbers agree."""
 
 from __future__ import annotations
 
@@ -11,15 +8,14 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from backends.builtin.notes.facts import odd_encodings
-from backends.builtin.searching.keyword import known_languages
 from backends.builtin.sessions.reporting import report_sessions
 from backends.builtin.syncing.indexing import skipped_by
-from backends.interface import BackendStatus, SourceCount
+from backends.interface import BackendStatus, Details, KeywordDetails, SourceCount
 
 if TYPE_CHECKING:
     from backends.builtin.embedding.semantics import Semantics
     from backends.builtin.notes.planning import Held
-    from backends.builtin.storage.database import Database
+    from backends.builtin.store.sqlite.store import SqliteStore
     from backends.builtin.syncing.freshness import Freshness
     from backends.builtin.syncing.indexing import Indexer
     from config.settings import Settings
@@ -30,7 +26,7 @@ MEASURED_CHUNKS: Final = 1_000_000
 
 def report_status(
     settings: Settings,
-    database: Database,
+    store: SqliteStore,
     indexer: Indexer,
     freshness: Freshness,
     semantics: Semantics,
@@ -39,16 +35,14 @@ def report_status(
     counted = indexer.scan(counting=True)
     scan = msgspec.structs.replace(counted, ignored=(), near_misses=())  # as a search sees the disk
     listing = indexer.sessions.listing() if indexer.sessions else None
-    with database.reading() as connection:
-        plan = indexer.compare(connection, scan)
-        sessions = report_sessions(connection, indexer.sessions, listing, freshness.unreadable)
-        files, chunks = connection.execute(
-            "SELECT count(*), ifnull(sum(chunk_count), 0) FROM files WHERE source = 'memory'"
-        ).get
-        vector = semantics.report(connection)
-        languages = list(known_languages(connection))
-        journal = connection.pragma("journal_mode")
-        encodings = odd_encodings(connection)
+    with store.view() as view:
+        plan = indexer.compare(view, scan)
+        sessions = report_sessions(view, indexer.sessions, listing, freshness.unreadable)
+        files, chunks = view.files.count("memory")
+        vector = semantics.report(view.connection)
+        languages = view.keywords.corpus().languages
+        journal = view.journal()
+        encodings = odd_encodings(view.files)
     differing = {found.path for found in plan.to_read} - plan.doubtful
     unreadable = tuple(one for one in freshness.unreadable if one.path in differing)
     pending = len(differing) - len(unreadable) + sum(one.files for one in plan.held)
@@ -59,8 +53,8 @@ def report_status(
         provider=mark.provider if mark else None,
         model=mark.model if mark else None,
         workspace=str(settings.workspace),
-        database_path=str(database.path),
-        database_bytes=database.size_bytes(),
+        database_path=store.place,
+        database_bytes=store.size_bytes(),
         sources=(
             SourceCount(
                 source="memory",
@@ -77,33 +71,29 @@ def report_status(
         syncing=freshness.running,
         recent_syncs=tuple(freshness.recent),
         issues=(
-            *database.notes,
+            *store.notes,
             *scan.issues,
             *counted.near_misses,
             *encodings,
             *many_chunks(chunks + sessions.chunks),
         ),
         weaknesses=(*_away(plan.held), *lost, *semantics.weaknesses()),
-        details={
-            "keyword": {"engine": "fts5", "available": True, "languages": languages},
-            "vector": vector,
-            "journal": journal,
-            "sessions": sessions.details,
-            **(
-                {"leftOut": {one.rule: one.files for one in counted.ignored}}
-                if counted.ignored
-                else {}
-            ),
-        },
+        details=Details(
+            keyword=KeywordDetails("fts5", available=True, languages=languages),
+            vector=vector,
+            journal=journal,
+            sessions=sessions.details,
+            left_out={one.rule: one.files for one in counted.ignored} or msgspec.UNSET,
+        ),
     )
 
 
 def probe_weaknesses(
-    database: Database, freshness: Freshness, semantics: Semantics
+    store: SqliteStore, freshness: Freshness, semantics: Semantics
 ) -> tuple[str, ...]:
     """As in a status, from what the last whole sync saw. Raises IndexUnavailableError."""
-    with database.reading() as connection:
-        connection.execute("SELECT id FROM chunks LIMIT 1").fetchall()
+    with store.view() as view:
+        view.probe()
     lost = _lost(len(freshness.unreadable) + freshness.unlisted)
     return (*_away(freshness.held), *lost, *semantics.weaknesses())
 

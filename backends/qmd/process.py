@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -15,9 +14,10 @@ from anyio.abc import ByteReceiveStream, Process
 
 from backends.qmd.home import NEUTRAL_DIRECTORY, QmdHome
 from config.errors import ErrorKind, MemoryGatewayError
+from config.runtime.children import end_child, kill_group, start_child
 
 Cause = Literal[
-    "missing", "broken", "not_ready", "timeout", "crashed", "bad_answer", "corrupt_index"
+    "missing", "broken", "not_ready", "timeout", "crashed", "bad_answer", "corrupt_index", "away"
 ]
 
 
@@ -81,15 +81,7 @@ async def started(
 ) -> AsyncIterator[Process]:
     """A running process; its group is killed at the end. Raises QmdUnavailableError."""
     try:
-        # Cancelled half-way, it would have started a group that nobody knows.
-        with anyio.CancelScope(shield=True):
-            process = await anyio.open_process(
-                list(argv),
-                stdin=subprocess.PIPE,
-                env=dict(environment),
-                cwd=NEUTRAL_DIRECTORY,
-                start_new_session=True,
-            )
+        process = await start_child(argv, environment, directory=NEUTRAL_DIRECTORY)
     except OSError as error:
         raise QmdUnavailableError(
             "missing",
@@ -102,9 +94,7 @@ async def started(
                 os.setpriority(os.PRIO_PGRP, process.pid, _NICENESS)
         yield process
     finally:
-        with anyio.CancelScope(shield=True):
-            kill_group(process.pid)
-            await process.aclose()
+        await end_child(process)
 
 
 async def run(
@@ -128,18 +118,12 @@ async def run(
                 readers.start_soon(err.drain, process.stderr)
                 returncode = await process.wait()
                 # What a launcher leaves behind would keep the pipes open.
-                kill_group(process.pid)
+                kill_group(process)
     except TimeoutError:
         raise QmdUnavailableError(
             "timeout", f"QMD took longer than {timeout_s:g} s and was ended."
         ) from None
     return Finished(returncode, out.text, err.text)
-
-
-def kill_group(leader: int) -> None:
-    """Ends a process group at once; nothing happens when it is gone."""
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(leader, signal.SIGKILL)
 
 
 _VARIABLE: Final = "MEMORY_GATEWAY_PROCESS"

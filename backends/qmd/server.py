@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 import re
 import socket
 import time
-from contextlib import suppress
-from pathlib import Path
 from typing import Any, Final
 
 import anyio
@@ -19,7 +16,8 @@ from anyio.to_thread import run_sync
 
 from backends.qmd.process import MAX_OUTPUT_BYTES, QmdUnavailableError, started
 from backends.qmd.sidecar import Sidecar
-from config.runtime.tasks import Backoff
+from config.runtime.children import resident_bytes
+from config.runtime.tasks import Backoff, ResettableEvent
 
 HOST: Final = "127.0.0.1"
 
@@ -84,7 +82,7 @@ class WarmServer:
     def __init__(self, sidecar: Sidecar) -> None:
         self._sidecar = sidecar
         self._pause = Backoff(0.1, 0.5, 5.0)
-        self._suspicion = anyio.Event()
+        self._suspicion = ResettableEvent()
         self._asked_at = 0.0
         self._models_loaded = False
         self._said = b""
@@ -100,10 +98,7 @@ class WarmServer:
     @property
     def memory_bytes(self) -> int | None:
         """Resident memory, where the system tells it."""
-        with suppress(OSError, ValueError, IndexError):
-            pages = Path(f"/proc/{self.pid}/statm").read_text(encoding="ascii").split()[1]
-            return int(pages) * os.sysconf("SC_PAGE_SIZE")
-        return None
+        return None if self.pid is None else resident_bytes(self.pid)
 
     def note_question(self, *, with_models: bool) -> None:
         """A question begins: it counts as use, and perhaps loads models."""
@@ -182,7 +177,7 @@ class WarmServer:
         while True:
             with anyio.move_on_after(CHECK_EVERY_S):
                 await self._suspicion.wait()
-            self._suspicion = anyio.Event()
+            self._suspicion.clear()
             await get_health(port, timeout_s=CHECK_TIMEOUT_S)
             now = self._sidecar.home.index_identity()
             idle_s = time.monotonic() - self._asked_at

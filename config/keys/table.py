@@ -477,3 +477,16 @@ AUTH = Section(
     ),
     unknown="ignore",
 )
+
+SECTIONS: tuple[Section, ...] = (
+    SEARCH,
+    MEMORY,
+    COMPACTION,
+    MEMORY_FLUSH,
+    AGENT_LIST,
+    AGENT,
+    AGENT_DEFAULTS,
+    PLUGINS,
+    MODELS,
+    AUTH,
+)

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from config import paths
-from config.keys import SECTIONS
 from config.keys.kinds import Unresolved
+from config.keys.table import SECTIONS
 from config.keys.tree import Key, Section
 from config.loading.resolve import Chosen, remembers_in_private_only
 from config.paths import Directories

@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
 
+from config import paths
 from config.agents import (
     MAIN_AGENT,
     AgentEntry,
@@ -18,8 +20,9 @@ from config.agents import (
     listed_agents,
     normalize_agent_id,
 )
+from config.errors import ConfigNotFoundError
 from config.host_keys import HOME_PATH, tolerates
-from config.keys import SECTIONS
+from config.keys.table import SECTIONS
 from config.keys.tree import ANY_NAME, Given, build_tree, walk
 from config.loading.build import build_settings, field_of, settings_of_notes
 from config.loading.resolve import Chosen, apply_rules, choose
@@ -251,3 +254,66 @@ def _warn_unlisted(content: FileContent, agent_id: str, reading: Reading) -> Non
         listed = ", ".join(entry.id for entry in content.agents)
         message = f"the agent {agent_id!r} is not listed; listed are {listed}"
         reading.warn(("agents", "list"), None, message)
+
+
+def refuse_unknown_names(
+    request: LoadRequest, settings: Settings, is_known: Callable[[Settings], bool]
+) -> None:
+    """Refuses a workspace or an agent of the command line that nobody knows, and makes nothing.
+
+    `is_known`: whether a workspace that does not exist was one, whose disk may be away.
+    Raises `ConfigNotFoundError`, which names what there is instead.
+    """
+    if request.notes is not None:
+        return  # found when it was discovered
+    is_missing = request.workspace is not None and not settings.workspace.is_dir()
+    if is_missing and (paths.exists(settings.workspace) or not is_known(settings)):
+        raise _no_workspace(request, settings)
+    if request.agent_id is not None and request.workspace is None:
+        _refuse_unknown_agent(request, settings)
+
+
+def _no_workspace(request: LoadRequest, settings: Settings) -> ConfigNotFoundError:
+    usual = _usual_workspace(request)
+    there = "is no directory" if paths.exists(settings.workspace) else "does not exist"
+    known = (
+        f"The workspace of agent {settings.agent_id} is {usual}."
+        if usual is not None
+        else "Make it first, if it is to be a new one."
+    )
+    return ConfigNotFoundError(
+        f"The workspace {settings.workspace}, which --workspace names, {there}.",
+        remedy=f"Correct --workspace. {known}",
+    )
+
+
+def _usual_workspace(request: LoadRequest) -> Path | None:
+    """The workspace without the option, if there is one."""
+    usual = load_settings(msgspec.structs.replace(request, workspace=None)).workspace
+    return usual if usual.is_dir() else None
+
+
+def _refuse_unknown_agent(request: LoadRequest, settings: Settings) -> None:
+    found = discover(request)
+    variables = gather_variables(request.environment, found.state_dir, found.root)
+    content = read_content(found.root, Reading(variables.values))
+    listed = {entry.id for entry in content.agents} | {name for name, _ in content.at_home}
+    agent_id = settings.agent_id
+    if agent_id in listed or agent_id == content.default_agent:
+        return
+    places = (settings.workspace, settings.agent_dir.parent, settings.search.store.path)
+    if any(paths.exists(place) for place in places):
+        return
+    known = sorted({content.default_agent, *listed, *_with_directories(settings.state_dir)})
+    raise ConfigNotFoundError(
+        f"There is no agent {agent_id!r}: neither the configuration nor {settings.state_dir} knows it.",
+        remedy=f"Known: {', '.join(known)}. A new agent is named with its --workspace.",
+    )
+
+
+def _with_directories(state: Path) -> set[str]:
+    try:
+        with os.scandir(state / "agents") as entries:
+            return {entry.name for entry in entries if entry.is_dir()}
+    except OSError:
+        return set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 
 import anyio
 
@@ -30,23 +31,48 @@ class Wakeup:
         self._event = anyio.Event()
 
 
+class ResettableEvent:
+    """An event that can be cleared again, as those of anyio cannot: a signal is kept until it is taken."""
+
+    def __init__(self) -> None:
+        self._event = anyio.Event()
+
+    def set(self) -> None:
+        self._event.set()
+
+    def is_set(self) -> bool:
+        return self._event.is_set()
+
+    def clear(self) -> None:
+        if self._event.is_set():  # else somebody may be waiting for this very one
+            self._event = anyio.Event()
+
+    async def wait(self) -> None:
+        await self._event.wait()
+
+
 class Backoff:
     """How long to leave something alone after failures in a row: `first_s`, then doubling from `second_s`."""
 
     def __init__(self, first_s: float, second_s: float, longest_s: float) -> None:
         self._steps = (first_s, second_s, longest_s)
-        self._failures = 0
+        self._pauses = _pauses(*self._steps)
         self._until = 0.0
 
     def failed(self) -> None:
-        first, second, longest = self._steps
-        length = first if self._failures == 0 else min(second * 2 ** (self._failures - 1), longest)
-        self._failures += 1
-        self._until = time.monotonic() + length
+        self._until = time.monotonic() + next(self._pauses)
 
     def succeeded(self) -> None:
-        self._failures, self._until = 0, 0.0
+        self._pauses = _pauses(*self._steps)
+        self._until = 0.0
 
     @property
     def left_s(self) -> float:
         return max(0.0, self._until - time.monotonic())
+
+
+def _pauses(first_s: float, second_s: float, longest_s: float) -> Iterator[float]:
+    yield first_s
+    while True:
+        yield min(second_s, longest_s)
+        second_s = min(2 * second_s, longest_s)

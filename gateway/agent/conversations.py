@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from functools import partial
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import structlog
 
@@ -23,6 +23,7 @@ from config.runtime.bounded import BoundedWork
 from config.settings import Settings
 from gateway.agent.memory import Memory
 from gateway.flush import Decision, SessionStore, Situation, decide, flush_prompts
+from gateway.rpc.registry import Method, RequestContext
 from gateway.rpc.wire import InvalidParamsError
 from gateway.sessions.keys import (
     KnownSessions,
@@ -48,6 +49,8 @@ from gateway.tools.sessions import (
     FlushResult,
     SessionStartParams,
     SessionStartResult,
+    SessionUpdatedParams,
+    read_reference,
 )
 
 _log = structlog.get_logger(__name__)
@@ -273,3 +276,34 @@ def _append(
     name = lower.name if lower.exists() and not upper.exists() else upper.name
     (location,) = roots.locate(name)
     return append_entry(location, entry, is_wanted=is_wanted)
+
+
+def session_methods(memory: Memory) -> list[Method[Any]]:
+    """The methods of the pipe that a chat runtime calls around its sessions."""
+    conversations = Conversations(memory)
+
+    async def start(params: SessionStartParams, context: RequestContext) -> SessionStartResult:
+        return await conversations.start(params, context.session.guest)
+
+    async def flush(params: FlushParams, _context: RequestContext) -> FlushResult:
+        return await conversations.flush(params)
+
+    async def flush_done(params: FlushDoneParams, _context: RequestContext) -> FlushDoneResult:
+        return await conversations.flush_done(params)
+
+    async def append(params: AppendParams, context: RequestContext) -> AppendResult:
+        session = context.session
+        return await conversations.append(
+            params, session.session_key, session.guest, operator=session.operator
+        )
+
+    async def updated(params: SessionUpdatedParams, _context: RequestContext) -> dict[str, bool]:
+        return {"scheduled": await memory.transcript_grew(read_reference(params))}
+
+    return [
+        Method("session_start", SessionStartParams, start),
+        Method("memory_flush", FlushParams, flush),
+        Method("memory_flush_done", FlushDoneParams, flush_done, accepts_notification=True),
+        Method("memory_append", AppendParams, append),
+        Method("session_updated", SessionUpdatedParams, updated, accepts_notification=True),
+    ]

@@ -15,7 +15,7 @@ import structlog
 from anyio.abc import TaskStatus
 from msgspec.structs import replace
 
-from backends.builtin.backend import open_builtin, open_database
+from backends.builtin.backend import open_builtin, open_store
 from backends.errors import FileUnreadableError, IndexUnavailableError, PathNotAllowedError
 from backends.interface import (
     MemoryBackend,
@@ -37,13 +37,20 @@ from gateway.scheduler import ObserveSync, SyncScheduler
 from gateway.sessions.keys import KnownSessions, is_main_session, judge_session
 from gateway.sessions.terms import Guest
 from gateway.tools import get, search
-from gateway.tools.metrics import MetricsResult, write_metrics
-from gateway.tools.status import Health, StatusResult, judge_health, judge_trials, write_status
+from gateway.tools.status import (
+    Health,
+    MetricsResult,
+    StatusResult,
+    judge_health,
+    judge_trials,
+    write_metrics,
+    write_status,
+)
 from gateway.watching.directories import watched_places
 from gateway.watching.watcher import OFF, ON_DEMAND, Watcher, WatchState
 
 if TYPE_CHECKING:
-    from backends.builtin.storage.database import Database
+    from backends.builtin.store.sqlite.store import SqliteStore
 
 
 OpenBackend = Callable[[Settings], AbstractAsyncContextManager[MemoryBackend]]
@@ -207,6 +214,8 @@ class Memory:
             engine.sync_later("search")
         if unsearched:
             answer = search.partly_answered(answer, unsearched)
+        if guest is not None and (missed := guest.missed(settings)):
+            answer = search.without(answer, missed)
         citations: CitationsMode = "off" if operator else settings.citations
         return search.with_citations(answer, citations, key, search.limits_met(params))
 
@@ -398,12 +407,12 @@ async def open_memory(
         return
     with ungrouped():
         async with (
-            open_database(settings, is_owner=background) as database,
+            open_store(settings, is_owner=background) as store,
             anyio.create_task_group() as tasks,
         ):
 
             def open_backend(settings: Settings) -> AbstractAsyncContextManager[MemoryBackend]:
-                return _open_backend(database, settings, background=background, wait_s=wait_s)
+                return _open_backend(store, settings, background=background, wait_s=wait_s)
 
             async def start(settings: Settings, reason: str) -> Engine:
                 boot_reason = reason if background else None
@@ -425,9 +434,9 @@ async def _cannot_start(_settings: Settings, _reason: str) -> Engine:
 
 
 def _open_backend(
-    database: Database, settings: Settings, *, background: bool, wait_s: float
+    store: SqliteStore, settings: Settings, *, background: bool, wait_s: float
 ) -> AbstractAsyncContextManager[MemoryBackend]:
-    open_index = partial(open_builtin, background=background, database=database)
+    open_index = partial(open_builtin, background=background, store=store)
     if settings.backend == "builtin":
         return open_index(settings)
     from backends.fallback import open_with_fallback  # noqa: PLC0415 - most start without it

@@ -18,7 +18,7 @@ import msgspec
 from gateway.cli.guard import guarded
 from gateway.cli.options import LOG_LEVELS, SERVE_OPTIONS, Options
 from gateway.process.orphans import PARENT, is_orphan
-from gateway.process.tuning import forbid_core_dumps
+from gateway.process.tuning import forbid_core_dumps, pause_collector
 
 _FIELDS: Final = {option.flag: option.field for option in SERVE_OPTIONS if option.metavar}
 _SOCKET_ONLY: Final = "--socket-only"
@@ -45,6 +45,7 @@ def run(arguments: Sequence[str]) -> int:
 
 # To import what a command needs is part of it: that may fail, too, where files or memory are short.
 def _serve(plain: PlainServe) -> int:
+    pause_collector()
     _import_structlog_without_rich()
     from gateway.cli.running import run_gateway
 

@@ -10,8 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from config.errors import ConfigNotFoundError
-from config.loading.load import load_settings
-from config.loading.slips import refuse_slips
+from config.loading.load import load_settings, refuse_unknown_names
 from config.settings import Settings, StartedAs
 from config.source.discover import LoadRequest
 from gateway.rpc.wire import InvalidParamsError
@@ -70,12 +69,19 @@ def load(options: Options, started_as: StartedAs = "command") -> Settings:
     """Raises ConfigInvalidError, ConfigNotFoundError.
 
     A slip of the pen is refused before anything is made: a workspace that does not exist would empty
-    the index, an agent that nobody knows would get a new one.
+    the index, an agent that nobody knows would get a new one. One that is indexed is only away.
     """
     request = load_request(options)
     settings = load_settings(request)
-    refuse_slips(request, settings)
+    refuse_unknown_names(request, settings, _is_indexed)
     return replace(settings, started_as=started_as)
+
+
+def _is_indexed(settings: Settings) -> bool:
+    """Whether the workspace is that of the index; looked at only where it does not exist."""
+    from backends.builtin.syncing.brake import is_made_for
+
+    return is_made_for(settings.search.store.path, settings.workspace)
 
 
 def load_request(options: Options) -> LoadRequest:

@@ -8,7 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from backends.builtin.storage.moving import present_path
+from backends.builtin.store.sqlite.index_file import Verdict, judge
+from backends.builtin.store.sqlite.moving import present_path
+from backends.builtin.syncing.indexing import missing_notes
+from backends.errors import IndexUnavailableError
 from backends.files.roots import MemoryRoots
 from backends.files.scan import ScanResult, scan
 from config.errors import ConfigInvalidError, MemoryGatewayError
@@ -110,8 +113,12 @@ def check_places(settings: Settings) -> Iterator[Finding]:
     )
     for one in own:
         yield from _check_own(one)
-    yield from _check_file_of_ours(present_path(store, settings.search.store.former_path))
-    yield from _check_workspace(settings)
+    index = present_path(store, settings.search.store.former_path)
+    yield from _check_file_of_ours(index)
+    away = tuple(_missing_notes(index, settings))
+    yield from away
+    if not away or settings.workspace.is_dir():
+        yield from _check_workspace(settings)
 
 
 def _check_own(one: _Directory) -> Iterator[Finding]:
@@ -167,6 +174,22 @@ def _check_file_of_ours(index: Path) -> Iterator[Finding]:
             cause=f"The index holds the text of the memory, and others can open it (mode {mode:03o}).",
             place=str(index),
             fix=f"chmod 600 {index}",
+        )
+
+
+def _missing_notes(index: Path, settings: Settings) -> Iterator[Finding]:
+    """Places of notes that were indexed and are away, such as an empty mount point."""
+    try:
+        held = missing_notes(index, settings) if judge(index) is Verdict.OURS else ()
+    except (IndexUnavailableError, OSError):
+        return  # the check of the index says what is wrong with it
+    for one in held:
+        yield Finding(
+            check="places",
+            severity="warning",
+            cause=sentence(one.reason[:1].upper() + one.reason[1:]),
+            place=one.place,
+            fix="Mount its disk, or put it back; if it was deleted on purpose: memory-gateway index --force",
         )
 
 

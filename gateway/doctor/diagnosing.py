@@ -10,6 +10,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 import anyio
+import msgspec
 import structlog
 from anyio.to_thread import run_sync
 
@@ -76,7 +77,7 @@ async def diagnose(read_settings: Callable[[], Settings]) -> Diagnosis:
         for entry in _CHECKS:
             tasks.start_soon(partial(_look, entry, settings, found))
     ordered = (one for entry in _CHECKS for one in found[entry.check])
-    return _diagnosis(settings.agent_id, ordered)
+    return _diagnosis(settings, ordered)
 
 
 async def _look(entry: _Entry, settings: Settings, found: dict[Check, list[Finding]]) -> None:
@@ -98,8 +99,13 @@ def _unfinished(check: Check, fault: BaseException) -> Finding:
     return Finding(check=check, severity="warning", cause=cause)
 
 
-def _diagnosis(agent_id: str | None, findings: Iterable[Finding]) -> Diagnosis:
+def _diagnosis(settings: Settings | None, findings: Iterable[Finding]) -> Diagnosis:
     found = tuple(findings)
+    folder = settings.notes_folder if settings else None
     return Diagnosis(
-        version=VERSION, agent_id=agent_id, status=judge_findings(found), findings=found
+        version=VERSION,
+        agent_id=settings.agent_id if settings else None,
+        notes=str(folder) if folder else msgspec.UNSET,
+        status=judge_findings(found),
+        findings=found,
     )

@@ -51,6 +51,8 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     version: str
     agent_id: str | None
     """None when the configuration could not be read."""
+    notes: str | msgspec.UnsetType = msgspec.UNSET
+    """The folder that is the whole memory (`--notes`)."""
     status: HealthState
     findings: tuple[Finding, ...]
 

@@ -17,8 +17,8 @@ import anyio
 from anyio.to_thread import run_sync
 from msgspec.structs import replace
 
-from backends.builtin.storage.index_file import IndexState, inspect_index
-from backends.builtin.storage.moving import is_movable, present_path
+from backends.builtin.store.sqlite.index_file import IndexState, inspect_index
+from backends.builtin.store.sqlite.moving import is_movable, present_path
 from backends.interface import SyncRequest
 from backends.transcripts.agents import AgentTranscripts
 from backends.transcripts.source import HostDatabase, TranscriptListing

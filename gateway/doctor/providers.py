@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from backends.builtin.vectors.engines import probe_libraries
+from backends.builtin.store.sqlite.vectors.engines import probe_libraries
 from config.paths import auth_profile_paths
 from config.settings import Settings
 from gateway.doctor.finding import Finding, Severity, sentence
@@ -18,7 +18,7 @@ from providers.interface import Candidate
 from providers.local.models import locate
 from providers.local.models.cache import check_magic
 from providers.local.models.references import configured_models
-from providers.remote.keys import load
+from providers.remote.credentials import load
 
 _PROVIDER_KEY: Final = "memorySearch.provider"
 
@@ -152,7 +152,10 @@ _LIBRARIES_KEY: Final = "memorySearch.store.vector"
 
 
 def check_libraries(settings: Settings) -> Iterator[Finding]:
-    """Vectors need numpy; the two others make search fast, and each stands in for the other."""
+    """Vectors need numpy; the two others make search fast, and each stands in for the other.
+
+    Where no provider makes vectors, that they are missing weakens nothing.
+    """
     vector = settings.search.store.vector
     if not vector.enabled:
         cause = "Vector search is switched off in the configuration."
@@ -161,8 +164,12 @@ def check_libraries(settings: Settings) -> Iterator[Finding]:
         )
         return
     problems = probe_libraries(vector.extension_path)
+    named = vector.extension_path is not None
+    if any(problems) and not named and choose(settings).primary is None:
+        cause = "Libraries of vector search are missing; by keywords alone nothing needs them."
+        yield Finding(check="libraries", severity="note", cause=cause, fix=_installing())
+        return
     if problems.sqlite_vec:
-        named = vector.extension_path is not None
         yield Finding(
             check="libraries",
             severity="warning",
@@ -186,4 +193,4 @@ def check_libraries(settings: Settings) -> Iterator[Finding]:
 
 
 def _installing() -> str:
-    return f"`{install_command('vector')}` installs it."
+    return f"`{install_command('vector')}` installs what is missing."

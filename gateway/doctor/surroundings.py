@@ -24,6 +24,7 @@ from gateway.units import (
     UnitState,
     drop_in_path,
     instance,
+    name_of,
     read_state,
     unit_directory,
 )
@@ -95,10 +96,10 @@ def _limit() -> str:
 def check_service(settings: Settings) -> Iterator[Finding]:
     """Nothing to tell where none is installed: a chat gateway may start the gateway itself."""
     directory = unit_directory(os.environ, home_dir(os.environ, Path.cwd()))
-    drop_in = drop_in_path(directory, settings.agent_id)
+    drop_in = drop_in_path(directory, name_of(settings))
     if not drop_in.exists():
         return
-    place, unit = str(drop_in), instance(settings.agent_id)
+    place, unit = str(drop_in), instance(name_of(settings))
     if not (directory / SERVICE).exists():
         yield Finding(
             check="service",

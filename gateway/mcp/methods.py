@@ -13,7 +13,7 @@ from gateway.mcp import eras
 from gateway.mcp.eras import Meta, Result, Revision, revision_of, stateless_revision, tool_failure
 from gateway.mcp.resources import get_prompt, list_prompts, list_resources, read_resource
 from gateway.mcp.tools import TOOLS, Tool, tool_list
-from gateway.rpc.methods import Method, RequestContext, decode_params
+from gateway.rpc.registry import Method, RequestContext, decode_params
 from gateway.rpc.wire import InvalidParamsError
 from gateway.sessions.loading import recall_instructions
 from gateway.tools.search import PathText

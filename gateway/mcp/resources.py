@@ -12,7 +12,7 @@ from urllib.parse import quote, unquote
 from gateway.agent.conversations import Conversations
 from gateway.agent.memory import Memory
 from gateway.mcp.eras import Result
-from gateway.rpc.methods import Session
+from gateway.rpc.registry import Session
 from gateway.rpc.wire import InvalidParamsError
 from gateway.sessions.loading import LoadedFile, Role
 from gateway.tools.get import GetParams

@@ -20,7 +20,7 @@ from gateway.agent.conversations import Conversations
 from gateway.agent.memory import Memory
 from gateway.mcp.answers import append_text, read_text, search_text
 from gateway.mcp.eras import Result, tool_result
-from gateway.rpc.methods import RequestContext
+from gateway.rpc.registry import RequestContext
 from gateway.tools.get import AppendParams, GetParams
 from gateway.tools.search import MAX_RESULTS, SearchParams
 

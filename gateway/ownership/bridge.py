@@ -20,7 +20,7 @@ from config.errors import ErrorKind, MemoryGatewayError
 from config.runtime.tasks import Wakeup
 from gateway.ownership.lock import OWNER, OwnerLock
 from gateway.ownership.sockets import connect_owner
-from gateway.rpc.dispatcher import cancelled_id
+from gateway.rpc.connection import cancelled_id
 from gateway.rpc.transport import Outbox, SocketChannel
 from gateway.rpc.wire import (
     Batch,

@@ -6,12 +6,12 @@ import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import anyio
+import msgspec
 import structlog
 from anyio.abc import TaskGroup
 from msgspec.structs import replace
@@ -20,7 +20,6 @@ from config.errors import MemoryGatewayError
 from config.settings import Settings
 from config.switched_off import is_disabled
 from gateway.notify import STANDING_BY, Notifier
-from gateway.ownership.bridge import Bridge, stand_by
 from gateway.ownership.lock import (
     OwnerLock,
     OwnerRecord,
@@ -32,7 +31,7 @@ from gateway.ownership.lock import (
 )
 from gateway.ownership.sockets import ServeClient, listen_somewhere, reach_owner, serving
 from gateway.rpc.connection import Lane, serve_connection, serve_lines
-from gateway.rpc.methods import Session
+from gateway.rpc.registry import Session
 from gateway.rpc.transport import ByteReader, ByteWriter, Outbox, SocketChannel
 from gateway.rpc.wire import ConnectionLimits
 from gateway.sessions.terms import terms_of
@@ -40,27 +39,28 @@ from gateway.version import VERSION
 
 if TYPE_CHECKING:
     from gateway.agent.reloading import Reloader
-    from gateway.rpc.methods import MethodRegistry
+    from gateway.ownership.bridge import Bridge
+    from gateway.rpc.registry import MethodRegistry
 
 
 _LONGEST_LOOK: Final = 1024 * 1024
 """A first line that is longer is no greeting."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pipe:
+class Pipe(msgspec.Struct, frozen=True):
     """The bytes of the client that started this process."""
 
     reader: ByteReader
     writer: ByteWriter
 
 
-@dataclass(frozen=True, slots=True)
-class Conversation:
+class Conversation(msgspec.Struct, frozen=True):
     reader: ByteReader
     writer: ByteWriter
     shutdown: anyio.Event
     session: Session
+    on_end: Callable[[], None] = lambda: None
+    """Called when the input has ended."""
 
 
 Serve = Callable[[Conversation], Awaitable[None]]
@@ -71,8 +71,7 @@ async def serve_pipe(
     serve: Serve, pipe: Pipe, shutdown: anyio.Event, *, on_end: Callable[[], None]
 ) -> None:
     """Calls `on_end` as soon as the input has ended, while open requests still finish."""
-    reader = _Noticed(pipe.reader, on_end)
-    await serve(Conversation(reader, pipe.writer, shutdown, Session()))
+    await serve(Conversation(pipe.reader, pipe.writer, shutdown, Session(), on_end))
     on_end()
 
 
@@ -91,23 +90,6 @@ async def serve_socket(
 async def _set_after(first: anyio.Event, second: anyio.Event) -> None:
     await first.wait()
     second.set()
-
-
-class _Noticed:
-    """A reader whose end somebody else wants to know, too."""
-
-    def __init__(self, reader: ByteReader, on_end: Callable[[], None]) -> None:
-        self._reader = reader
-        self._on_end = on_end
-
-    async def receive(self) -> bytes:
-        data = await self._reader.receive()
-        if not data:
-            self._on_end()
-        return data
-
-    def hung_up(self) -> bool:
-        return self._reader.hung_up()
 
 
 class Peeked:
@@ -218,6 +200,8 @@ class Host:
 
     async def _visit(self, place: Place) -> None:
         """Serves as a guest, and takes over when the owner is gone."""
+        from gateway.ownership.bridge import stand_by  # noqa: PLC0415 - an owner needs none of it
+
         check_workspace(place.lock, self._settings.workspace)
         _log.info("another process owns the index", lock=str(place.lock))
         self._notifier.ready(STANDING_BY)
@@ -288,9 +272,12 @@ class Host:
             limits=self._limits,
             session=client.session,
             lane=self._lane_of(client),
+            on_end=client.on_end,
         )
 
     async def _carry(self, lock: Path, client: Conversation) -> None:
+        from gateway.ownership.bridge import Bridge  # noqa: PLC0415 - as above
+
         def make_bridge(outbox: Outbox, tasks: TaskGroup) -> Bridge:
             end = client.session.leave or self._shutdown.set
             return Bridge(
@@ -310,6 +297,7 @@ class Host:
             shutdown=client.shutdown,
             limits=self._limits,
             lane=self._lane_of(client),
+            on_end=client.on_end,
         )
 
     def _lane_of(self, client: Conversation) -> Lane | None:

@@ -14,7 +14,7 @@ import anyio
 import msgspec
 import structlog
 
-from backends.builtin.storage.moving import lock_path
+from backends.builtin.store.sqlite.moving import lock_path
 from backends.errors import IndexUnavailableError
 from config.errors import ungrouped
 from config.paths import runtime_dir

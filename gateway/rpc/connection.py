@@ -1,35 +1,406 @@
-"""Serves one client from its first byte to its last, over any pair of byte streams.
+"""Serves one client, from its first byte to its last: lines become work, each outcome exactly one answer.
 
-Owns the phases: reading while there is input, then letting open requests finish, then flushing answers,
-then closing; and the ways in which a client can leave. All of it lives in one task group, so nothing
-outlives the connection. What a line means belongs to its handler: the dispatcher, or a bridge.
+A connection reads while there is input, then lets open requests finish, writes their answers and closes;
+all of it lives in one task group, so nothing outlives it. The dispatcher says what a line means; the
+bridge to another process stands in its place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol, TypeAlias
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, Protocol, TypeAlias
 
 import anyio
 import anyio.lowlevel
+import msgspec
 import structlog
 from anyio.abc import TaskGroup
+from msgspec import UNSET, Raw, UnsetType
+from structlog.contextvars import bind_contextvars
 
 from config.runtime.tasks import Wakeup
-from gateway.rpc.dispatcher import Dispatcher
-from gateway.rpc.methods import MethodRegistry, Session
+from gateway.rpc.registry import Method, MethodRegistry, RequestContext, Session, decode_params
 from gateway.rpc.transport import ByteReader, ByteWriter, Outbox
 from gateway.rpc.wire import (
     SMALL_LINE_BYTES,
+    Batch,
+    Call,
+    ClientReply,
     ConnectionLimits,
+    DeadlineExceededError,
+    InvalidParamsError,
+    InvalidRequestError,
     LineRoom,
     LineSplitter,
+    Malformed,
+    Message,
+    OverloadedError,
     RequestCancelledError,
+    RequestId,
     RpcError,
     ShuttingDownError,
+    decode_line,
+    encode_batch,
+    encode_error,
+    encode_notification,
+    encode_result,
+    to_wire,
 )
 
 _log = structlog.get_logger(__name__)
+
+
+ReplySlot = Callable[[bytes | None], bytes | None]
+
+
+def alone(frame: bytes | None) -> bytes | None:
+    """Answer a message that is not part of a batch."""
+    return frame
+
+
+class BatchReply:
+    """Collects the answers of one batch, in the order of its members."""
+
+    def __init__(self) -> None:
+        self._frames: list[bytes | None] = []
+        self._missing = 0
+
+    def slot(self) -> ReplySlot:
+        """Reserve the place of one member that must be answered. Reserve all before filling any."""
+        self._frames.append(None)
+        self._missing += 1
+        return partial(self._fill, len(self._frames) - 1)
+
+    def _fill(self, index: int, frame: bytes | None) -> bytes | None:
+        self._frames[index] = frame
+        self._missing -= 1
+        if self._missing:
+            return None
+        frames = [frame for frame in self._frames if frame is not None]
+        return encode_batch(frames) if frames else None
+
+
+class OpenRequest(msgspec.Struct, eq=False):
+    """One accepted call: waiting, then `running`, then `answered`; `cause` is why it was cancelled.
+
+    Once it is `silent` the client wants nothing more of it, no answer either.
+    """
+
+    call: Call
+    reply: ReplySlot
+    scope: anyio.CancelScope = msgspec.field(default_factory=anyio.CancelScope)
+    cause: RpcError | None = None
+    running: bool = False
+    answered: bool = False
+    silent: bool = False
+    stages: dict[str, float] = msgspec.field(default_factory=dict)
+    """Milliseconds that its parts took, for the log."""
+    silent_when_cancelled: bool = False
+
+    def cancel(self, cause: RpcError) -> None:
+        if self.cause is None:
+            self.cause = cause
+        self.scope.cancel()
+
+
+class Inflight:
+    def __init__(self, limits: ConnectionLimits) -> None:
+        self._limits = limits
+        self._open: set[OpenRequest] = set()
+        self._by_key: dict[str | bytes, OpenRequest] = {}
+        self._open_bytes = 0
+        self._changed = Wakeup()
+        self._stuck = False
+        self._closed = False
+
+    def close(self) -> None:
+        """Accept nothing more."""
+        self._closed = True
+        self._changed.fire()
+
+    async def make_room(self, size_bytes: int) -> None:
+        """Wait for room, but not for ever: who stops reading also stops hearing cancellations.
+
+        Raises:
+            OverloadedError: nothing finished in time, and nothing has since.
+            ShuttingDownError: nothing more is accepted.
+        """
+        with anyio.move_on_after(0 if self._stuck else self._limits.admission_patience_s):
+            while not (self._closed or self._has_room(size_bytes)):
+                self._stuck = True
+                await self._changed.wait()
+            self._stuck = False
+        if self._closed:
+            raise ShuttingDownError
+        if self._stuck:
+            raise OverloadedError(
+                f"{len(self._open)} requests are open and none of them finishes.",
+                remedy="Wait for answers, or cancel requests, before sending more.",
+            )
+
+    def add(self, request: OpenRequest) -> None:
+        """Accept a request.
+
+        Raises:
+            InvalidRequestError: its id belongs to another request that is still open.
+        """
+        if request.call.id is not None:
+            if request.call.id.key in self._by_key:
+                raise InvalidRequestError(
+                    f"A request with the id {request.call.id} is still open.",
+                    remedy="Give every request an id of its own.",
+                )
+            self._by_key[request.call.id.key] = request
+        self._open.add(request)
+        self._open_bytes += request.call.size_bytes
+
+    def remove(self, request: OpenRequest) -> None:
+        """Forget a request that is done."""
+        self._open.discard(request)
+        self._open_bytes -= request.call.size_bytes
+        self._changed.fire()
+
+    def claim(self, request: OpenRequest) -> bool:
+        """Take the right to answer. True once for each request; its id is free from then on."""
+        if request.answered:
+            return False
+        request.answered = True
+        if request.call.id is not None:
+            del self._by_key[request.call.id.key]
+        self._changed.fire()
+        return True
+
+    def find(self, key: str | bytes) -> OpenRequest | None:
+        return self._by_key.get(key)
+
+    def unanswered(self) -> list[OpenRequest]:
+        return [request for request in self._open if not request.answered]
+
+    async def all_answered(self, timeout_s: float) -> None:
+        """Wait until every open request is claimed, at most for `timeout_s`."""
+        with anyio.move_on_after(timeout_s):
+            while self.unanswered():
+                await self._changed.wait()
+
+    def _has_room(self, size_bytes: int) -> bool:
+        if not self._open:
+            return True
+        limits = self._limits
+        return (
+            len(self._open) < limits.running + limits.waiting
+            and self._open_bytes + size_bytes <= limits.open_bytes
+        )
+
+
+@contextmanager
+def _timed(request: OpenRequest, stage: str) -> Iterator[None]:
+    started = time.perf_counter()
+    try:
+        yield
+    finally:
+        request.stages[stage] = round((time.perf_counter() - started) * 1000, 2)
+
+
+MCP_CANCEL_METHOD = "notifications/cancelled"
+CANCEL_METHODS = frozenset({"$/cancelRequest", MCP_CANCEL_METHOD})
+
+
+class _CancelParams(msgspec.Struct, rename="camel"):
+    id: Raw | UnsetType = UNSET
+    request_id: Raw | UnsetType = UNSET
+
+
+def cancelled_id(params: bytes | None) -> RequestId:
+    """Return the id of the request to cancel.
+
+    Raises:
+        InvalidParamsError: there is none, or it cannot be an id.
+    """
+    try:
+        named = msgspec.json.decode(params or b"{}", type=_CancelParams)
+        raw = named.id if named.request_id is UNSET else named.request_id
+        if raw is not UNSET:
+            return RequestId.parse(raw)
+    except (msgspec.ValidationError, InvalidRequestError, RecursionError) as error:
+        raise InvalidParamsError("A cancellation names no valid request id.") from error
+    raise InvalidParamsError("A cancellation needs the `id` of a request.")
+
+
+class Dispatcher:
+    """Serves the lines of one connection; request tasks live in `tasks`."""
+
+    def __init__(
+        self,
+        registry: MethodRegistry,
+        outbox: Outbox,
+        session: Session,
+        limits: ConnectionLimits,
+        tasks: TaskGroup,
+    ) -> None:
+        self._registry = registry
+        self._outbox = outbox
+        self._session = session
+        self._limits = limits
+        self._tasks = tasks
+        self._inflight = Inflight(limits)
+        self._slots = anyio.Semaphore(limits.running, fast_acquire=True)
+
+    async def accept(self, line: bytes | RpcError) -> None:
+        """Start what a line asks for; an error stands for a line that could not be read.
+
+        Returns as soon as the work is started. Waits while there is no room for it.
+        """
+        if isinstance(line, RpcError):
+            await self._accept(Malformed(None, line), alone)
+            return
+        message = decode_line(line, batch_members=self._limits.batch_members)
+        if not isinstance(message, Batch):
+            await self._accept(message, alone)
+            return
+        reply = BatchReply()
+        slots = [reply.slot() if _is_answered(member) else alone for member in message.members]
+        for member, slot in zip(message.members, slots, strict=True):
+            await self._accept(member, slot)
+
+    def close(self) -> None:
+        """Refuse what comes from now on."""
+        self._inflight.close()
+
+    async def drain(self, cause: RpcError) -> None:
+        """Let open requests finish, then cancel them, then answer for those that do not stop."""
+        await self._inflight.all_answered(self._limits.grace_s)
+        for request in self._inflight.unanswered():
+            request.cancel(cause)
+        await self._inflight.all_answered(self._limits.unwind_s)
+        for request in self._inflight.unanswered():
+            self._inflight.claim(request)
+            if request.call.id is not None:
+                answer = None if request.silent else encode_error(request.call.id, to_wire(cause))
+                frame = request.reply(answer)
+                if frame is not None:
+                    self._outbox.put_now(frame)
+
+    async def _accept(self, message: Message, reply: ReplySlot) -> None:
+        match message:
+            case ClientReply():
+                _log.debug("a reply to no request of ours was ignored")
+            case Malformed():
+                await self._send(reply, encode_error(message.id, to_wire(message.error)))
+            case Call():
+                try:
+                    if message.method in CANCEL_METHODS:
+                        await self._cancel(message, reply)
+                    else:
+                        await self._start(message, reply)
+                except RpcError as error:
+                    if message.id is None:
+                        _log.debug("a notification was refused", kind=error.kind.value)
+                    else:
+                        await self._send(reply, encode_error(message.id, to_wire(error)))
+
+    async def _start(self, call: Call, reply: ReplySlot) -> None:
+        method = self._registry.find(call.method)
+        if call.id is None and not method.accepts_notification:
+            _log.debug("a notification of a request method was ignored", method=method.name)
+            return
+        await self._inflight.make_room(call.size_bytes)
+        request = OpenRequest(call, reply, silent_when_cancelled=method.silent_when_cancelled)
+        if method.timeout_s is not None:
+            request.scope.deadline = anyio.current_time() + method.timeout_s
+        self._inflight.add(request)
+        self._tasks.start_soon(self._serve, method, request, name=method.name)
+
+    async def _serve(self, method: Method[Any], request: OpenRequest) -> None:
+        bind_contextvars(
+            connection=self._session.connection,
+            request=str(request.call.id or "notification"),
+            method=method.name,
+        )
+        started = time.perf_counter()
+        request_id = request.call.id
+        try:
+            try:
+                result = await self._result(method, request)
+                with _timed(request, "encode"):
+                    frame = encode_result(request_id, result) if request_id else None
+                outcome = "ok"
+            except Exception as error:  # noqa: BLE001 - one request's failure is its own answer
+                wire = to_wire(error)
+                frame = encode_error(request_id, wire) if request_id else None
+                outcome = str(wire.data["kind"])
+            if self._inflight.claim(request):
+                seconds = time.perf_counter() - started
+                self._tell(method, request, outcome, seconds)
+                if request_id is not None:
+                    await self._send(request.reply, None if request.silent else frame)
+        finally:
+            if request.running:
+                self._slots.release()
+            self._inflight.remove(request)
+
+    async def _result(self, method: Method[Any], request: OpenRequest) -> object:
+        """What the handler returns. Raises what it raises, and why the request was ended early."""
+        with request.scope:
+            with _timed(request, "wait"):
+                await self._slots.acquire()
+            request.running = True
+            with _timed(request, "decode"):
+                params = decode_params(method.name, method.params, request.call.params)
+            context = RequestContext(
+                session=self._session,
+                request_id=str(request.call.id) if request.call.id else None,
+                notify=partial(self._notify, request),
+                stages=request.stages,
+            )
+            with _timed(request, "work"):
+                try:
+                    return await method.handler(params, context)
+                except anyio.get_cancelled_exc_class() as error:
+                    if anyio.current_effective_deadline() == -math.inf:
+                        raise
+                    # Awaiting a future that somebody else cancelled: without this the request had no answer.
+                    raise RuntimeError("The handler was cancelled, but not by us") from error
+        raise request.cause or DeadlineExceededError(
+            f"{method.name} was not done within {method.timeout_s:g} s."
+        )
+
+    def _notify(self, request: OpenRequest, method: str, params: object) -> None:
+        if not (request.answered or request.silent):
+            self._outbox.notify((request, method), encode_notification(method, params))
+
+    def _tell(
+        self, method: Method[Any], request: OpenRequest, outcome: str, seconds: float
+    ) -> None:
+        duration_ms = round(seconds * 1000, 1)
+        _log.info("request", outcome=outcome, duration_ms=duration_ms, stages_ms=request.stages)
+        self._registry.observe(method.name, outcome, seconds)
+
+    async def _cancel(self, call: Call, reply: ReplySlot) -> None:
+        request = self._inflight.find(cancelled_id(call.params).key)
+        if request is not None:
+            request.silent |= request.silent_when_cancelled and call.method == MCP_CANCEL_METHOD
+            request.cancel(RequestCancelledError("The client cancelled the request."))
+        if call.id is not None:
+            await self._send(reply, encode_result(call.id, {"cancelled": request is not None}))
+
+    async def _send(self, reply: ReplySlot, frame: bytes | None) -> None:
+        complete = reply(frame)
+        if complete is not None:
+            await self._outbox.put(complete)
+
+
+def _is_answered(message: Message) -> bool:
+    match message:
+        case Call():
+            return message.id is not None
+        case Malformed():
+            return True
+        case ClientReply():
+            return False
 
 
 class LineHandler(Protocol):
@@ -79,6 +450,7 @@ async def serve_connection(
     limits: ConnectionLimits | None = None,
     session: Session | None = None,
     lane: Lane | None = None,
+    on_end: Callable[[], None] = lambda: None,
 ) -> None:
     """Serve one client until it leaves or `shutdown` is set; close `writer` at the end.
 
@@ -86,6 +458,8 @@ async def serve_connection(
     written for as long as the client goes on reading. Shutdown: new lines are refused, open requests
     get `grace_s`, what remains is answered `shutting_down`; all over within `limits.shutdown_s`.
     A client that stops reading altogether, after it hung up, or whose end breaks, ends it at once.
+
+    `on_end` is called as soon as the input has ended, while open requests still finish.
 
     Cancelling this call ends it at once, without answers. A handler that shields itself from
     cancellation delays the return, not the answers.
@@ -95,7 +469,9 @@ async def serve_connection(
     def dispatch(outbox: Outbox, tasks: TaskGroup) -> Dispatcher:
         return Dispatcher(registry, outbox, session or Session(), bounds, tasks)
 
-    await serve_lines(reader, writer, dispatch, shutdown=shutdown, limits=bounds, lane=lane)
+    await serve_lines(
+        reader, writer, dispatch, shutdown=shutdown, limits=bounds, lane=lane, on_end=on_end
+    )
 
 
 async def serve_lines(
@@ -106,12 +482,13 @@ async def serve_lines(
     shutdown: anyio.Event,
     limits: ConnectionLimits | None = None,
     lane: Lane | None = None,
+    on_end: Callable[[], None] = lambda: None,
 ) -> None:
     """As `serve_connection`, with any handler of lines."""
     bounds = limits or ConnectionLimits()
     own = lane or Lane(bounds)
     await _Connection(
-        reader, writer, make_handler, shutdown=shutdown, limits=bounds, lane=own
+        reader, writer, make_handler, shutdown=shutdown, limits=bounds, lane=own, on_end=on_end
     ).serve()
 
 
@@ -125,8 +502,10 @@ class _Connection:
         shutdown: anyio.Event,
         limits: ConnectionLimits,
         lane: Lane,
+        on_end: Callable[[], None],
     ) -> None:
         self._lane = lane
+        self._on_end = on_end
         self._reader = reader
         self._writer = writer
         self._shutdown = shutdown
@@ -166,6 +545,7 @@ class _Connection:
                     await anyio.lowlevel.checkpoint()  # a burst of lines must not starve the others
                 self._reading = False
                 self._between_reads.fire()
+            self._on_end()
             for line in splitter.finish():
                 await self._lane.turn(line)
                 await self._handler.accept(line)

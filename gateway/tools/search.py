@@ -172,6 +172,11 @@ def partly_answered(answer: SearchAnswer, reasons: Mapping[Source, str]) -> Sear
     return replace(answer, outcome="partial", warning=warning)
 
 
+def without(answer: SearchAnswer, missed: str) -> SearchAnswer:
+    """The same, with what the client asked for and was not searched."""
+    return replace(answer, outcome="partial", warning=_joined(answer.warning, missed))
+
+
 def _unsearched(reasons: Mapping[Source, str]) -> str:
     return " ".join(f"{_NAMES[one]} were not searched: {why}." for one, why in reasons.items())
 

@@ -11,9 +11,8 @@ from typing import IO, Any, Final, TypeVar, cast
 import msgspec
 from google.genai import types
 
-from providers.batch.deleting import deleting
-from providers.batch.interface import OnResults, Outcome, RemoteJob
-from providers.batch.results import Line, ResultReader
+from providers.batch.hosts import OnResults, Outcome, RemoteJob
+from providers.batch.result_files import Line, ResultReader, deleting
 from providers.interface import without_lone_surrogates
 from providers.remote.gemini import open_library
 from providers.remote.spec import RemoteSpec
@@ -88,7 +87,7 @@ _OUTCOMES: Final[dict[str, Outcome]] = {
 
 
 class GeminiBatches:
-    """Implements `providers.batch.interface.BatchHost`."""
+    """Implements `providers.batch.hosts.BatchHost`."""
 
     def __init__(self, spec: RemoteSpec) -> None:
         self._spec = spec

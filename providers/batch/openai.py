@@ -1,6 +1,6 @@
 """Batch jobs of OpenAI, through the `openai` library.
 
-Imports the library; loaded by `providers.batch.opening` only. An uploaded file and the job made of it
+Imports the library; loaded by `providers.batch.hosts` only. An uploaded file and the job made of it
 are found again by the file's name and id, so that an answer that got lost costs nothing.
 """
 
@@ -11,9 +11,8 @@ from typing import IO, Final
 import msgspec
 import openai
 
-from providers.batch.deleting import deleting
-from providers.batch.interface import OnResults, RemoteJob, read_job
-from providers.batch.results import ResultReader, read_line, read_results
+from providers.batch.hosts import OnResults, RemoteJob, read_job
+from providers.batch.result_files import ResultReader, deleting, read_line, read_results
 from providers.interface import without_lone_surrogates
 from providers.remote.spec import RemoteSpec
 from providers.remote.transport import PLACEHOLDER, open_client, time_limits, typed_errors
@@ -26,7 +25,7 @@ _MOST_LISTED: Final = 2_000
 
 
 class OpenAIBatches:
-    """Implements `providers.batch.interface.BatchHost`."""
+    """Implements `providers.batch.hosts.BatchHost`."""
 
     def __init__(self, spec: RemoteSpec) -> None:
         self._spec = spec

@@ -11,9 +11,8 @@ from typing import IO, Any, Final
 import httpx2
 import msgspec
 
-from providers.batch.deleting import deleting
-from providers.batch.interface import OnResults, RemoteJob, read_job
-from providers.batch.results import ResultReader, read_line, read_results
+from providers.batch.hosts import OnResults, RemoteJob, read_job
+from providers.batch.result_files import ResultReader, deleting, read_line, read_results
 from providers.interface import without_lone_surrogates
 from providers.remote.spec import RemoteSpec
 from providers.remote.transport import open_client, typed_errors
@@ -33,7 +32,7 @@ class _Job(msgspec.Struct):
 
 
 class VoyageBatches:
-    """Implements `providers.batch.interface.BatchHost`."""
+    """Implements `providers.batch.hosts.BatchHost`."""
 
     def __init__(self, spec: RemoteSpec) -> None:
         self._spec = spec

@@ -9,27 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Literal
 
 import anyio
 import msgspec
 import structlog
 
+from config.runtime.tasks import ResettableEvent
 from providers.embedding.documents import OnBatch
-from providers.embedding.service import DEFAULT_QUERY_DEADLINE_S, EmbeddingService, ServiceState
+from providers.embedding.service import DEFAULT_QUERY_DEADLINE_S, EmbeddingService
 from providers.errors import ProviderError, ProviderUnavailableError
-from providers.interface import Fingerprint, Vector
+from providers.interface import EmbeddingsState, FallbackRecord, Fingerprint, QueryVector
 from providers.resilience import Clock, SystemClock
 
 _log = structlog.get_logger(__name__)
 _SHORTEST_PAUSE_S = 30.0
-
-
-@dataclass(frozen=True, slots=True)
-class QueryVector:
-    vector: Vector
-    fingerprint: Fingerprint
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,19 +36,6 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     """In use from now on."""
     fingerprint: Fingerprint
     reason: str | None = None
-
-
-class FallbackRecord(msgspec.Struct, frozen=True, kw_only=True):
-    origin: str
-    """The provider that was meant to answer."""
-    reason: str
-
-
-class EmbeddingsState(msgspec.Struct, frozen=True, kw_only=True):
-    active: ServiceState
-    primary: ServiceState
-    fallback: ServiceState | None
-    fell_back: FallbackRecord | None
 
 
 class Embeddings:
@@ -72,7 +53,7 @@ class Embeddings:
         self._active = primary
         self._clock = clock or SystemClock()
         self._reason: str | None = None
-        self._lost = anyio.Event()
+        self._lost = ResettableEvent()
         self._listeners: list[Callable[[Change], None]] = []
 
     @property
@@ -212,7 +193,7 @@ class Embeddings:
         if not self._lost.is_set():
             return
         self._active, self._reason = self._primary, None
-        self._lost = anyio.Event()
+        self._lost.clear()
         self._tell("recovered")
 
     def _tell(self, event: Literal["lost", "fell-back", "recovered"]) -> None:

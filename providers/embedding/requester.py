@@ -17,7 +17,7 @@ from providers.errors import (
     ProviderTimeoutError,
     ProviderUnavailableError,
 )
-from providers.interface import EmbeddedBatch, Embedder, Vector
+from providers.interface import EmbeddedBatch, Embedder, Statistics, Vector
 from providers.resilience import (
     SINGLE,
     Circuit,
@@ -28,24 +28,6 @@ from providers.resilience import (
     SystemClock,
     retrying,
 )
-
-
-class Statistics(msgspec.Struct, frozen=True, kw_only=True):
-    """One snapshot. `requests` counts every request sent, also repeated and refused ones."""
-
-    requests: int
-    retries: int
-    failures: int
-    """Requests given up, after their retries."""
-    documents: int
-    """Texts that got a vector."""
-    item_errors: int
-    """Texts that got none although their request succeeded, or that were refused alone."""
-    queries: int
-    """Query embeddings asked for, cached ones included."""
-    query_cache_hits: int
-    tokens: int
-    """As counted by the host."""
 
 
 @dataclass(slots=True)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 import anyio
 import msgspec
 
 from providers.embedding.documents import DocumentRun, OnBatch
-from providers.embedding.requester import Requester, RequestOptions, Statistics
+from providers.embedding.requester import Requester, RequestOptions
 from providers.embedding.sizing import LearnedLimits
 from providers.errors import ProviderError, ProviderRejectedError, ProviderTimeoutError
-from providers.interface import Embedder, Fingerprint, Vector
+from providers.interface import Embedder, Fingerprint, FingerprintState, ServiceState, Vector
 from providers.resilience import Clock
 
 
@@ -74,26 +74,6 @@ class QueryCache:
 DEFAULT_QUERY_DEADLINE_S = 4.0
 _GRACE_S = 0.1
 """The request's own time limit comes first, so that the circuit hears of it."""
-
-
-class ServiceState(msgspec.Struct, frozen=True, kw_only=True):
-    """For `status`. `degraded`: the last request failed; `open`: nothing is sent until
-    `next_probe_in_s` seconds have passed.
-    """
-
-    provider: str
-    model: str
-    endpoint: str
-    status: Literal["ready", "degraded", "open"]
-    reason: str | None
-    next_probe_in_s: float | None
-    dimensions: int | None
-    fingerprint: Fingerprint
-    learned_limits: Mapping[str, Any]
-    """`LearnedLimits.to_dict`, to be kept under the fingerprint's digest."""
-    statistics: Statistics
-    details: Mapping[str, Any] | None = None
-    """What only this kind of provider has to tell."""
 
 
 class EmbeddingService:
@@ -195,7 +175,7 @@ class EmbeddingService:
             reason=circuit.reason or (refused.message if refused else None),
             next_probe_in_s=circuit.next_probe_in_s,
             dimensions=self.dimensions,
-            fingerprint=mark,
+            fingerprint=msgspec.convert(mark, FingerprintState, from_attributes=True),
             learned_limits=self.learned.to_dict(),
             statistics=self._requester.counters.snapshot(),
             details=self._embedder.report(),

@@ -8,10 +8,9 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import anyio
-import msgspec
 from anyio.to_thread import run_sync
 
 from providers.errors import (
@@ -24,11 +23,14 @@ from providers.errors import (
 from providers.installing import install_remedy
 from providers.interface import (
     Candidate,
+    Download,
     EmbeddedBatch,
     Embedder,
     Fingerprint,
     InputLimits,
     ItemError,
+    LocalModelState,
+    LocalState,
     ProviderRequest,
     Purpose,
     Vector,
@@ -144,14 +146,14 @@ class LocalEmbedder:
     async def aclose(self) -> None:
         """The worker ends with `run`."""
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> LocalState:
         model, progress = self._model, self._progress
-        return {
-            "reference": self._spec.name,
-            "worker": msgspec.to_builtins(self._supervisor.state()),
-            "model": None if model is None else _describe(model),
-            "download": progress and {"bytes": progress[0], "total_bytes": progress[1]},
-        }
+        return LocalState(
+            reference=self._spec.name,
+            worker=self._supervisor.state(),
+            model=None if model is None else _describe(model),
+            download=progress and Download(bytes=progress[0], total_bytes=progress[1]),
+        )
 
     async def _embed(self, purpose: Purpose, texts: Sequence[str]) -> EmbeddedBatch:
         model = await self._usable()
@@ -195,17 +197,17 @@ class LocalEmbedder:
         self._progress = (done, total)
 
 
-def _describe(model: Model) -> dict[str, Any]:
-    return {
-        "file": str(model.path),
-        "sha256": model.sha256,
-        "quantisation": model.quantisation,
-        "dimensions": model.dimensions or model.width,
-        "context_tokens": model.context_tokens,
-        "max_tokens": model.max_tokens,
-        "query_prompt": model.prompts.query,
-        "document_prompt": model.prompts.document,
-    }
+def _describe(model: Model) -> LocalModelState:
+    return LocalModelState(
+        file=str(model.path),
+        sha256=model.sha256,
+        quantisation=model.quantisation,
+        dimensions=model.dimensions or model.width,
+        context_tokens=model.context_tokens,
+        max_tokens=model.max_tokens,
+        query_prompt=model.prompts.query,
+        document_prompt=model.prompts.document,
+    )
 
 
 _MODULES: Final = ("llama_cpp", "numpy")

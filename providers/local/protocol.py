@@ -60,13 +60,6 @@ class Refused(msgspec.Struct, frozen=True, tag=True):
     message: str
 
 
-class Computing(msgspec.Struct, frozen=True, tag=True):
-    """If the worker dies now, it is for one of these texts of the request."""
-
-    number: int
-    positions: list[int]
-
-
 class Computed(msgspec.Struct, frozen=True, tag=True):
     """`vectors` holds one normalised vector for each position: float32, little-endian."""
 
@@ -91,7 +84,7 @@ class Pong(msgspec.Struct, frozen=True, tag=True):
 
 
 Request: TypeAlias = Open | Embed | Cancel | Ping
-Reply: TypeAlias = Opened | Refused | Computing | Computed | Failed | Pong
+Reply: TypeAlias = Opened | Refused | Computed | Failed | Pong
 
 
 class ProtocolError(Exception):

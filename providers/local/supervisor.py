@@ -1,14 +1,16 @@
-"""Keeping one worker process at work: started on demand, restarted after a crash, let go when idle.
+"""Keeping one worker process at work: started on demand, restarted after a crash, ended when idle.
 
-Knows what the worker has of each call, so that the text that crashed it is found and the others are computed.
+Remembers what the worker has of each call. When it dies, those texts are computed again, one by one, so that
+a text that crashes it keeps no other from its vector.
 """
 
 from __future__ import annotations
 
-import hashlib
-import os
-from collections import OrderedDict, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+import signal
+from collections import deque
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
@@ -16,13 +18,30 @@ from typing import TYPE_CHECKING, Final, Literal
 import anyio
 import msgspec
 import structlog
+from anyio.abc import Process
 
 from config.errors import ErrorKind, ungrouped
-from providers.errors import ProviderError
-from providers.interface import EmbeddedBatch, ItemError, Vector
-from providers.local.process import Worker, started
-from providers.local.protocol import Cancel, Computed, Computing, Embed, Failed, Lane, Open, Ping
-from providers.resilience import Clock, SystemClock
+from config.runtime.children import end_child, kill_group, resident_bytes, start_child
+from config.runtime.start import command_of
+from config.runtime.tasks import Backoff, Wakeup
+from providers.errors import ProviderError, ProviderTransientError, ProviderUnavailableError
+from providers.interface import EmbeddedBatch, ItemError, Vector, WorkerState
+from providers.local.protocol import (
+    Cancel,
+    Computed,
+    Embed,
+    Failed,
+    FrameReader,
+    Lane,
+    Open,
+    Opened,
+    Ping,
+    ProtocolError,
+    Refused,
+    Reply,
+    Request,
+    frame,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,7 +55,7 @@ _NO_DIRECTION = ItemError(
 
 
 class Job:
-    """Belongs to one event loop. `texts` carry their prompts."""
+    """The texts of one call, with their prompts, and what has come of them. Belongs to one event loop."""
 
     def __init__(self, lane: Lane, texts: Sequence[str]) -> None:
         self.lane = lane
@@ -56,9 +75,15 @@ class Job:
         self.cut += reply.cut
         rows = _rows(reply.vectors, len(positions))
         for position, row in zip(positions, rows, strict=True):
-            self.answer(position, row if row.any() else _NO_DIRECTION)
+            self._answer(position, row if row.any() else _NO_DIRECTION)
 
-    def answer(self, position: int, item: Vector | ItemError) -> None:
+    def refuse(self, positions: Iterable[int], message: str) -> None:
+        """These texts get no vector."""
+        fault = ItemError(kind=ErrorKind.PROVIDER_UNAVAILABLE, message=message)
+        for position in positions:
+            self._answer(position, fault)
+
+    def _answer(self, position: int, item: Vector | ItemError) -> None:
         self._items[position] = item
         if len(self._items) == len(self.texts):
             self.ended.set()
@@ -88,142 +113,234 @@ def _rows(data: bytes, count: int) -> NDArray[np.float32]:
 
 _AHEAD: Final[dict[Lane, int]] = {"query": 4, "document": 2}
 """Requests that the worker has at a time, so that it never waits for the next one."""
-_DEATHS_THAT_CONVICT: Final = 2
-_MOST_REMEMBERED: Final = 1_000
 
 
 @dataclass(eq=False, slots=True)
-class _Parcel:
+class _Part:
     """Some texts of one job, as they go to the worker."""
 
     job: Job
     positions: Sequence[int]
-    suspect: bool = False
-    computing: Sequence[int] = ()
+    is_retry: bool = False
+    """One text, which a worker had when it died: it is computed with nothing beside it."""
 
 
 class Desk:
-    """Belongs to one event loop."""
+    """What waits for the worker, and what it has. Belongs to one event loop."""
 
     def __init__(self) -> None:
-        self._waiting: dict[Lane, deque[_Parcel]] = {"query": deque(), "document": deque()}
-        self._sent: dict[int, _Parcel] = {}
+        self._waiting: dict[Lane, deque[_Part]] = {"query": deque(), "document": deque()}
+        self._sent: dict[int, _Part] = {}
         self._numbers = 0
-        self._deaths: OrderedDict[bytes, int] = OrderedDict()
-        self.convicted = 0
-        """Texts that got an error because they end workers."""
 
     @property
     def is_empty(self) -> bool:
         return not self._sent and not any(self._waiting.values())
 
     def put(self, job: Job) -> None:
-        for position, text in enumerate(job.texts):
-            if self._deaths.get(_digest(text), 0) >= _DEATHS_THAT_CONVICT:
-                self._convict(job, position, "on an earlier try")
-        if unknown := job.missing(range(len(job.texts))):
-            self._waiting[job.lane].append(_Parcel(job, unknown))
+        if job.texts:
+            self._waiting[job.lane].append(_Part(job, range(len(job.texts))))
 
     def next(self) -> Embed | None:
         """What to send now, if anything. Queries come first."""
-        suspects = any(parcel.suspect for parcel in self._parcels())
+        if self._sent and any(part.is_retry for part in self._parts()):
+            return None
         for lane, waiting in self._waiting.items():
-            if not waiting or (suspects and self._sent):
-                continue
-            if sum(parcel.job.lane == lane for parcel in self._sent.values()) < _AHEAD[lane]:
+            sent = sum(part.job.lane == lane for part in self._sent.values())
+            if waiting and sent < _AHEAD[lane]:
                 return self._send(waiting.popleft())
         return None
 
     def withdraw(self, job: Job) -> list[int]:
         """Forgets a job; returns the numbers under which the worker has parts of it."""
         waiting = self._waiting[job.lane]
-        self._waiting[job.lane] = deque(parcel for parcel in waiting if parcel.job is not job)
-        numbers = [number for number, parcel in self._sent.items() if parcel.job is job]
+        self._waiting[job.lane] = deque(part for part in waiting if part.job is not job)
+        numbers = [number for number, part in self._sent.items() if part.job is job]
         for number in numbers:
             del self._sent[number]
         return numbers
 
-    def note(self, reply: Computing | Computed | Failed) -> None:
-        """Takes what the worker says; what it says of a forgotten job is nothing."""
-        parcel = self._sent.get(reply.number)
-        if parcel is None:
+    def accept(self, reply: Computed | Failed) -> None:
+        """Takes an answer of the worker; one to a forgotten job is dropped."""
+        part = self._sent.get(reply.number)
+        if part is None:
             return
-        positions = [parcel.positions[at] for at in reply.positions]
-        if isinstance(reply, Computing):
-            parcel.computing = positions
-            return
-        parcel.computing = ()
+        positions = [part.positions[at] for at in reply.positions]
         if isinstance(reply, Computed):
-            parcel.job.accept(positions, reply)
+            part.job.accept(positions, reply)
         else:
-            fault = ItemError(kind=ErrorKind.PROVIDER_UNAVAILABLE, message=f"{reply.message}.")
-            for position in positions:
-                parcel.job.answer(position, fault)
-        if not parcel.job.missing(parcel.positions):
+            part.job.refuse(positions, f"{reply.message}.")
+        if not part.job.missing(part.positions):
             del self._sent[reply.number]
 
-    def bury(self, cause: str, *, blame: bool = True) -> None:
-        """Takes back what a dead worker had. Without `blame` no text is held responsible."""
-        dead = list(self._sent.values())
-        self._sent.clear()
-        alone = blame and sum(bool(parcel.computing) for parcel in dead) == 1
-        for parcel in reversed(dead):
-            rest = parcel.job.missing(set(parcel.positions) - set(parcel.computing))
-            again = [_Parcel(parcel.job, sorted(rest))] if rest else []
-            if parcel.computing:
-                again = [*self._after_death(parcel, cause, alone=alone, blame=blame), *again]
-            self._waiting[parcel.job.lane].extendleft(reversed(again))
+    def worker_died(self, cause: str) -> None:
+        """Each text without an answer is computed once more, alone; one that died alone is refused."""
+        for part in self._take_back():
+            missing = part.job.missing(part.positions)
+            if part.is_retry:
+                part.job.refuse(missing, f"llama.cpp ended while it computed this text ({cause}).")
+            else:
+                retries = [_Part(part.job, [position], is_retry=True) for position in missing]
+                self._waiting[part.job.lane].extendleft(reversed(retries))
+
+    def worker_ended(self) -> None:
+        """We ended the worker ourselves: what it had waits again."""
+        for part in self._take_back():
+            part.positions = part.job.missing(part.positions)
+            self._waiting[part.job.lane].appendleft(part)
 
     def fail_all(self, error: ProviderError) -> None:
         """Ends every job."""
-        for parcel in tuple(self._parcels()):
-            parcel.job.fail(error)
-            self.withdraw(parcel.job)
+        for part in tuple(self._parts()):
+            part.job.fail(error)
+            self.withdraw(part.job)
 
-    def _after_death(
-        self, parcel: _Parcel, cause: str, *, alone: bool, blame: bool
-    ) -> list[_Parcel]:
-        suspects = parcel.computing
-        half = len(suspects) // 2
-        if alone and half:
-            parts = (suspects[:half], suspects[half:])
-            return [_Parcel(parcel.job, part, suspect=True) for part in parts]
-        if alone and self._count_death(parcel.job.texts[suspects[0]]) >= _DEATHS_THAT_CONVICT:
-            self._convict(parcel.job, suspects[0], cause)
-            return []
-        return [_Parcel(parcel.job, suspects, suspect=blame)]
+    def _take_back(self) -> list[_Part]:
+        """What the worker had, the newest first."""
+        sent = list(self._sent.values())
+        self._sent.clear()
+        return sent[::-1]
 
-    def _count_death(self, text: str) -> int:
-        digest = _digest(text)
-        self._deaths[digest] = self._deaths.pop(digest, 0) + 1
-        if len(self._deaths) > _MOST_REMEMBERED:
-            self._deaths.popitem(last=False)
-        return self._deaths[digest]
-
-    def _convict(self, job: Job, position: int, cause: str) -> None:
-        self.convicted += 1
-        message = f"llama.cpp dies of this text ({cause}), so it is left out."
-        job.answer(position, ItemError(kind=ErrorKind.PROVIDER_UNAVAILABLE, message=message))
-
-    def _send(self, parcel: _Parcel) -> Embed:
+    def _send(self, part: _Part) -> Embed:
         self._numbers += 1
-        self._sent[self._numbers] = parcel
-        texts = [parcel.job.texts[position] for position in parcel.positions]
-        return Embed(self._numbers, parcel.job.lane, texts)
+        self._sent[self._numbers] = part
+        texts = [part.job.texts[position] for position in part.positions]
+        return Embed(self._numbers, part.job.lane, texts)
 
-    def _parcels(self) -> Iterator[_Parcel]:
+    def _parts(self) -> Iterator[_Part]:
         yield from self._sent.values()
         for waiting in self._waiting.values():
             yield from waiting
 
 
-def _digest(text: str) -> bytes:
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+_PASSED = frozenset(
+    "PATH HOME LANG TMPDIR LD_LIBRARY_PATH DYLD_LIBRARY_PATH LLAMA_CPP_LIB_PATH "
+    "CUDA_VISIBLE_DEVICES HIP_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES "
+    "PYTHONPATH PYTHONHOME VIRTUAL_ENV".split()
+)
+_PASSED_PREFIXES = ("LC_", "GGML_", "OMP_", "KMP_", "GOMP_")
+_OWN = {
+    # Threads that spin while they wait make everything ten times slower beside other work.
+    "OMP_WAIT_POLICY": "passive",
+    # An abort would start a debugger on the dying process.
+    "GGML_NO_BACKTRACE": "1",
+    "PYTHONDONTWRITEBYTECODE": "1",
+}
+
+
+def worker_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    passed = {
+        name: value
+        for name, value in environment.items()
+        if name in _PASSED or name.startswith(_PASSED_PREFIXES)
+    }
+    return {**passed, **_OWN}
+
+
+COMMAND: Final = command_of("providers.local.worker")
+_LAST_WORDS: Final = 4096
+_ASSERTION: Final = re.compile(r"GGML_ASSERT\(.{1,160}\) failed")
+_REAP_S: Final = 5.0
+
+
+class Worker:
+    """Make it with `started`. Only one task sends at a time."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self._reader = FrameReader(Reply)
+        self._said = bytearray()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    async def open(self, order: Open, *, within_s: float) -> Opened:
+        """Loads the model. Raises ProviderUnavailableError, also when the worker dies of it."""
+        name = Path(order.path).name
+        reply: Reply | None = None
+        with anyio.move_on_after(within_s) as scope:
+            await self.send(order)
+            reply = next(iter(await self.receive()), None)
+        match reply:
+            case Opened():
+                return reply
+            case Refused(message):
+                cause = message
+            case _ if scope.cancelled_caught:
+                cause = f"it was not loaded within {within_s:g} s"
+            case _:
+                cause = f"llama.cpp ended while loading it ({await self.cause_of_death()})"
+        raise ProviderUnavailableError(
+            f"The model {name} cannot be used: {cause}.",
+            remedy="Name another one in memorySearch.local.modelPath, or check that it is complete "
+            "and that there is enough memory.",
+        )
+
+    async def send(self, message: Request) -> None:
+        """What a dead worker does not get is noticed by `receive`."""
+        assert self._process.stdin is not None
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+            await self._process.stdin.send(frame(message))
+
+    async def receive(self) -> list[Reply]:
+        """What comes next; nothing when the worker ended, or says what it should not."""
+        assert self._process.stdout is not None
+        try:
+            while True:
+                piece = await self._process.stdout.receive()
+                if replies := list(self._reader.feed(piece)):
+                    return replies
+        except (ProtocolError, anyio.EndOfStream, anyio.BrokenResourceError):
+            return []
+
+    async def listen_to_errors(self) -> None:
+        """Keeps the last of what llama.cpp complains about."""
+        assert self._process.stderr is not None
+        async for piece in self._process.stderr:
+            self._said += piece
+            del self._said[:-_LAST_WORDS]
+
+    def kill(self) -> None:
+        kill_group(self._process)
+
+    async def cause_of_death(self) -> str:
+        """`SIGABRT, GGML_ASSERT(...) failed`, or the exit status."""
+        self.kill()  # changes nothing where it has ended already
+        with anyio.move_on_after(_REAP_S):
+            await self._process.wait()
+        code = self._process.returncode
+        how = f"exit {code}" if code is None or code >= 0 else _signal_name(-code)
+        words = _ASSERTION.search(self._said.decode("utf-8", "replace"))
+        return f"{how}, {words[0]}" if words else how
+
+
+@asynccontextmanager
+async def started(
+    environment: Mapping[str, str], command: Sequence[str] = COMMAND
+) -> AsyncIterator[Worker]:
+    """A worker that waits for its model; it is gone at the end. Raises ProviderTransientError."""
+    try:
+        # Elsewhere a module of the same name could be taken for ours.
+        process = await start_child(command, worker_variables(environment), directory="/")
+    except OSError as error:
+        raise ProviderTransientError(
+            f"The worker for local embeddings cannot be started: {error.strerror}."
+        ) from None
+    try:
+        yield Worker(process)
+    finally:
+        await end_child(process)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 _log = structlog.get_logger(__name__)
-
-_MOST_DOUBLINGS: Final = 20
 
 
 class Patience(msgspec.Struct, frozen=True, kw_only=True):
@@ -242,22 +359,6 @@ class Patience(msgspec.Struct, frozen=True, kw_only=True):
     longest_pause_s: float = 30.0
 
 
-class WorkerState(msgspec.Struct, frozen=True, kw_only=True):
-    """For `status`."""
-
-    status: Literal["off", "loading", "running"]
-    pid: int | None = None
-    resident_bytes: int | None = None
-    """Of the worker process; where the system does not tell, None."""
-    deaths: int = 0
-    """Ends that nobody asked for."""
-    last_death: str | None = None
-    cut_texts: int = 0
-    """Texts of which the model read only the beginning."""
-    refused_texts: int = 0
-    """Texts that are left out because llama.cpp dies of them."""
-
-
 class Supervisor:
     """Belongs to one event loop."""
 
@@ -266,14 +367,14 @@ class Supervisor:
         environment: Mapping[str, str],
         *,
         patience: Patience | None = None,
-        clock: Clock | None = None,
+        command: Sequence[str] = COMMAND,
     ) -> None:
         self._environment = environment
-        self._patience = patience or Patience()
-        self._clock = clock or SystemClock()
+        self._command = command
+        self._patience = patience = patience or Patience()
         self._desk = Desk()
         self._order: Open | None = None
-        self._changed = anyio.Event()
+        self._changed = Wakeup()
         self._cancelled: list[int] = []
         self._ping_due = False
         self._worker: Worker | None = None
@@ -281,8 +382,8 @@ class Supervisor:
         self._ending: str | None = None
         """Why we end the worker ourselves, if we do."""
         self._silent_beats = 0
-        self._fruitless = 0
-        """Deaths in a row without anything computed between them."""
+        first_s = patience.first_pause_s
+        self._backoff = Backoff(first_s, 2 * first_s, patience.longest_pause_s)
         self._deaths = 0
         self._last_death: str | None = None
         self._cut = 0
@@ -294,13 +395,13 @@ class Supervisor:
             self._end("its model was replaced")
         job = Job(lane, texts)
         self._desk.put(job)
-        self._wake()
+        self._changed.fire()
         try:
             await job.ended.wait()
         finally:
             if not job.ended.is_set():
                 self._cancelled += self._desk.withdraw(job)
-                self._wake()
+                self._changed.fire()
         self._cut += job.cut
         return job.result()
 
@@ -313,7 +414,7 @@ class Supervisor:
                 await self._one_life()
             except ProviderError as error:
                 self._desk.fail_all(error)
-            await self._clock.sleep(self.pause_s())
+            await anyio.sleep(self.pause_s())
 
     def state(self) -> WorkerState:
         """May be asked from any thread."""
@@ -321,11 +422,10 @@ class Supervisor:
         return WorkerState(
             status=self._status,
             pid=worker.pid if worker else None,
-            resident_bytes=_resident_bytes(worker.pid) if worker else None,
+            resident_bytes=resident_bytes(worker.pid) if worker else None,
             deaths=self._deaths,
             last_death=self._last_death,
             cut_texts=self._cut,
-            refused_texts=self._desk.convicted,
         )
 
     async def _one_life(self) -> None:
@@ -333,7 +433,7 @@ class Supervisor:
         assert self._order is not None
         self._ending, self._status = None, "loading"
         try:
-            async with started(self._environment) as worker:
+            async with started(self._environment, self._command) as worker:
                 self._worker = worker
                 with ungrouped():
                     async with anyio.create_task_group() as tasks:
@@ -344,41 +444,43 @@ class Supervisor:
                         tasks.start_soon(self._watch)
                         await self._listen(worker)
                         tasks.cancel_scope.cancel()
-                await self._bury(worker)
+                await self._take_back(worker)
         finally:
             self._worker, self._status = None, "off"
 
-    async def _bury(self, worker: Worker) -> None:
+    async def _take_back(self, worker: Worker) -> None:
+        """Decides what becomes of the texts that an ended worker had."""
         cause = await worker.cause_of_death()
-        if self._ending is None:
-            self._deaths += 1
-            self._fruitless += 1
-            self._last_death = cause
-            _log.warning("local embeddings: the worker died", cause=cause)
-        self._desk.bury(cause, blame=self._ending is None)
+        if self._ending is not None:
+            self._desk.worker_ended()
+            return
+        self._deaths += 1
+        self._backoff.failed()
+        self._last_death = cause
+        _log.warning("local embeddings: the worker died", cause=cause)
+        self._desk.worker_died(cause)
 
     async def _feed(self, worker: Worker) -> None:
         """Gives the worker what waits, as fast as it takes it."""
         while True:
-            changed = self._changed
-            while self._cancelled:
+            if self._cancelled:
                 await worker.send(Cancel(self._cancelled.pop()))
-            while (request := self._desk.next()) is not None:
+            elif (request := self._desk.next()) is not None:
                 await worker.send(request)
-            if self._ping_due:
+            elif self._ping_due:
                 self._ping_due = False
                 await worker.send(Ping())
-            await changed.wait()
+            else:
+                await self._changed.wait()
 
     async def _listen(self, worker: Worker) -> None:
         while replies := await worker.receive():
             self._silent_beats = 0
             for reply in replies:
-                if isinstance(reply, Computing | Computed | Failed):
-                    self._desk.note(reply)
                 if isinstance(reply, Computed | Failed):
-                    self._fruitless = 0
-            self._wake()
+                    self._desk.accept(reply)
+                    self._backoff.succeeded()
+            self._changed.fire()
 
     async def _watch(self) -> None:
         """Notices a worker that is stopped, and lets one go that has nothing to do.
@@ -387,7 +489,7 @@ class Supervisor:
         """
         patience = self._patience
         while True:
-            await self._clock.sleep(patience.beat_s)
+            await anyio.sleep(patience.beat_s)
             self._silent_beats += 1
             silence_s = self._silent_beats * patience.beat_s
             if self._desk.is_empty:
@@ -399,7 +501,7 @@ class Supervisor:
                 self._end(self._last_death)
             else:
                 self._ping_due = True
-                self._wake()
+                self._changed.fire()
 
     def _end(self, reason: str) -> None:
         if self._worker is not None:
@@ -407,21 +509,6 @@ class Supervisor:
             self._ending = reason
             self._worker.kill()
 
-    def _wake(self) -> None:
-        self._changed.set()
-        self._changed = anyio.Event()
-
     def pause_s(self) -> float:
-        """Before the next worker may start."""
-        if self._fruitless == 0:
-            return 0.0
-        doubled = self._patience.first_pause_s * 2.0 ** min(self._fruitless - 1, _MOST_DOUBLINGS)
-        return min(doubled, self._patience.longest_pause_s)
-
-
-def _resident_bytes(pid: int) -> int | None:
-    try:
-        pages = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]
-        return int(pages) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError):
-        return None
+        """Until the next worker may start."""
+        return self._backoff.left_s

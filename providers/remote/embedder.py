@@ -23,7 +23,7 @@ from providers.interface import (
     digest_headers,
     without_lone_surrogates,
 )
-from providers.remote import keys
+from providers.remote import credentials
 from providers.remote.spec import RemoteSpec
 from providers.remote.vendors import Vendor
 
@@ -51,7 +51,7 @@ def fingerprint_of(spec: RemoteSpec) -> Fingerprint:
         provider=spec.vendor.name,
         model=spec.model,
         endpoint=spec.endpoint.base_url,
-        headers=digest_headers(keys.without_secrets(spec.headers)),
+        headers=digest_headers(credentials.without_secrets(spec.headers)),
         dimensions=spec.dimensions,
         input_type=spec.input_type("document"),
         variant=(prompt,) if prompt else (),

@@ -15,8 +15,8 @@ from config.settings import Settings
 from providers.endpoints import Endpoint, may_receive
 from providers.errors import ProviderAuthError, ProviderUnavailableError
 from providers.interface import InputLimits, Purpose, Role
-from providers.remote import keys, vendors
-from providers.remote.keys import Credential, KeySources, find_key
+from providers.remote import credentials, vendors
+from providers.remote.credentials import Credential, KeySources, find_key
 from providers.remote.vendors import Vendor, entry_of, limits_of
 
 _LIKE_A_SECRET_CHARS = 8
@@ -76,12 +76,12 @@ class RemoteSpec:
         if self.credential is None:
             return dict(self.headers)
         key = f"{self.vendor.auth_scheme}{self.credential.secret.reveal()}"
-        return keys.merge({self.vendor.auth_header: key}, self.headers)
+        return credentials.merge({self.vendor.auth_header: key}, self.headers)
 
     @property
     def secrets(self) -> tuple[str, ...]:
         """What must not appear in any message: also a header whose name tells nothing may hold a key."""
-        values = list(keys.only_secrets(self.headers).values())
+        values = list(credentials.only_secrets(self.headers).values())
         values += [value for value in self.headers.values() if len(value) >= _LIKE_A_SECRET_CHARS]
         values += [value.split(" ", 1)[1] for value in values if " " in value]
         if self.credential is not None:
@@ -106,14 +106,14 @@ def resolve_spec(settings: Settings, vendor: Vendor, role: Role) -> RemoteSpec:
         remote_key=search.remote.api_key if primary else None,
         remote_problem=search.remote.api_key_problem if primary else None,
         provider=provider,
-        profiles=keys.load(auth_profile_paths(settings.state_dir, settings.agent_dir)),
+        profiles=credentials.load(auth_profile_paths(settings.state_dir, settings.agent_dir)),
         auth=settings.auth,
         variables=settings.environment_keys,
         now_ms=time.time() * 1000,
         is_unasked=primary and search.provider == "auto",
     )
     own = search.remote.headers if primary else {}
-    headers = keys.merge(_provider_headers(sources), own)
+    headers = credentials.merge(_provider_headers(sources), own)
     return RemoteSpec(
         vendor=vendor,
         endpoint=endpoint,
@@ -156,7 +156,7 @@ def _provider_headers(sources: KeySources) -> Mapping[str, str]:
     headers = sources.provider.headers
     if may_receive(sources.endpoint.origin, sources.provider_home):
         return headers
-    return keys.without_secrets(headers)
+    return credentials.without_secrets(headers)
 
 
 def _credential(sources: KeySources, headers: Mapping[str, str]) -> Credential | None:

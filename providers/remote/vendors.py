@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -15,32 +15,47 @@ from providers.interface import InputLimits, Purpose, Role
 Wire = Literal["openai", "gemini", "voyage"]
 
 
-class Vendor(msgspec.Struct, frozen=True, kw_only=True):
+_LIBRARIES: Final[dict[Wire, str]] = {
+    "openai": "openai",
+    "gemini": "google.genai",
+    "voyage": "voyageai",
+}
+
+
+class Vendor(msgspec.Struct, frozen=True):
     """One vendor, or one server of the user's own. `name` is its id in `memorySearch.provider`."""
 
     name: str
     label: str
-    config_key: str
-    """Its name in `models.providers` and in auth profiles."""
     key_variable: str | None = None
-    key_home: str | None = None
-    """The only address that may have the key of the variable or of a profile; None: see `keys`."""
-    needs_key: bool = True
     base_url: str | None = None
     """None: there is none unless one is configured."""
-    cut_from: str | None = None
-    """A part of the path of a configured base URL from which on it is cut off."""
-    ends_in: str = ""
-    """What is added to a base URL that does not end in it."""
     model: str | None = None
     """Taken when none is configured; None: one has to be."""
-    prefixes: tuple[str, ...] = ()
-    """Stripped from a configured model, each once, in this order."""
+    other_config_key: str | None = None
+    """Its name in `models.providers` and in auth profiles, where that is not `name`."""
+    key_home: str | None = None
+    """The only address that may have the key of the variable or of a profile; None: see `credentials`."""
+    needs_key: bool = True
+    cut_from: str | None = None
+    """A configured base URL is cut off where this part of its path begins."""
+    ends_in: str = ""
+    """Added to a base URL that does not end in it."""
+    other_prefixes: tuple[str, ...] = ()
+    """Stripped from a configured model after `name/`, each once, in this order."""
     auth_header: str = "authorization"
     auth_scheme: str = "Bearer "
     wire: Wire = "openai"
-    modules: tuple[str, ...] = ("openai", "httpx2", "numpy")
-    """What must be importable."""
+
+    @property
+    def config_key(self) -> str:
+        """Its name in `models.providers` and in auth profiles."""
+        return self.other_config_key or self.name
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """What must be importable."""
+        return (_LIBRARIES[self.wire], "httpx2", "numpy")
 
     @property
     def endpoint(self) -> Endpoint | None:
@@ -53,95 +68,71 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
     def bare_model(self, model: str | None) -> str | None:
         """The model's name as the host knows it; the vendor's default for none or an empty one."""
         name = (model or "").strip()
-        for prefix in self.prefixes:
+        for prefix in (f"{self.name}/", *self.other_prefixes):
             name = name.removeprefix(prefix)
         return name or self.model
 
 
 _ROWS = (
     Vendor(
-        name="openai",
-        label="OpenAI",
-        config_key="openai",
-        key_variable="OPENAI_API_KEY",
-        base_url="https://api.openai.com/v1",
-        model="text-embedding-3-small",
-        prefixes=("openai/",),
+        "openai", "OpenAI", "OPENAI_API_KEY", "https://api.openai.com/v1", "text-embedding-3-small"
     ),
     Vendor(
-        name="gemini",
-        label="Gemini",
-        config_key="google",
-        key_variable="GEMINI_API_KEY",
-        base_url="https://generativelanguage.googleapis.com/v1beta",
+        "gemini",
+        "Gemini",
+        "GEMINI_API_KEY",
+        "https://generativelanguage.googleapis.com/v1beta",
+        "gemini-embedding-001",
+        other_config_key="google",
         cut_from="/openai",
-        model="gemini-embedding-001",
-        prefixes=("models/", "gemini/", "google/"),
+        other_prefixes=("models/", "google/"),
         auth_header="x-goog-api-key",
         auth_scheme="",
         wire="gemini",
-        modules=("google.genai", "httpx2", "numpy"),
     ),
     Vendor(
-        name="voyage",
-        label="Voyage",
-        config_key="voyage",
-        key_variable="VOYAGE_API_KEY",
-        base_url="https://api.voyageai.com/v1",
-        model="voyage-4-large",
-        prefixes=("voyage/",),
+        "voyage",
+        "Voyage",
+        "VOYAGE_API_KEY",
+        "https://api.voyageai.com/v1",
+        "voyage-4-large",
         wire="voyage",
-        modules=("voyageai", "httpx2", "numpy"),
+    ),
+    Vendor("mistral", "Mistral", "MISTRAL_API_KEY", "https://api.mistral.ai/v1", "mistral-embed"),
+    Vendor(
+        "deepinfra",
+        "DeepInfra",
+        "DEEPINFRA_API_KEY",
+        "https://api.deepinfra.com/v1/openai",
+        "BAAI/bge-m3",
     ),
     Vendor(
-        name="mistral",
-        label="Mistral",
-        config_key="mistral",
-        key_variable="MISTRAL_API_KEY",
-        base_url="https://api.mistral.ai/v1",
-        model="mistral-embed",
-        prefixes=("mistral/",),
-    ),
-    Vendor(
-        name="deepinfra",
-        label="DeepInfra",
-        config_key="deepinfra",
-        key_variable="DEEPINFRA_API_KEY",
-        base_url="https://api.deepinfra.com/v1/openai",
-        model="BAAI/bge-m3",
-        prefixes=("deepinfra/",),
-    ),
-    Vendor(
-        name="ollama",
-        label="Ollama",
-        config_key="ollama",
-        key_variable="OLLAMA_API_KEY",
+        "ollama",
+        "Ollama",
+        "OLLAMA_API_KEY",
+        "http://127.0.0.1:11434",
+        "nomic-embed-text",
         key_home="https://ollama.com",
         needs_key=False,
-        base_url="http://127.0.0.1:11434",
         # The chat gateway speaks Ollama's own wire, whose base URL has no /v1.
         ends_in="/v1",
-        model="nomic-embed-text",
-        prefixes=("ollama/",),
+        other_prefixes=("ollama/",),
     ),
     Vendor(
-        name="lmstudio",
-        label="LM Studio",
-        config_key="lmstudio",
-        key_variable="LM_API_TOKEN",
+        "lmstudio",
+        "LM Studio",
+        "LM_API_TOKEN",
+        "http://localhost:1234",
+        "text-embedding-nomic-embed-text-v1.5",
         needs_key=False,
-        base_url="http://localhost:1234",
         cut_from="/api/",
         ends_in="/v1",
-        model="text-embedding-nomic-embed-text-v1.5",
-        prefixes=("lmstudio/",),
     ),
     Vendor(
-        name="openai-compatible",
-        label="The OpenAI-compatible server",
-        config_key="openai-compatible",
+        "openai-compatible",
+        "The OpenAI-compatible server",
         needs_key=False,
-        prefixes=("openai-compatible/",),
+        other_prefixes=("openai-compatible/",),
     ),
 )
 VENDORS: dict[str, Vendor] = {row.name: row for row in _ROWS}
@@ -171,14 +162,15 @@ def find_vendor(name: str, settings: Settings, role: Role) -> Vendor:
         raise _not_here(_UNKNOWN, name, settings, role)
     entry = settings.model_providers[key]
     api = (entry.api or "").lower()
-    own = {"name": name, "label": quote(key), "config_key": key}
     if api in _OPENAI_APIS or (not api and entry.base_url):
-        prefixes = (f"{name}/", "openai-compatible/")
-        return msgspec.structs.replace(VENDORS["openai-compatible"], **own, prefixes=prefixes)
-    if api == "ollama":
-        prefixes = (f"{name}/", "ollama/")
-        return msgspec.structs.replace(VENDORS["ollama"], **own, prefixes=prefixes)
-    raise _not_here(_other_api(key, entry, settings), name, settings, role)
+        speaks = "openai-compatible"
+    elif api == "ollama":
+        speaks = "ollama"
+    else:
+        raise _not_here(_other_api(key, entry, settings), name, settings, role)
+    return msgspec.structs.replace(
+        VENDORS[speaks], name=name, label=quote(key), other_config_key=key
+    )
 
 
 def entry_of(settings: Settings, config_key: str) -> ModelProviderSettings:

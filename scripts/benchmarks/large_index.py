@@ -16,10 +16,11 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from backends.builtin.notes.preparing import PreparedChunk, PreparedExcerpt, PreparedFile, Preparer
-from backends.builtin.notes.publishing import ReadFile, publish_file
-from backends.builtin.storage.database import Database
-from backends.builtin.vectors import store
+from backends.builtin.notes.preparing import Preparer
+from backends.builtin.store.port import PreparedChunk, PreparedExcerpt, PreparedFile, ReadFile
+from backends.builtin.store.sqlite.database import Database
+from backends.builtin.store.sqlite.store import SqliteWriter
+from backends.builtin.store.sqlite.vectors import store
 from backends.chunking import ChunkLimits
 from backends.files.reading import content_hash
 from backends.files.scan import FoundFile
@@ -87,7 +88,7 @@ def make_index(workspace: Path, database: Database, size: Size, fingerprint: Fin
         with database.writing() as connection:
             for number, chunks in enumerate(files[start : start + FILES_A_TRANSACTION], start):
                 read, prepared = _write_note(workspace, number, chunks, text)
-                publish_file(connection, read, pipeline, prepared)
+                SqliteWriter(connection).files.publish(read, pipeline, prepared)
                 hashes = [chunk.excerpts[0].text_hash for chunk in prepared.chunks]
                 vectors = random_units(rng, chunks, size.dimensions)
                 store.put_vectors(connection, fingerprint, list(zip(hashes, vectors, strict=True)))

@@ -22,7 +22,7 @@ import anyio
 import apsw
 from rich.console import Console
 
-from backends.builtin.storage.database import Database
+from backends.builtin.store.sqlite.database import Database
 from benchmarks.large_index import Size, ZipfText, adopt, make_index
 from benchmarks.scoring import percentile
 from benchmarks.search_report import Row, plot, show

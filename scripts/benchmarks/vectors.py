@@ -20,11 +20,11 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from backends.builtin.storage.database import Database
-from backends.builtin.vectors import store
-from backends.builtin.vectors.engines import Extension, VectorEngine
-from backends.builtin.vectors.resident import ResidentEngine
-from backends.builtin.vectors.scans import NumpyScan, SqliteScan
+from backends.builtin.store.sqlite.database import Database
+from backends.builtin.store.sqlite.vectors import store
+from backends.builtin.store.sqlite.vectors.engines import Extension, VectorEngine
+from backends.builtin.store.sqlite.vectors.resident import ResidentEngine
+from backends.builtin.store.sqlite.vectors.scans import NumpyScan, SqliteScan
 from benchmarks.large_index import Vectors, random_units
 from benchmarks.minilm_gguf import CACHE
 from benchmarks.questions import locomo

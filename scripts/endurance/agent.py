@@ -16,7 +16,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from backends.builtin.storage.moving import lock_path
+from backends.builtin.store.sqlite.moving import lock_path
 from benchmarks.notes import NoteWriter
 from config.settings import Settings
 from endurance.oracle import read_settings

@@ -37,7 +37,7 @@ from fakes.loopback import LoopbackHandler, LoopbackServer
 from fakes.settings import make_settings, remote
 from gateway.rpc.wire import Batch, Call, ClientReply, Malformed, RpcError, decode_line
 from gateway.rpc.wire import LineSplitter as PipeSplitter
-from providers.batch.results import Line, LineSplitter, read_line, results_of
+from providers.batch.result_files import Line, LineSplitter, read_line, results_of
 from providers.choosing import provider
 from providers.errors import ProviderBadResponseError, ProviderError, ProviderUnavailableError
 from providers.interface import ItemError, ProviderRequest, Vector

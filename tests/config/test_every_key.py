@@ -13,7 +13,7 @@ import pyjson5
 import pytest
 
 from config.host_keys import tolerates
-from config.keys import SECTIONS
+from config.keys.table import SECTIONS
 from config.loading.build import field_of
 
 TABLE = pyjson5.loads(Path(__file__).with_name("documented_keys.json5").read_text(encoding="utf-8"))

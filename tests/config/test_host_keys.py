@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from config.host_keys import SEARCH, tolerates
-from config.keys import SECTIONS
+from config.keys.table import SECTIONS
 from config.switched_off import is_disabled, switches, why_disabled
 
 HOME = "plugins.entries.memory-gateway.config"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from config.describe import describe_json
 from config.errors import ConfigInvalidError
-from config.keys import SECTIONS
+from config.keys.table import SECTIONS
 from config.loading.load import load_settings
 from config.settings import Settings
 from config.source.discover import LoadRequest

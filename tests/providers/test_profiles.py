@@ -5,7 +5,7 @@ import json
 import pytest
 
 from config.settings import AuthProfileRef, AuthSettings
-from providers.remote.keys import candidates, load
+from providers.remote.credentials import candidates, load
 
 NOW = 1_800_000_000_000.0
 

@@ -11,10 +11,9 @@ from msgspec.structs import replace
 
 from backends.builtin.batch import records
 from backends.builtin.batch.records import JobRecord
-from backends.builtin.storage import schema
-from backends.builtin.vectors import store
-from backends.builtin.vectors.store import now_ms
-from providers.batch.interface import JobLimits
+from backends.builtin.store.sqlite.vectors import store
+from backends.builtin.store.sqlite.vectors.store import now_ms
+from providers.batch.hosts import JobLimits
 from providers.interface import Fingerprint
 
 SMALLEST: Final = 100
@@ -105,10 +104,8 @@ def claim(connection: apsw.Connection, fingerprint: Fingerprint, limits: JobLimi
     """Puts the backlog into new jobs; returns how many jobs.
 
     None are made when fewer texts are left than the threshold without the newest ones, which have
-    been embedded before, and while vectors may still be taken over from a damaged index.
+    been embedded before.
     """
-    if schema.unread(connection):
-        return 0
     digest = fingerprint.digest()
     number = store.fingerprint_id(connection, fingerprint)
     rows = connection.execute(_SELECT_BACKLOG, {"fingerprint": number, "digest": digest})

@@ -13,15 +13,15 @@ from anyio.to_thread import run_sync
 
 from backends.builtin.batch import claiming, records, reporting
 from backends.builtin.batch.records import JobRecord
-from backends.builtin.batch.reporting import BatchReport, JobReport
 from backends.builtin.batch.steps import Steps, Verdicts
-from backends.builtin.storage.database import Database
-from backends.builtin.storage.moving import is_movable
-from backends.builtin.vectors.store import now_ms
+from backends.builtin.store.sqlite.database import Database
+from backends.builtin.store.sqlite.moving import is_movable
+from backends.builtin.store.sqlite.vectors.store import now_ms
 from backends.errors import IndexUnavailableError
+from backends.interface import BatchReport, JobReport
+from config.runtime.tasks import ResettableEvent
 from config.settings import BatchSettings, Settings
-from providers.batch.interface import BatchAccess, BatchHost
-from providers.batch.opening import find_batch
+from providers.batch.hosts import BatchAccess, BatchHost, find_batch
 from providers.choosing import Choice
 from providers.errors import (
     ProviderAuthError,
@@ -121,7 +121,7 @@ class BatchJobs:
         self._verdicts = Verdicts(database, access, settings)
         self._steps = Steps(database, access, settings, self._verdicts, on_stored)
         self._on_released = on_released
-        self._wake = anyio.Event()
+        self._wake = ResettableEvent()
         self._host: BatchHost | None = None
         self._host_is_refused = False
         self._opening = anyio.Lock()
@@ -150,7 +150,7 @@ class BatchJobs:
         """Works until cancelled."""
         try:
             while True:
-                self._wake = anyio.Event()
+                self._wake.clear()
                 try:
                     pause_s = await self._round()
                 except IndexUnavailableError as error:

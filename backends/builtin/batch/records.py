@@ -9,8 +9,8 @@ from typing import Final, Literal
 import apsw
 import msgspec
 
-from backends.builtin.vectors.store import now_ms
-from providers.batch.interface import Outcome
+from backends.builtin.store.sqlite.vectors.store import now_ms
+from providers.batch.hosts import Outcome
 
 State = Literal["prepared", "uploaded", "submitted", "ended", "read", "closed"]
 """`prepared`: texts chosen; `uploaded`: the vendor has the file; `submitted`: it works on the job;

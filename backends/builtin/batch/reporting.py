@@ -3,49 +3,17 @@
 from __future__ import annotations
 
 import apsw
-import msgspec
 
 from backends.builtin.batch import claiming, records
 from backends.builtin.batch.claiming import THRESHOLD
 from backends.builtin.batch.records import JobRecord
-from backends.builtin.vectors.store import now_ms
-from providers.batch.interface import BatchAccess
-
-
-class JobReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One job. `state` is ours, `remote_state` the vendor's; ages and waits are in seconds."""
-
-    id: int
-    state: str
-    remote_state: str | None
-    outcome: str | None
-    items: int
-    done: int
-    stored: int
-    refused: int
-    age_s: int
-    next_poll_s: float | None
-    reason: str | None
-
-
-class BatchReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """`reason`: why no jobs are made at present, or why the last one failed."""
-
-    enabled: bool
-    reason: str | None
-    threshold: int = THRESHOLD
-    failures: int = 0
-    off_for_s: int | None = None
-    capacity: int | None = None
-    """Texts that the vendor takes at once, as learned from its refusals."""
-    waiting: int = 0
-    """Texts that wait for a job."""
-    jobs: tuple[JobReport, ...] = ()
-    """The newest first, also some that are closed."""
+from backends.builtin.store.sqlite.vectors.store import now_ms
+from backends.interface import BatchReport, JobReport
+from providers.batch.hosts import BatchAccess
 
 
 def not_used(reason: str) -> BatchReport:
-    return BatchReport(enabled=False, reason=reason)
+    return BatchReport(enabled=False, reason=reason, threshold=THRESHOLD)
 
 
 def report(connection: apsw.Connection, access: BatchAccess) -> BatchReport:
@@ -55,6 +23,7 @@ def report(connection: apsw.Connection, access: BatchAccess) -> BatchReport:
     return BatchReport(
         enabled=not state.is_off(now),
         reason=state.reason,
+        threshold=THRESHOLD,
         failures=state.failures,
         off_for_s=(state.off_until_ms - now) // 1000 if state.is_off(now) else None,
         capacity=claiming.capacity(connection, digest),

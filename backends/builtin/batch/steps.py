@@ -16,11 +16,11 @@ from msgspec.structs import replace
 
 from backends.builtin.batch import claiming, records
 from backends.builtin.batch.records import BY_REQUEST, JobRecord, Switch
-from backends.builtin.storage.database import Database
-from backends.builtin.vectors import store
-from backends.builtin.vectors.store import now_ms
+from backends.builtin.store.sqlite.database import Database
+from backends.builtin.store.sqlite.vectors import store
+from backends.builtin.store.sqlite.vectors.store import now_ms
 from config.settings import BatchSettings
-from providers.batch.interface import BatchAccess, BatchHost, RemoteJob, Result
+from providers.batch.hosts import BatchAccess, BatchHost, RemoteJob, Result
 from providers.errors import (
     ProviderError,
     ProviderInputTooLargeError,

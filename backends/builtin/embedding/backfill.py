@@ -14,23 +14,21 @@ from typing import Final, NamedTuple
 
 import anyio
 import apsw
-import msgspec
 import structlog
 from anyio.to_thread import run_sync
 
 from backends.builtin.batch.claiming import KEPT_BACK, THRESHOLD
 from backends.builtin.batch.jobs import BatchJobs
-from backends.builtin.storage import schema
-from backends.builtin.storage.database import Database, give_back_unused
-from backends.builtin.vectors import store
-from backends.builtin.vectors.salvage import take_over
+from backends.builtin.store.sqlite.database import Database, give_back_unused
+from backends.builtin.store.sqlite.vectors import store
 from backends.errors import IndexUnavailableError
+from backends.interface import BackfillState
+from config.runtime.tasks import Backoff, ResettableEvent
 from config.settings import CacheSettings
 from providers.embedding.documents import Delivery
-from providers.embedding.failover import Change, Embeddings, QueryVector
-from providers.embedding.service import ServiceState
+from providers.embedding.failover import Change, Embeddings
 from providers.errors import ProviderError
-from providers.interface import Fingerprint, ItemError, Vector
+from providers.interface import Fingerprint, ItemError, QueryVector, Vector
 
 _log = structlog.get_logger(__name__)
 
@@ -47,16 +45,6 @@ _LONGEST_QUIET_S: Final = 10.0
 _FIRST_PAUSE_S: Final = 1.0
 _LAST_PAUSE_S: Final = 60.0
 _SHOWN_FAILURES: Final = 20
-
-
-class BackfillState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """For `status`."""
-
-    running: bool
-    last_error: str | None
-    coverage: store.Coverage
-    failed_texts: tuple[store.FailedText, ...]
-    """Some of those that the provider refused."""
 
 
 class _Answer(NamedTuple):
@@ -80,12 +68,11 @@ class Backfill:
         on_stored: Callable[[], None] = lambda: None,
         batch: BatchJobs | None = None,
         is_indexing: Callable[[], bool] = lambda: False,
-        is_level: Callable[[], bool] = lambda: True,
     ) -> None:
         """Without `drops_superseded` the vectors of all other providers stay: a better one may return.
 
         `on_stored` is called, on the event loop, whenever vectors were stored or dropped. No batch jobs
-        are made while `is_indexing`; what came from a damaged index stays until this one `is_level`.
+        are made while `is_indexing`.
         """
         self._database = database
         self._embeddings = embeddings
@@ -94,9 +81,8 @@ class Backfill:
         self._on_stored = on_stored
         self._batch = batch
         self._is_indexing = is_indexing
-        self._is_level = is_level
         self._grows_since: float | None = None
-        self._wake = anyio.Event()
+        self._wake = ResettableEvent()
         self._wake.set()
         self._unsaved: list[_Answer] = []
         self._saved_limits: object = None
@@ -122,15 +108,15 @@ class Backfill:
     async def run(self) -> None:
         """Works until cancelled."""
         unsubscribe = self._embeddings.subscribe(self._on_change)
-        pause_s = _FIRST_PAUSE_S
+        backoff = Backoff(_FIRST_PAUSE_S, 2 * _FIRST_PAUSE_S, _LAST_PAUSE_S)
         try:
             while True:
                 if await self._embed_all():
-                    pause_s = _FIRST_PAUSE_S
+                    backoff.succeeded()
                     await self._woken(self._retry_in_s)
                 else:
-                    await self._woken(self._pause(pause_s))
-                    pause_s = min(2 * pause_s, _LAST_PAUSE_S)
+                    backoff.failed()
+                    await self._woken(self._pause(backoff.left_s))
         finally:
             unsubscribe()
 
@@ -159,29 +145,27 @@ class Backfill:
             await run_sync(self._save)
         while True:
             await self._settle()
-            if await take_over(self._database):  # before anything in it is paid for once more
-                self._on_stored()
             await self._embeddings.prepare()
-            service = self._embeddings.state().active
-            texts = await run_sync(self._pending, service)
-            if texts is None or self._embeddings.fingerprint != service.fingerprint:
-                continue  # another index or provider took over meanwhile, and may have vectors of them
+            mark = self._embeddings.fingerprint
+            texts = await run_sync(self._pending, mark, self._embeddings.state().active.dimensions)
+            if self._embeddings.fingerprint != mark:
+                continue  # another provider took over meanwhile, and may have vectors of them
             if not texts:
                 return
-            if await self._are_for_jobs(service, texts):
+            if await self._are_for_jobs(mark, texts):
                 await self._embed(texts[:KEPT_BACK])  # these do not wait for a job
-                await self._hand_over(service)
+                await self._hand_over(mark)
             else:
                 await self._embed(texts)
 
-    async def _are_for_jobs(self, service: ServiceState, texts: Sequence[object]) -> bool:
+    async def _are_for_jobs(self, mark: Fingerprint, texts: Sequence[object]) -> bool:
         """A backlog that is small only because a sync has not come further may be one, too."""
         may_become_large = len(texts) > KEPT_BACK and self._is_still_growing()
         if self._batch is None or not (len(texts) >= THRESHOLD or may_become_large):
             return False
-        return await run_sync(self._batch.takes, service.fingerprint)
+        return await run_sync(self._batch.takes, mark)
 
-    async def _hand_over(self, service: ServiceState) -> None:
+    async def _hand_over(self, mark: Fingerprint) -> None:
         """Puts a backlog into batch jobs, once it has stopped growing: no sync goes on, no text came.
 
         Growth that does not end is not waited for.
@@ -190,7 +174,7 @@ class Backfill:
         if self._batch is None or self._is_still_growing():
             return
         self._grows_since = None
-        await run_sync(self._batch.claim, service.fingerprint)
+        await run_sync(self._batch.claim, mark)
         self._batch.wake()
 
     def _is_still_growing(self) -> bool:
@@ -204,7 +188,7 @@ class Backfill:
         """Waits until no more texts are being stored, but not for long."""
         with anyio.move_on_after(_LONGEST_QUIET_S):
             while self._wake.is_set():
-                self._wake = anyio.Event()
+                self._wake.clear()
                 await self._woken(_QUIET_S)
 
     async def _woken(self, timeout_s: float | None) -> None:
@@ -220,14 +204,9 @@ class Backfill:
 
         await self._embeddings.embed_documents([text for _, text in texts], on_batch=on_batch)
 
-    def _pending(self, service: ServiceState) -> list[tuple[bytes, str]] | None:
-        """None while there are vectors to take over from a damaged index."""
+    def _pending(self, mark: Fingerprint, dimensions: int | None) -> list[tuple[bytes, str]]:
         with self._database.reading() as connection:
-            if schema.unread(connection):
-                return None
-            return store.pending_texts(
-                connection, service.fingerprint, limit=_TEXTS_A_RUN, dimensions=service.dimensions
-            )
+            return store.pending_texts(connection, mark, limit=_TEXTS_A_RUN, dimensions=dimensions)
 
     def _save(self) -> None:
         """Stores what has arrived, in one transaction; what could not be stored is kept for later."""
@@ -253,16 +232,12 @@ class Backfill:
             fallen = store.fallen_out_of_use(connection)
             awaits = self._batch is not None and self._batch.is_waited_for(connection, fingerprint)
         with self._database.writing() as connection:
-            lacks_texts = schema.is_recent(connection) and not self._is_level()
-            awaits |= lacks_texts
             has_vectors = store.fingerprint_id(connection, fingerprint) is not None
             if self._drops_superseded and has_vectors and not awaits:
                 store.drop_superseded(connection, self._embeddings.fingerprints())
             store.forget_gone(connection)
             store.refresh_use(connection, fallen)
-            if not lacks_texts:
-                store.prune(connection, self._cache.max_entries if self._cache.enabled else 0)
-                schema.forget(connection)
+            store.prune(connection, self._cache.max_entries if self._cache.enabled else 0)
             self._retry_in_s = store.next_retry_s(connection, fingerprint)
         self.has_caught_up |= not awaits
         give_back_unused(self._database)

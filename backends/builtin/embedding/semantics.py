@@ -2,61 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import anyio
 import apsw
-import msgspec
 import structlog
 from anyio.to_thread import run_sync
+from msgspec.structs import replace
 
 from backends.builtin.embedding.queries import Meaning
-from backends.builtin.storage.database import Database
+from backends.builtin.store.sqlite.store import SqliteStore
 from backends.errors import IndexUnavailableError
-from backends.interface import Fallback
+from backends.interface import (
+    BatchReport,
+    EmbeddingModel,
+    Fallback,
+    VectorDetails,
+    VectorStatus,
+)
 from config.errors import MemoryGatewayError
 from config.settings import Settings
 
 if TYPE_CHECKING:
     from backends.builtin.batch.jobs import BatchJobs
-    from backends.builtin.batch.reporting import BatchReport
     from backends.builtin.embedding.backfill import Backfill
     from backends.builtin.embedding.queries import QueryReader
-    from backends.builtin.vectors.select import VectorSearch
-    from backends.builtin.vectors.upkeep import Upkeep
+    from backends.builtin.embedding.upkeep import Upkeep
+    from backends.builtin.store.port import VectorMemory
     from providers.choosing import Choice
-    from providers.embedding.failover import Embeddings, EmbeddingsState
+    from providers.embedding.failover import Embeddings
     from providers.embedding.service import EmbeddingService
-    from providers.interface import Candidate, Fingerprint
+    from providers.interface import EmbeddingsState, Fingerprint
 
 
-def report_candidates(candidates: Iterable[Candidate]) -> list[dict[str, Any]]:
-    return [_camel(msgspec.to_builtins(one)) for one in candidates]
-
-
-def report_embeddings(state: EmbeddingsState, lacks: str | None) -> dict[str, Any]:
+def report_embeddings(state: EmbeddingsState, lacks: str | None) -> EmbeddingsState:
     """`lacks` is what the provider in use waits for before its first vector; None: nothing."""
-    report: dict[str, Any] = _camel(msgspec.to_builtins(state, enc_hook=repr))
-    if lacks is not None and state.active.status == "ready":
-        report["active"] |= {"status": "waiting", "reason": lacks}
-    return report
-
-
-def _camel(value: Any) -> Any:
-    """The value with every name in it as `nextProbeInS`."""
-    match value:
-        case dict():
-            return {_camel_name(name): _camel(item) for name, item in value.items()}
-        case list() | tuple():
-            return [_camel(item) for item in value]
-        case _:
-            return value
-
-
-def _camel_name(name: str) -> str:
-    first, *others = name.split("_")
-    return first + "".join(word.capitalize() for word in others)
+    if lacks is None or state.active.status != "ready":
+        return state
+    waiting = replace(state.active, status="waiting", reason=lacks)
+    return replace(state, active=waiting)
 
 
 _log = structlog.get_logger(__name__)
@@ -68,15 +53,12 @@ class Semantics:
     def __init__(
         self,
         settings: Settings,
-        database: Database,
+        database: SqliteStore,
         *,
         backfill: bool,
         is_indexing: Callable[[], bool] = lambda: False,
-        is_level: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`is_indexing` tells whether more texts are on their way; `is_level`, whether nothing of the
-        disk was missing in this index after the last sync.
-        """
+        """`is_indexing` tells whether more texts are on their way."""
         self._settings = settings
         self._database = database
         self._wants_backfill = backfill
@@ -90,9 +72,8 @@ class Semantics:
         self._no_batch = "No provider is in use."
         """Why there are no batch jobs, if there are none."""
         self._is_indexing = is_indexing
-        self._is_level = is_level
-        self.engines: VectorSearch | None = None
-        """What searches stored vectors; None until a provider is open."""
+        self.vectors: VectorMemory | None = None
+        """What is held of the stored vectors; None until a provider is open."""
         self._failure: str | None = None
         """Why no provider could be opened."""
 
@@ -182,7 +163,6 @@ class Semantics:
 
     def _choose(self) -> None:
         from backends.builtin.embedding.queries import QueryReader  # noqa: PLC0415 - not for the start
-        from backends.builtin.vectors.select import open_vector_search  # noqa: PLC0415
         from providers.choosing import choose, open_embeddings  # noqa: PLC0415
 
         self._choice = choose(self._settings)
@@ -191,18 +171,18 @@ class Semantics:
         if self._embeddings is None:
             return
         predecessor = self._predecessor(self._embeddings)
-        self.engines = open_vector_search(self._settings.search.store.vector)
-        if self._wants_backfill and self.engines is not None:
-            self._prepare_background(self._embeddings, self.engines, self._choice)
+        self.vectors = self._database.open_vectors(self._settings.search.store.vector)
+        if self._wants_backfill and self.vectors is not None:
+            self._prepare_background(self._embeddings, self.vectors, self._choice)
         self._reader = QueryReader(self._embeddings, predecessor, is_superseded=self._has_caught_up)
 
     def _prepare_background(
-        self, embeddings: Embeddings, engines: VectorSearch, choice: Choice
+        self, embeddings: Embeddings, held: VectorMemory, choice: Choice
     ) -> None:
         from backends.builtin.embedding.backfill import Backfill  # noqa: PLC0415 - not part of the start
-        from backends.builtin.vectors.upkeep import Upkeep  # noqa: PLC0415
+        from backends.builtin.embedding.upkeep import Upkeep  # noqa: PLC0415
 
-        self._upkeep = Upkeep(self._database, engines)
+        self._upkeep = Upkeep(self._database, held)
         self._batch = self._open_batch(choice, self._upkeep)
         self._backfill = Backfill(
             self._database,
@@ -212,7 +192,6 @@ class Semantics:
             on_stored=self._upkeep.changed,
             batch=self._batch,
             is_indexing=self._is_indexing,
-            is_level=self._is_level,
         )
 
     def _open_batch(self, choice: Choice, upkeep: Upkeep) -> BatchJobs | None:
@@ -227,7 +206,7 @@ class Semantics:
         return jobs
 
     def _learned(self) -> dict[bytes, Mapping[str, Any]]:
-        from backends.builtin.vectors import store  # noqa: PLC0415 - needs numpy
+        from backends.builtin.store.sqlite.vectors import store  # noqa: PLC0415 - needs numpy
 
         try:
             with self._database.reading() as connection:
@@ -237,7 +216,7 @@ class Semantics:
 
     def _predecessor(self, embeddings: Embeddings) -> EmbeddingService | None:
         """The model whose vectors still cover more notes than those of the provider in use."""
-        from backends.builtin.vectors import store  # noqa: PLC0415 - needs numpy
+        from backends.builtin.store.sqlite.vectors import store  # noqa: PLC0415 - needs numpy
         from providers.choosing import open_predecessor  # noqa: PLC0415
 
         try:
@@ -309,22 +288,26 @@ class Semantics:
             return "Notes are searched by keywords only, as configured."
         return "The provider is still being chosen."
 
-    def report(self, connection: apsw.Connection) -> dict[str, Any]:
+    def report(self, connection: apsw.Connection) -> VectorDetails:
         """For `status`: the choice with every candidate, the provider's state, the vectors."""
-        report: dict[str, Any] = {
-            "enabled": self._settings.search.store.vector.enabled,
-            "requested": self._settings.search.provider,
-            "reason": self.reason,
-            "candidates": report_candidates(self._choice.candidates if self._choice else ()),
-        }
+        report = VectorDetails(
+            enabled=self._settings.search.store.vector.enabled,
+            requested=self._settings.search.provider,
+            reason=self.reason,
+            candidates=tuple(self._choice.candidates) if self._choice else (),
+        )
         if self._embeddings is not None:
-            report["provider"] = report_embeddings(self._embeddings.state(), self._lacks())
-            report["search"] = self._engine_report(connection, self._embeddings.fingerprint)
+            report = replace(
+                report,
+                provider=report_embeddings(self._embeddings.state(), self._lacks()),
+                search=self._engine_report(connection, self._embeddings.fingerprint),
+            )
         if self._reader is not None and (before := self._reader.predecessor) is not None:
-            report["answeredBy"] = {"provider": before.provider, "model": before.model}
+            former = EmbeddingModel(before.provider, before.model)
+            report = replace(report, answered_by=former)
         if self._backfill is not None:
-            report["backfill"] = msgspec.to_builtins(self._backfill.report(connection))
-            report["batch"] = msgspec.to_builtins(self._batch_report(connection))
+            batch = self._batch_report(connection)
+            report = replace(report, backfill=self._backfill.report(connection), batch=batch)
         return report
 
     def _batch_report(self, connection: apsw.Connection) -> BatchReport:
@@ -334,11 +317,6 @@ class Semantics:
 
     def _engine_report(
         self, connection: apsw.Connection, fingerprint: Fingerprint
-    ) -> dict[str, Any] | None:
-        from backends.builtin.vectors import store  # noqa: PLC0415 - needs numpy
-
-        if self.engines is None:
-            return None
-        number = store.fingerprint_id(connection, fingerprint)
-        report: dict[str, Any] = msgspec.to_builtins(self.engines.status(connection, number))
-        return report
+    ) -> VectorStatus | None:
+        space = self._database.over(connection).vectors(fingerprint)
+        return space.status() if space else None

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from backends.builtin.store.port import IndexedFile
 from backends.files.scan import FoundFile, ScanResult
 from backends.interface import SkippedFile
 from config.settings import Source
@@ -22,17 +23,6 @@ _SECOND_NS: Final = 1_000_000_000
 VERIFIED_FILES: Final = 200
 VERIFIED_BYTES: Final = 8_000_000
 """How much one verifying sync reads again, in files and in all; one file however large it is."""
-
-
-class IndexedFile(msgspec.Struct, frozen=True, gc=False):
-    """What the index remembers of one file."""
-
-    size: int
-    mtime_ns: int
-    ctime_ns: int
-    inode: int
-    pipeline: str
-    read_at_ns: int
 
 
 class ObsoleteFile(NamedTuple):

@@ -6,23 +6,26 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-import apsw
 from msgspec.structs import replace
 
 from backends.builtin.notes.planning import Change, FileOutcome
 from backends.builtin.notes.preparing import Preparer
-from backends.builtin.notes.publishing import remove_file
-from backends.builtin.sessions import state
 from backends.builtin.sessions.planning import (
     PART_BYTES,
     SessionPlan,
     TranscriptPart,
     plan_sessions,
 )
-from backends.builtin.sessions.state import START, Checkpoint, IndexedTranscript, Part, publish_part
-from backends.builtin.storage.database import Database
+from backends.builtin.store.port import (
+    START,
+    Checkpoint,
+    IndexedTranscript,
+    Store,
+    TranscriptPiece,
+    View,
+)
 from backends.errors import FileUnreadableError
 from backends.files.safe_open import MomentarilyUnreadableError, RefusedFileError
 from backends.interface import SkippedFile
@@ -40,6 +43,14 @@ from backends.transcripts.source import (
 )
 from backends.transcripts.thresholds import is_due as reaches
 from config.settings import SessionSyncSettings
+
+FILES: Final = "sessions"
+"""Enrolled: the JSONL files are a source."""
+DATABASE: Final = "sessions of the host"
+"""Enrolled: the host's database is a source."""
+CLAUDE: Final = "sessions of Claude Code"
+"""Enrolled: the conversations of Claude Code are a source."""
+_SOURCES: Final = (FILES, DATABASE, CLAUDE)
 
 
 class Begin(NamedTuple):
@@ -104,7 +115,7 @@ class SessionIndexer:
 
     def __init__(
         self,
-        database: Database,
+        store: Store,
         transcripts: TranscriptSource,
         preparer: Preparer,
         thresholds: SessionSyncSettings,
@@ -112,7 +123,7 @@ class SessionIndexer:
         enabled: bool,
     ) -> None:
         self.enabled = enabled
-        self._database = database
+        self._store = store
         self._transcripts = transcripts
         self._preparer = preparer
         self._thresholds = thresholds
@@ -127,24 +138,24 @@ class SessionIndexer:
     def survey(self, *, eager: bool = False, force: bool = False) -> SessionPlan:
         """What is to do. `eager`: whatever the thresholds say; `force`: everything again."""
         listing = self.listing()
-        with self._database.reading() as connection:
-            enrolled = state.enrolled(connection)
+        with self._store.view() as view:
+            enrolled = view.transcripts.enrolled(_SOURCES)
             if not self._unenrolled(enrolled, listing):
-                return self.compare(connection, listing, eager=eager, force=force)
+                return self.compare(view, listing, eager=eager, force=force)
         self._switch(enrolled, listing)
-        with self._database.reading() as connection:
-            return self.compare(connection, listing, eager=eager, force=force)
+        with self._store.view() as view:
+            return self.compare(view, listing, eager=eager, force=force)
 
     def compare(
         self,
-        connection: apsw.Connection,
+        view: View,
         listing: TranscriptListing,
         *,
         eager: bool = False,
         force: bool = False,
     ) -> SessionPlan:
         """What is to do, as of this transaction."""
-        indexed = state.indexed_transcripts(connection)
+        indexed = view.transcripts.indexed()
         taken = {path: known.taken(path) for path, known in indexed.items() if known.pipeline}
 
         def is_due(found: FoundTranscript, since: Place) -> bool:
@@ -183,8 +194,8 @@ class SessionIndexer:
         except FileNotFoundError:
             return self._forget(part.path, patience_s)
         except RefusedFileError as error:
-            with self._database.writing(patience_s) as connection:
-                remove_file(connection, "sessions", part.path)
+            with self._store.writer(patience_s) as writer:
+                writer.files.remove("sessions", part.path)
             skipped = SkippedFile(path=part.path, reason=error.reason)
             return FileOutcome(Change.SKIPPED, skipped=skipped)
         except FileUnreadableError as error:
@@ -194,9 +205,9 @@ class SessionIndexer:
     def _take_in(
         self, part: TranscriptPart, read_at_ns: int, patience_s: float | None
     ) -> FileOutcome:
-        with self._database.reading() as connection:
-            known = state.indexed_transcript(connection, part.path)
-            taken = state.checkpoints(connection, known.file_id) if known else [START]
+        with self._store.view() as view:
+            known = view.transcripts.one(part.path)
+            taken = view.transcripts.checkpoints(known.file_id) if known else [START]
         with self._transcripts.open(part.path, known.taken(part.path) if known else None) as opened:
             stamps = opened.found.stamps
             restart = part.restart or (
@@ -214,11 +225,11 @@ class SessionIndexer:
             if not entries.lines and not part.is_last and not begin.is_checked:
                 return FileOutcome(Change.SAME)
             ready = self._prepare(opened, part.path, begin, entries, read_at_ns)
-            with self._database.writing(patience_s) as connection:
-                overtaken = state.indexed_transcript(connection, part.path) != known
+            with self._store.writer(patience_s) as writer:
+                overtaken = writer.transcripts.one(part.path) != known
                 if overtaken or not opened.is_current(entries.end):
                     return FileOutcome(Change.LATER)
-                written = publish_part(connection, ready)
+                written = writer.transcripts.publish(ready)
         change = Change.WRITTEN if entries.lines or begin.is_rewritten else Change.SAME
         if entries.end.byte < part.until and not entries.is_last:
             change = Change.LATER  # more had to be read again than this step may take
@@ -231,13 +242,13 @@ class SessionIndexer:
         begin: Begin,
         entries: Entries,
         read_at_ns: int,
-    ) -> Part:
+    ) -> TranscriptPiece:
         start, end = begin.checkpoint, entries.end
         rendered = render(entries, partial(self._transcripts.render, path))
         name = path.removeprefix(PREFIX).removesuffix(SUFFIX)
         stamps = opened.found.stamps
         is_last = entries.is_last or end.byte >= stamps[0]
-        return Part(
+        return TranscriptPiece(
             path=path,
             # Times that no transcript has: what is there in part never seems complete.
             stamps=stamps if is_last else (end.byte, 0, 0, stamps[3]),
@@ -260,10 +271,10 @@ class SessionIndexer:
 
     def _forget(self, path: str, patience_s: float | None) -> FileOutcome:
         """Removes a transcript that vanished after it was listed, unless it is back by now."""
-        with self._database.writing(patience_s) as connection:
+        with self._store.writer(patience_s) as writer:
             if not self._transcripts.is_gone(path):
                 return FileOutcome(Change.LATER)
-            remove_file(connection, "sessions", path)
+            writer.files.remove("sessions", path)
         return FileOutcome(Change.GONE)
 
     def _unenrolled(self, enrolled: frozenset[str], listing: TranscriptListing) -> frozenset[str]:
@@ -272,28 +283,28 @@ class SessionIndexer:
             return enrolled
         there = set()
         if listing.failure is None:
-            there.add(state.FILES)
+            there.add(FILES)
         if listing.database is not None and listing.database.failure is None:
-            there.add(state.DATABASE)
+            there.add(DATABASE)
         if listing.claude is not None and listing.claude.failure is None:
-            there.add(state.CLAUDE)
-        given_up = {state.CLAUDE} & enrolled if listing.claude is None else set()
+            there.add(CLAUDE)
+        given_up = {CLAUDE} & enrolled if listing.claude is None else set()
         return frozenset((there - enrolled) | given_up)
 
     def _switch(self, enrolled: frozenset[str], listing: TranscriptListing) -> None:
-        with self._database.writing() as connection:
+        with self._store.writer() as writer:
             if not self.enabled:
-                state.disenrol(connection)
+                writer.transcripts.disenrol(_SOURCES)
                 return
             for source in self._unenrolled(enrolled, listing):
                 if source in enrolled:
-                    state.disenrol(connection, (source,))
+                    writer.transcripts.disenrol((source,))
                     continue
                 paths = [one.path for one in listing.files]
-                state.enrol(connection, source, [p for p in paths if _source_of(p) == source])
+                writer.transcripts.enrol(source, [p for p in paths if _source_of(p) == source])
 
 
 def _source_of(path: str) -> str:
     if is_claude(path):
-        return state.CLAUDE
-    return state.FILES if is_file(path) else state.DATABASE
+        return CLAUDE
+    return FILES if is_file(path) else DATABASE

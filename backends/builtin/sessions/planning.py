@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from backends.builtin.notes.planning import ObsoleteFile
-from backends.builtin.sessions.state import IndexedTranscript
+from backends.builtin.store.port import IndexedTranscript
 from backends.transcripts.source import BEGINNING, FoundTranscript, Place, TranscriptListing
 
 PART_BYTES: Final = 1024 * 1024

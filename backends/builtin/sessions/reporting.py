@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from backends.interface import SkippedFile, SourceCount
+from backends.interface import DatabaseDetails, SessionDetails, SkippedFile, SourceCount
 
 if TYPE_CHECKING:
-    import apsw
-
     from backends.builtin.sessions.indexing import SessionIndexer
     from backends.builtin.sessions.planning import SessionPlan
+    from backends.builtin.store.port import View
     from backends.transcripts.source import HostDatabase, TranscriptListing
 
 
 class SessionReport(NamedTuple):
-    details: dict[str, Any]
+    details: SessionDetails
     counts: tuple[SourceCount, ...] = ()
     """Empty while transcripts are no source."""
     skipped: tuple[SkippedFile, ...] = ()
@@ -26,28 +25,25 @@ class SessionReport(NamedTuple):
 
 
 def report_sessions(
-    connection: apsw.Connection,
+    view: View,
     sessions: SessionIndexer | None,
     listing: TranscriptListing | None,
     unreadable: Iterable[SkippedFile],
 ) -> SessionReport:
     """`unreadable` are the files that the last sync could not read, transcripts or not."""
     if sessions is None or listing is None or not sessions.enabled:
-        return SessionReport({"enabled": False})
-    plan = sessions.compare(connection, listing)
+        return SessionReport(SessionDetails(enabled=False))
+    plan = sessions.compare(view, listing)
     lost = tuple(one for one in unreadable if one.path in plan.due)
     pending = len(plan.due) - len(lost)
     skipped = (*skipped_transcripts(plan), *lost)
-    files, chunks = connection.execute(
-        "SELECT count(*), ifnull(sum(chunk_count), 0) FROM files"
-        " WHERE source = 'sessions' AND pipeline <> ''"  # blank: enrolled, not taken in yet
-    ).get
+    files, chunks = view.files.count("sessions")
     return SessionReport(
-        details={
-            "enabled": True,
-            "belowThresholds": plan.waiting,
-            "database": _database(listing.database),
-        },
+        details=SessionDetails(
+            enabled=True,
+            below_thresholds=plan.waiting,
+            database=_database(listing.database),
+        ),
         counts=(
             SourceCount(
                 source="sessions",
@@ -65,17 +61,17 @@ def report_sessions(
     )
 
 
-def _database(found: HostDatabase | None) -> dict[str, Any] | None:
+def _database(found: HostDatabase | None) -> DatabaseDetails | None:
     """None while the host has none."""
     if found is None:
         return None
-    return {
-        "path": found.path,
-        "version": found.version,
-        "known": found.is_known,
-        "leftOut": found.left_out,
-        "failure": found.failure,
-    }
+    return DatabaseDetails(
+        path=found.path,
+        version=found.version,
+        known=found.is_known,
+        left_out=found.left_out,
+        failure=found.failure,
+    )
 
 
 def skipped_transcripts(plan: SessionPlan) -> tuple[SkippedFile, ...]:

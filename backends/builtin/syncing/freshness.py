@@ -15,7 +15,7 @@ import anyio
 import structlog
 
 from backends.builtin.notes.planning import FileOutcome, Held, ObsoleteFile
-from backends.builtin.storage.connections import IndexDamagedError
+from backends.builtin.store.sqlite.connections import IndexDamagedError
 from backends.builtin.syncing.indexing import Courtesy, Indexer, RecentSyncs, Survey, Tally, Task
 from backends.errors import IndexUnavailableError
 from backends.interface import (
@@ -65,6 +65,7 @@ class Freshness:
         self._listing = BoundedWork("survey of a sync")
         self._looking = BoundedWork("sweep of a search")
         self._checking = BoundedWork("presence of files")
+        self._missing = BoundedWork("places that are away")
         self._indexing = BoundedWork("indexing of a sync")
         self._survey_s = 0.0
         self._sync_lock = anyio.Lock()
@@ -169,6 +170,33 @@ class Freshness:
             )
         except TimeoutError:
             return frozenset()
+
+    async def away(self, *, look: bool) -> str | None:
+        """Why notes are missing that may come back, as of now or of the last look at the disk.
+
+        Raises IndexUnavailableError.
+        """
+        if look:
+            try:
+                patience_s = SURVEY_PATIENCE_S[1]
+                survey = await self._missing.run(
+                    self._indexer.survey, patience_s, queue_s=patience_s
+                )
+            except TimeoutError:
+                return "the disk did not answer in time"
+            self.held = survey.plan.held
+        return "; ".join(one.reason for one in self.held) or None
+
+    async def out_of_reach(self, path: str) -> str | None:
+        """Why a note that is not there may exist all the same: its place is away."""
+        try:
+            return await self._checking.run(
+                lambda: self._indexer.out_of_reach(path),
+                _SLICE_PATIENCE_S,
+                queue_s=_SLICE_PATIENCE_S,
+            )
+        except TimeoutError:
+            return "the disk did not answer in time"
 
     async def _sweep(self, budget_s: float) -> Stale | None:
         tally = Tally()

@@ -2,174 +2,137 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
-from backends.builtin.batch.reporting import JobReport
-from backends.interface import SyncReport
+from backends.interface import (
+    BackfillState,
+    Details,
+    JobReport,
+    QmdDetails,
+    SessionDetails,
+    SyncReport,
+    VectorDetails,
+    VectorStatus,
+)
 from gateway.cli.rendering.words import aligned, counted, duration, short_path, size
+from providers.interface import Candidate, ServiceState
 from providers.local.models.cache import ShelfItem
 
 Row = tuple[str, str]
-Details = Mapping[str, Any]
 
 
 def detail_rows(details: Details) -> Iterator[Row]:
-    """`details` is that of `StatusResult`."""
-    for name, value in details.items():
-        tell = _TELLERS.get(name)
-        if tell is None:
-            yield name.capitalize(), plain(value)
-        else:
-            yield from tell(value)
+    """The parts of a backend, each in a row or a few; nothing of those that it does not have."""
+    if keyword := details.keyword:
+        languages = ", ".join(keyword.languages) or "none recognised yet"
+        yield "Keyword search", f"BM25 · languages: {languages}"
+    if details.vector:
+        yield from _vector(details.vector)
+    if journal := details.journal:
+        yield (
+            "Journal",
+            {"wal": "write-ahead log", "delete": "rollback journal"}.get(journal, journal),
+        )
+    if details.sessions:
+        yield "Transcripts", _sessions(details.sessions)
+    if left_out := details.left_out:
+        rules = (f"{counted(count, 'file')} by {rule}" for rule, count in left_out.items())
+        yield "Left out", ", ".join(rules)
+    if details.qmd:
+        yield "QMD", _qmd(details.qmd)
+    if fallback := details.fallback:
+        yield "Fallback", f"in place of {fallback.origin}: {fallback.reason}"
 
 
-def _left_out(counts: Details) -> Iterator[Row]:
-    rules = (f"{counted(count, 'file')} by {rule}" for rule, count in counts.items())
-    yield "Left out", ", ".join(rules)
-
-
-def plain(value: Any) -> str:
-    """Anything, in words and on one line."""
-    match value:
-        case bool():
-            return "yes" if value else "no"
-        case None:
-            return "–"
-        case Mapping():
-            return ", ".join(f"{name} {plain(item)}" for name, item in value.items())
-        case list() | tuple():
-            return " ".join(map(plain, value)) or "–"
-        case _:
-            return str(value)
-
-
-def _keyword(keyword: Details) -> Iterator[Row]:
-    languages = ", ".join(keyword.get("languages", ())) or "none recognised yet"
-    yield "Keyword search", f"BM25 · languages: {languages}"
-
-
-def _vector(vector: Details) -> Iterator[Row]:
-    search, backfill = vector.get("search"), vector.get("backfill")
-    if not vector.get("enabled", True):
+def _vector(vector: VectorDetails) -> Iterator[Row]:
+    if not vector.enabled:
         yield "Vector search", "off: memorySearch.store.vector.enabled is false"
-    elif vector.get("provider") is None or search is None:
-        yield "Vector search", f"off: {vector.get('reason')}"
+    elif not vector.provider or not vector.search:
+        yield "Vector search", f"off: {vector.reason}"
     else:
-        yield "Vector search", _engine(search)
-        yield "Embeddings", _provider(vector)
-    if backfill is not None:
-        yield "Embedded", _coverage(backfill)
-    batch = vector.get("batch")
-    if batch and (batch.get("jobs") or batch.get("waiting")):
-        yield "Batch jobs", _batch(batch)
-    yield from ((f"· {one['provider']}", _refusal(one)) for one in _refused(vector))
+        yield "Vector search", _engine(vector.search)
+        yield "Embeddings", _provider(vector.provider.active, vector.reason)
+    if vector.backfill:
+        yield "Embedded", _coverage(vector.backfill)
+    if (batch := vector.batch) and (batch.jobs or batch.waiting):
+        waiting = f"{counted(batch.waiting, 'text')} waiting"
+        yield "Batch jobs", f"{counted(len(batch.jobs), 'job')} · {waiting}"
+    yield from ((f"· {one.provider}", _refusal(one)) for one in _refused(vector))
 
 
-def _engine(search: Details) -> str:
-    parts = [str(search.get("engine") or "no engine")]
-    if search.get("dimensions"):
-        parts.append(f"{search['dimensions']:,} dimensions")
-    if search.get("residentVectors"):
-        held = counted(search["residentVectors"], "vector")
-        parts.append(f"{held} in {size(search['residentBytes'])} of memory")
-    parts += [f"{name}: {why}" for name, why in search.get("unavailable", {}).items()]
+def _engine(search: VectorStatus) -> str:
+    parts = [search.engine or "no engine"]
+    if search.dimensions:
+        parts.append(f"{search.dimensions:,} dimensions")
+    if search.resident_vectors:
+        held = counted(search.resident_vectors, "vector")
+        parts.append(f"{held} in {size(search.resident_bytes)} of memory")
+    parts += [f"{name}: {why}" for name, why in search.unavailable.items()]
     return " · ".join(parts)
 
 
-def _provider(vector: Details) -> str:
-    active = vector["provider"]["active"]
-    parts = [f"{active['provider']} is {active['status']}"]
-    if active["status"] == "ready" and not active.get("statistics", {}).get("requests", 1):
-        parts = [f"{active['provider']} is set up, and was not asked yet by this process"]
-    if active.get("endpoint"):
-        parts.append(active["endpoint"])
-    why = vector.get("reason") or ""
-    if active.get("reason") and active["reason"] not in why:
-        parts.append(active["reason"])
+def _provider(active: ServiceState, why: str) -> str:
+    parts = [f"{active.provider} is {active.status}"]
+    if active.status == "ready" and not active.statistics.requests:
+        parts = [f"{active.provider} is set up, and was not asked yet by this process"]
+    parts.append(active.endpoint)
+    if active.reason and active.reason not in why:
+        parts.append(active.reason)
     parts.append(why)
     return " · ".join(part for part in parts if part)
 
 
-def _coverage(backfill: Details) -> str:
-    coverage = backfill.get("coverage", {})
-    parts = [f"{coverage.get('embedded', 0):,} of {counted(coverage.get('total', 0), 'text')}"]
-    if coverage.get("failed"):
-        parts.append(f"{coverage['failed']:,} refused")
-    if backfill.get("running"):
+def _coverage(backfill: BackfillState) -> str:
+    coverage = backfill.coverage
+    parts = [f"{coverage.embedded:,} of {counted(coverage.total, 'text')}"]
+    if coverage.failed:
+        parts.append(f"{coverage.failed:,} refused")
+    if backfill.running:
         parts.append("at work")
-    if backfill.get("lastError"):
-        parts.append(f"last error: {backfill['lastError']}")
+    if backfill.last_error:
+        parts.append(f"last error: {backfill.last_error}")
     return " · ".join(parts)
 
 
-def _batch(batch: Details) -> str:
-    waiting = f"{counted(batch.get('waiting', 0), 'text')} waiting"
-    return f"{counted(len(batch.get('jobs', ())), 'job')} · {waiting}"
-
-
-def _refused(vector: Details) -> Iterator[Details]:
+def _refused(vector: VectorDetails) -> Iterator[Candidate]:
     """That none of those is set up which are tried unasked is no news; a key in vain is."""
-    unasked = vector.get("requested") == "auto"
-    refused = (one for one in vector.get("candidates", ()) if not one["usable"])
-    return (one for one in refused if one.get("keySource") or not unasked)
+    unasked = vector.requested == "auto"
+    refused = (one for one in vector.candidates if not one.usable)
+    return (one for one in refused if one.key_source or not unasked)
 
 
-def _refusal(candidate: Details) -> str:
+def _refusal(candidate: Candidate) -> str:
     """Where each key was looked for is a long story, which the doctor tells."""
-    first = str(candidate["reason"]).partition(". ")[0].rstrip(".")
+    first = candidate.reason.partition(". ")[0].rstrip(".")
     return f"not usable: {first}."
 
 
-def _sessions(sessions: Details) -> Iterator[Row]:
-    if not sessions.get("enabled"):
-        yield "Transcripts", "off: memorySearch.experimental.sessionMemory is false"
-        return
-    below = sessions.get("belowThresholds", 0)
-    waiting = f" · {counted(below, 'transcript')} below the thresholds" if below else ""
-    yield "Transcripts", f"on{waiting}"
+def _sessions(sessions: SessionDetails) -> str:
+    if not sessions.enabled:
+        return "off: memorySearch.experimental.sessionMemory is false"
+    below = sessions.below_thresholds
+    return "on" + (f" · {counted(below, 'transcript')} below the thresholds" if below else "")
 
 
-def _journal(mode: str) -> Iterator[Row]:
-    yield "Journal", {"wal": "write-ahead log", "delete": "rollback journal"}.get(mode, mode)
-
-
-def _qmd(qmd: Details) -> Iterator[Row]:
-    if not qmd.get("available"):
-        yield "QMD", f"not available · {qmd.get('command')}"
-        return
+def _qmd(qmd: QmdDetails) -> str:
+    if not qmd.available:
+        return f"not available · {qmd.command}"
     parts = [
-        f"version {qmd.get('version')}",
-        f"mode {qmd.get('effectiveSearchMode')}",
-        counted(len(qmd.get("collections", ())), "collection"),
+        f"version {qmd.version}",
+        f"mode {qmd.effective_search_mode}",
+        counted(len(qmd.collections or ()), "collection"),
     ]
-    server = qmd.get("server")
-    if server:
-        parts.append("warm" if server.get("warm") else "cold")
-    if qmd.get("missingModels"):
-        parts.append(f"models that are missing: {', '.join(qmd['missingModels'])}")
-    if qmd.get("running"):
-        parts.append(f"at work: {qmd['running']}")
-    if qmd.get("lastError"):
-        parts.append(f"last error: {qmd['lastError']}")
-    yield "QMD", " · ".join(parts)
-
-
-def _fallback(fallback: Details) -> Iterator[Row]:
-    yield "Fallback", f"in place of {fallback['from']}: {fallback['reason']}"
-
-
-_TELLERS: Final[Mapping[str, Callable[[Any], Iterator[Row]]]] = {
-    "keyword": _keyword,
-    "vector": _vector,
-    "sessions": _sessions,
-    "journal": _journal,
-    "leftOut": _left_out,
-    "qmd": _qmd,
-    "fallback": _fallback,
-}
+    if qmd.server:
+        parts.append("warm" if qmd.server.warm else "cold")
+    if qmd.missing_models:
+        parts.append(f"models that are missing: {', '.join(qmd.missing_models)}")
+    if qmd.running:
+        parts.append(f"at work: {qmd.running}")
+    if qmd.last_error:
+        parts.append(f"last error: {qmd.last_error}")
+    return " · ".join(parts)
 
 
 def batch_lines(jobs: Sequence[JobReport]) -> Sequence[Text]:

@@ -107,7 +107,7 @@ def _retry_after(response: httpx2.Response) -> float | None:
 
 _PIECE_BYTES = 64 << 10
 """Lost at most when a connection drops."""
-_TIMEOUT = httpx2.Timeout(30.0, connect=10.0)
+TIMEOUT = httpx2.Timeout(30.0, connect=10.0)
 _MAX_REDIRECTS = 5
 _RANGE = re.compile(r"bytes (?P<start>\d+)-\d+/(?P<total>\d+|\*)")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -139,7 +139,7 @@ class Answer:
 def open_client() -> httpx2.AsyncClient:
     """Blocking for some milliseconds: loads certificates."""
     headers = {"accept-encoding": "identity", "user-agent": "memory-gateway"}
-    return proxies.open_client(timeout=_TIMEOUT, headers=headers)
+    return proxies.open_client(timeout=TIMEOUT, headers=headers)
 
 
 @asynccontextmanager

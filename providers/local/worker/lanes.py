@@ -14,7 +14,7 @@ import time
 import traceback
 from collections.abc import Callable
 
-from providers.local.protocol import Computed, Computing, Embed, Failed, Lane, Reply
+from providers.local.protocol import Computed, Embed, Failed, Lane, Reply
 from providers.local.worker.engine import BATCH_TEXTS, Context, Engine, EngineError, Text, batches
 
 _MOST_THREADS = 4
@@ -91,7 +91,6 @@ class Lanes:
             if request.number not in self._wanted:
                 return
             positions = [readable[at] for at in batch]
-            self._send(Computing(request.number, positions))
             self._send(self._computed(request, positions, [texts[at] for at in positions], context))
         self._wanted.discard(request.number)
 

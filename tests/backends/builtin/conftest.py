@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -15,6 +16,7 @@ from typing import Any
 
 import anyio
 import apsw
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -262,6 +264,19 @@ def indexed_alone() -> Callable[..., Any]:
 
 
 @pytest.fixture
+def a_minute_later(look) -> Callable[[Path], None]:
+    """What an index file misses, it missed a minute earlier than it did; nobody has it open."""
+
+    def pass_minute(index: Path) -> None:
+        with look(index) as db:
+            missed = json.loads(db.execute("SELECT value FROM meta WHERE key = 'missed'").get)
+            earlier = json.dumps({place: since - 61 for place, since in missed.items()})
+            db.execute("UPDATE meta SET value = ? WHERE key = 'missed'", (earlier,))
+
+    return pass_minute
+
+
+@pytest.fixture
 def pause_s() -> float:
     """Between two looks at a status."""
     return 0.01
@@ -274,11 +289,11 @@ def embedded(patience_s, pause_s) -> Callable[..., Any]:
     async def wait(backend: BuiltinBackend) -> dict[str, Any]:
         with anyio.fail_after(patience_s):
             while True:
-                report = (await backend.status()).details["vector"].get("backfill")
-                if report and not report["running"] and report["lastError"] is None:
-                    coverage = report["coverage"]
-                    if coverage["embedded"] + coverage["failed"] >= coverage["total"]:
-                        return report
+                report = (await backend.status()).details.vector.backfill
+                if report and not report.running and report.last_error is None:
+                    coverage = report.coverage
+                    if coverage.embedded + coverage.failed >= coverage.total:
+                        return msgspec.to_builtins(report)  # as on the wire
                 await anyio.sleep(pause_s)
 
     return wait

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from backends.interface import SearchRequest, SyncRequest
+from backends.interface import EmbeddingModel, SearchRequest, SyncRequest
 from fakes.settings import remote
 
 pytestmark = pytest.mark.anyio
@@ -48,9 +48,9 @@ def chosen(until):
 
     async def wait(backend):
         async def report():
-            return (await backend.status()).details["vector"]
+            return (await backend.status()).details.vector
 
-        while "backfill" not in (found := await report()):
+        while not (found := await report()).backfill:
             pass
         return found
 
@@ -68,7 +68,7 @@ async def test_the_old_model_answers_until_the_new_one_has_read_all(
     home.embed_with(vendor, model=NEW)
     async with home.open() as backend:
         report = await chosen(backend)
-        assert report["answeredBy"] == {"provider": "openai", "model": OLD}
+        assert report.answered_by == EmbeddingModel("openai", OLD)
         answer = await ask(backend)
         assert (answer.mode, answer.model, answer.warning) == ("hybrid", OLD, None)
         assert answer.hits[0].vector_score is not None
@@ -77,7 +77,7 @@ async def test_the_old_model_answers_until_the_new_one_has_read_all(
         await embedded(backend)
         answer = await ask(backend)
         assert (answer.mode, answer.model) == ("hybrid", NEW)
-        assert "answeredBy" not in (await backend.status()).details["vector"]
+        assert not (await backend.status()).details.vector.answered_by
     assert vectors_in(home.index) == {NEW: NOTES}
 
 
@@ -109,7 +109,7 @@ async def test_an_old_model_that_the_host_no_longer_serves_is_given_up_for_the_n
         sent = [one.body["model"] for one in vendor.requests].count(OLD)
         await ask(backend, "the boiler number 8")
         assert [one.body["model"] for one in vendor.requests].count(OLD) == sent
-        assert "answeredBy" not in (await backend.status()).details["vector"]
+        assert not (await backend.status()).details.vector.answered_by
 
 
 async def test_a_key_configured_for_one_provider_is_not_sent_to_the_one_before(
@@ -120,7 +120,7 @@ async def test_a_key_configured_for_one_provider_is_not_sent_to_the_one_before(
     home.configure(provider="gemini", remote=remote("http://127.0.0.1:9", "another-key-of-gemini"))
     async with home.open() as backend:
         report = await chosen(backend)
-        assert "answeredBy" not in report
+        assert not report.answered_by
         answer = await ask(backend)
         assert answer.mode == "keyword"
         assert answer.hits

@@ -111,11 +111,11 @@ async def test_a_language_that_no_note_is_written_in_any_more_is_forgotten(home)
 
     async def languages(backend):
         await backend.sync(SyncRequest())
-        return (await backend.status()).details["keyword"]["languages"]
+        return (await backend.status()).details.keyword.languages
 
     async with home.open() as backend:
-        assert await languages(backend) == ["english", "german"]
+        assert await languages(backend) == ("english", "german")
         note.unlink()
-        assert await languages(backend) == ["english"]
+        assert await languages(backend) == ("english",)
         home.write("memory/a.md", german)
-        assert await languages(backend) == ["german"]
+        assert await languages(backend) == ("german",)

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from backends.builtin.embedding.semantics import Semantics
-from backends.builtin.storage.database import Database
+from backends.builtin.store.sqlite.store import SqliteStore
 from backends.interface import SearchRequest, SyncRequest
 from config.settings import QuerySettings, Secret
 from fakes.faults import fault, openai_quota, redirect, status
@@ -68,9 +68,9 @@ async def test_after_some_failures_nothing_is_waited_for_until_the_circuit_close
         assert len(vendor.requests) == sent
         state = await backend.status()
         assert any("gives no vectors at present" in one for one in state.weaknesses)
-        provider = state.details["vector"]["provider"]["active"]
-        assert provider["status"] == "open"
-        assert provider["nextProbeInS"] > 0
+        provider = state.details.vector.provider.active
+        assert provider.status == "open"
+        assert provider.next_probe_in_s > 0
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ async def test_a_cancelled_search_hangs_up(impatient, vendor, embedded):
 
 @pytest.mark.promises_seconds
 async def test_a_search_before_the_provider_is_chosen_waits_for_it_only_so_long(impatient):
-    database = Database(impatient.index)
+    database = SqliteStore(impatient.index)
     semantics = Semantics(impatient.settings, database, backfill=False)
     started = time.monotonic()
     meaning = await semantics.meaning("boiler")
@@ -150,9 +150,9 @@ async def test_a_provider_that_cannot_be_used_is_named_with_what_to_do(home):
     assert (len(answer.hits), answer.mode) == (1, "keyword")
     assert state.provider is None
     assert any("openai cannot be used" in one for one in state.weaknesses)
-    (candidate,) = state.details["vector"]["candidates"]
-    assert candidate["usable"] is False
-    assert candidate["remedy"]
+    (candidate,) = state.details.vector.candidates
+    assert candidate.usable is False
+    assert candidate.remedy
 
 
 async def test_unasked_every_candidate_is_listed_and_nothing_is_missed(home):
@@ -163,7 +163,7 @@ async def test_unasked_every_candidate_is_listed_and_nothing_is_missed(home):
         state = await backend.status()
     assert (len(answer.hits), answer.mode, answer.warning) == (1, "keyword", None)
     assert state.weaknesses == ()
-    names = [one["provider"] for one in state.details["vector"]["candidates"]]
+    names = [one.provider for one in state.details.vector.candidates]
     assert names == ["local", "openai", "gemini", "voyage"]
 
 
@@ -200,7 +200,7 @@ async def test_a_fault_of_our_own_leaves_the_keywords(impatient, look):
         assert [hit.path for hit in answer.hits] == ["memory/a.md"]
         state = await backend.status()
     assert any("internal fault" in one for one in state.weaknesses)
-    assert "internal fault" in state.details["vector"]["reason"]
+    assert "internal fault" in state.details.vector.reason
 
 
 async def test_equal_queries_are_embedded_once(embedding_home, vendor, embedded):

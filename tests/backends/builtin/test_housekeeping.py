@@ -2,8 +2,8 @@
 
 import pytest
 
-from backends.builtin.storage import database as database_module
-from backends.builtin.storage.database import (
+from backends.builtin.store.sqlite import database as database_module
+from backends.builtin.store.sqlite.database import (
     MIN_UNUSED_PAGES,
     PAGES_A_STEP,
     Database,

@@ -7,9 +7,9 @@ from contextlib import closing
 import apsw
 import pytest
 
-from backends.builtin.storage.database import Database
-from backends.builtin.storage.index_file import Verdict, choose_path, judge
-from backends.builtin.storage.schema import APPLICATION_ID, SCHEMA_VERSION
+from backends.builtin.store.sqlite.database import Database
+from backends.builtin.store.sqlite.index_file import Verdict, choose_path, judge
+from backends.builtin.store.sqlite.schema import APPLICATION_ID, SCHEMA_VERSION
 
 
 @pytest.fixture

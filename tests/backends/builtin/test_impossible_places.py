@@ -4,8 +4,8 @@ import errno
 
 import pytest
 
-from backends.builtin.storage.connections import IndexDamagedError
-from backends.builtin.storage.database import Database
+from backends.builtin.store.sqlite.connections import IndexDamagedError
+from backends.builtin.store.sqlite.database import Database
 from backends.errors import IndexUnavailableError
 from config.errors import ErrorKind
 

@@ -11,11 +11,11 @@ import apsw
 import pytest
 from msgspec.structs import replace
 
-from backends.builtin.storage import moving
-from backends.builtin.storage.database import Database
-from backends.builtin.storage.index_file import Verdict, judge
-from backends.builtin.storage.moving import lock_path, present_path
-from backends.builtin.storage.schema import APPLICATION_ID, SCHEMA_VERSION
+from backends.builtin.store.sqlite import moving
+from backends.builtin.store.sqlite.database import Database
+from backends.builtin.store.sqlite.index_file import Verdict, judge
+from backends.builtin.store.sqlite.moving import lock_path, present_path
+from backends.builtin.store.sqlite.schema import APPLICATION_ID, SCHEMA_VERSION
 from backends.interface import SearchRequest, SyncRequest
 from config.runtime.files import try_lock_file
 
@@ -24,8 +24,8 @@ FORMER, NEW = "main.sqlite", "main.memory-gateway.sqlite"
 KILL_AT_EACH_LINE = """
 import json, os, shutil, signal, sys
 from pathlib import Path
-from backends.builtin.storage.database import Database
-from backends.builtin.storage.index_file import Verdict, judge
+from backends.builtin.store.sqlite.database import Database
+from backends.builtin.store.sqlite.index_file import Verdict, judge
 
 folder = Path(sys.argv[1])
 former, new = folder / "main.sqlite", folder / "main.memory-gateway.sqlite"
@@ -92,7 +92,7 @@ print(json.dumps(results))
 HOLD = """
 import sys
 from pathlib import Path
-from backends.builtin.storage.database import Database
+from backends.builtin.store.sqlite.database import Database
 database = Database(Path(sys.argv[1]))
 print("open", flush=True)
 sys.stdin.read()
@@ -197,7 +197,7 @@ def test_what_a_killed_process_left_in_the_log_moves_too(
 ):
     code = (
         "import os, signal, sys; from pathlib import Path\n"
-        "from backends.builtin.storage.database import Database\n"
+        "from backends.builtin.store.sqlite.database import Database\n"
         "database = Database(Path(sys.argv[1]))\n"
         "with database.writing() as connection:\n"
         "    connection.execute(\"INSERT INTO meta VALUES ('mark', 'in the log')\")\n"
@@ -340,22 +340,16 @@ def test_a_damaged_one_is_set_aside_and_made_anew_at_the_new_place(folder, forme
     assert left[0] == NEW and left[1].startswith(f"{FORMER}.damaged-") and len(left) == 2
 
 
-def test_beside_an_index_in_use_a_later_one_of_an_earlier_release_is_set_aside(
+def test_beside_an_index_in_use_a_later_one_of_an_earlier_release_is_deleted(
     folder, former, new, opened
 ):
     mark(new, "in use")
     mark(former, "made by 0.1 since")
-    older = folder / f"{NEW}.superseded-1"
-    older.write_text("the one before", encoding="utf-8")
     with opened() as database:
         assert mark_of(database) == "in use"
         (note,) = database.notes
-        assert "made by an earlier release" in note
-    kept = [name for name in names(folder) if ".superseded-" in name]
-    assert names(folder) == [NEW, *kept]
-    (name,) = kept
-    assert name != older.name
-    assert mark_of_file(folder / name) == "made by 0.1 since"
+        assert "made by an earlier release" in note and "was deleted" in note
+    assert names(folder) == [NEW]
 
 
 def test_a_damaged_one_beside_an_index_in_use_is_set_aside_too(folder, former, new, opened):
@@ -391,7 +385,7 @@ def test_a_command_that_comes_while_the_owner_moves_the_index_finds_it_at_its_ne
     assert names(folder) == [NEW]
 
 
-def test_a_command_never_sets_the_other_one_aside(folder, former, new, opened):
+def test_a_command_never_deletes_the_other_one(folder, former, new, opened):
     mark(new, "in use")
     mark(former, "another")
     with opened(is_owner=False) as database:
@@ -441,25 +435,3 @@ async def test_an_index_with_embeddings_is_moved_and_no_text_is_embedded_again(
         assert status.database_path.endswith(NEW)
         assert any("moved here from" in note for note in status.issues)
     assert vendor.embedded() == ["boiler 7"]
-
-
-@pytest.mark.anyio
-async def test_what_the_superseded_index_had_embedded_is_taken_over(
-    embedding_home, vendor, embedded
-):
-    for number in range(40):
-        embedding_home.write(f"memory/{number}.md", f"The boiler number {number}.\n")
-    async with embedding_home.open() as backend:
-        await backend.sync(SyncRequest())
-        await embedded(backend)
-    vendor.requests.clear()
-    former = embedding_home.index
-    Database(former.with_name(NEW)).close()
-    of_today(embedding_home)
-    async with embedding_home.open() as backend:
-        await backend.sync(SyncRequest())
-        assert (await embedded(backend))["coverage"]["embedded"] == 40
-        issues = (await backend.status()).issues
-        assert any("40 of 40 embeddings were taken over" in issue for issue in issues)
-    assert vendor.embedded() == []
-    assert not former.exists()

@@ -9,10 +9,10 @@ from backends.builtin.notes.planning import (
     RACY_NS,
     VERIFIED_BYTES,
     VERIFIED_FILES,
-    IndexedFile,
     ObsoleteFile,
     plan_sync,
 )
+from backends.builtin.store.port import IndexedFile
 from backends.files.roots import MemoryRoots
 from backends.files.scan import FailedDirectory, FoundFile, ScanResult
 

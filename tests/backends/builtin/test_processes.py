@@ -41,7 +41,7 @@ from pathlib import Path
 import anyio
 from backends.builtin.backend import open_builtin
 from backends.interface import SearchRequest, SyncRequest
-from backends.builtin.storage import connections, database, index_file
+from backends.builtin.store.sqlite import connections, database, index_file
 from fakes.settings import make_settings
 
 root, name = Path(sys.argv[1]), sys.argv[2]

@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from backends.builtin.storage.connections import IndexDamagedError
-from backends.builtin.storage.database import Database, scrub
+from backends.builtin.store.sqlite.connections import IndexDamagedError
+from backends.builtin.store.sqlite.database import Database, scrub
 from backends.interface import SearchRequest, SyncRequest
 
 pytestmark = pytest.mark.anyio

@@ -188,8 +188,8 @@ async def test_details_name_engine_languages_and_journal(home):
     async with home.open() as backend:
         await backend.sync(SyncRequest())
         details = (await backend.status()).details
-    assert details["keyword"]["languages"] == ["german"]
-    assert details["journal"] == "wal"
+    assert details.keyword.languages == ("german",)
+    assert details.journal == "wal"
 
 
 def test_an_index_beyond_all_measurements_says_so():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from backends.builtin.storage.connections import PATIENCE_S
+from backends.builtin.store.sqlite.connections import PATIENCE_S
 from backends.errors import IndexUnavailableError
 from backends.interface import SyncRequest
 from fakes.freshness import large_note, stale_of

@@ -10,7 +10,7 @@ import apsw
 import pytest
 from msgspec.structs import replace
 
-from backends.builtin.storage.database import Database
+from backends.builtin.store.sqlite.store import SqliteStore
 from backends.interface import SearchRequest, SyncRequest
 from benchmarks.large_index import Size, make_index
 from config.settings import VectorStoreSettings
@@ -36,12 +36,12 @@ def with_engine(home, vendor, **vector):
 
 
 async def engine_of(backend):
-    return (await backend.status()).details["vector"]["search"]
+    return (await backend.status()).details.vector.search
 
 
 async def loaded(backend):
     with anyio.fail_after(PATIENCE_S):
-        while (await engine_of(backend))["engine"] != "resident":
+        while (await engine_of(backend)).engine != "resident":
             await anyio.sleep(0.01)
 
 
@@ -50,13 +50,13 @@ async def test_the_vectors_are_loaded_after_the_first_answer(notes, embedded):
         await backend.sync(SyncRequest())
         await embedded(backend)
         before = await engine_of(backend)
-        assert (before["engine"], before["residentBytes"]) == ("sqlite-vec", 0)
-        assert before["unavailable"] == {"resident": "the vectors are not loaded yet"}
-        assert (before["dimensions"], before["bytesPerChunk"]) == (64, 64 * 4)
+        assert (before.engine, before.resident_bytes) == ("sqlite-vec", 0)
+        assert before.unavailable == {"resident": "the vectors are not loaded yet"}
+        assert (before.dimensions, before.bytes_per_chunk) == (64, 64 * 4)
         first = await backend.search(SearchRequest(query="boiler"))
         await loaded(backend)
         after = await engine_of(backend)
-        assert after["residentVectors"] == 2
+        assert after.resident_vectors == 2
         again = await backend.search(SearchRequest(query="boiler"))
     assert first.mode == again.mode == "hybrid"
     assert first.hits == again.hits
@@ -90,8 +90,8 @@ async def test_an_extension_that_cannot_be_loaded_is_told_and_searches_go_on(
         found = await backend.search(SearchRequest(query="boiler"))
         engine = await engine_of(backend)
     assert found.mode == "hybrid"
-    assert (engine["configured"], engine["engine"]) == ("sqlite-vec", "numpy")
-    assert "absent.so" in engine["unavailable"]["sqlite-vec"]
+    assert (engine.configured, engine.engine) == ("sqlite-vec", "numpy")
+    assert "absent.so" in engine.unavailable["sqlite-vec"]
 
 
 @pytest.fixture
@@ -120,7 +120,7 @@ async def test_the_event_loop_is_free_while_an_engine_reads_every_vector(
         await backend.sync(SyncRequest())
         await embedded(backend)
         fingerprint = backend._semantics.fingerprint
-    database = Database(notes.index)
+    database = SqliteStore(notes.index)
     make_index(notes.workspace, database, Size(6_000, 64), fingerprint)
     database.close()
     turn = threading.Event()

@@ -136,7 +136,7 @@ async def test_status_counts_files_and_names_the_program(memory):
     status = await backend.status()
     assert status.sources[0].on_disk == status.sources[0].indexed == markdown_files(root)
     assert not status.dirty
-    assert status.details["qmd"]["version"] == "2.8.3"
+    assert status.details.qmd.version == "2.8.3"
     write(root / "workspace/memory/later.md", "later\n")
     status = await backend.status()
     assert (status.dirty, status.sources[0].pending) == (True, 1)

@@ -73,8 +73,8 @@ async def test_without_qmd_the_builtin_index_answers_and_status_says_why(tmp_pat
         assert "npm install" in answer.fallback.reason
         status = await backend.status()
         assert status.backend == "builtin"
-        assert status.details["fallback"]["from"] == "qmd"
-        assert status.details["qmd"]["available"] is False
+        assert status.details.fallback.origin == "qmd"
+        assert status.details.qmd.available is False
         assert any("no-such-qmd" in issue for issue in status.issues)
 
 
@@ -95,7 +95,7 @@ async def test_a_hanging_qmd_does_not_cost_the_deadline(
     settings = qmd_settings(tmp_path, qmd_command, limits={"timeout_ms": 2000})
     async with open_with_fallback(settings, builtin, environment) as backend:
         await by_qmd(backend)
-        pid = (await backend.status()).details["qmd"]["server"]["pid"]
+        pid = (await backend.status()).details.qmd.server.pid
         os.killpg(pid, signal.SIGSTOP)
         for _ in range(3):
             started = time.monotonic()
@@ -118,7 +118,7 @@ async def test_every_question_is_answered_while_qmd_is_killed_again_and_again(
         async def kill(scope: anyio.CancelScope) -> None:
             for _ in range(4):
                 await anyio.sleep(0.7)
-                pid = (await backend.status()).details["qmd"]["server"]["pid"]
+                pid = (await backend.status()).details.qmd.server.pid
                 if pid is not None:
                     os.killpg(pid, signal.SIGKILL)
             scope.cancel()
@@ -184,6 +184,9 @@ async def test_when_neither_can_answer_the_error_says_both_reasons(tmp_path, env
     class Broken:
         async def search(self, request):
             raise IndexUnavailableError("The disk is gone.")
+
+        async def away(self, *, look):
+            return None
 
     @asynccontextmanager
     async def broken(settings):

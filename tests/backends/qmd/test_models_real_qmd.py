@@ -75,7 +75,7 @@ async def test_a_missing_model_means_words_only_at_once_and_is_said(
         assert (answer.mode, answer.hits[0].path) == ("keyword", "MEMORY.md")
         assert "embeddinggemma" in answer.warning
         status = await backend.status()
-        assert status.details["qmd"]["missingModels"]
+        assert status.details.qmd.missing_models
         assert answer.warning in status.issues
 
 

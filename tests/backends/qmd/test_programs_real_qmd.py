@@ -26,7 +26,7 @@ async def test_a_missing_program_is_said_in_one_line_with_the_remedy(tmp_path, e
         assert "npm install -g @tobilu/qmd" in (error.remedy or "")
         assert "\n" not in str(error)
         status = await backend.status()
-        assert status.details["qmd"]["available"] is False
+        assert status.details.qmd.available is False
         assert status.issues[0] == str(error)
 
 

@@ -13,7 +13,7 @@ from config.errors import ConfigInvalidError
 from config.runtime.files import SilentFileError, read_file
 from config.source.environment import gather_variables
 from config.source.json5 import read_json5
-from providers.remote.keys import load
+from providers.remote.credentials import load
 
 LIMIT = 1024
 

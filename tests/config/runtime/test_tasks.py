@@ -1,6 +1,14 @@
+"""What a task waits for: a signal that is kept or not, and the time to try again."""
+
 from __future__ import annotations
 
-from config.runtime.tasks import Backoff
+import anyio
+import anyio.lowlevel
+import pytest
+
+from config.runtime.tasks import Backoff, ResettableEvent, Wakeup
+
+BOUND_S = 20.0
 
 
 def test_backoffs_grow_to_a_bound_and_end_with_a_success():
@@ -12,3 +20,41 @@ def test_backoffs_grow_to_a_bound_and_end_with_a_success():
     assert lengths == [1, 60, 120, 240, 480, 960, 1920, 3600, 3600]
     backoff.succeeded()
     assert backoff.left_s == 0
+    backoff.failed()
+    assert round(backoff.left_s) == 1
+
+
+def test_a_backoff_outlasts_thousands_of_failures():
+    backoff = Backoff(0.1, 0.5, 60.0)
+    for _ in range(5000):
+        backoff.failed()
+    assert round(backoff.left_s) == 60
+
+
+@pytest.mark.anyio
+async def test_a_signal_is_kept_until_it_is_cleared_and_clearing_loses_no_waiter():
+    event = ResettableEvent()
+    event.set()
+    assert event.is_set()
+    with anyio.fail_after(BOUND_S):
+        await event.wait()
+        event.clear()
+        assert not event.is_set()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(event.wait)
+            await anyio.lowlevel.checkpoint()
+            event.clear()
+            event.set()
+
+
+@pytest.mark.anyio
+async def test_a_wakeup_wakes_those_who_wait_and_none_who_come_later():
+    wakeup = Wakeup()
+    with anyio.fail_after(BOUND_S):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(wakeup.wait)
+            await anyio.lowlevel.checkpoint()
+            wakeup.fire()
+    with anyio.move_on_after(0.01) as later:
+        await wakeup.wait()
+    assert later.cancelled_caught

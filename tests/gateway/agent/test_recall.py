@@ -114,8 +114,7 @@ async def test_the_documented_query_in_other_words_works_with_a_real_model(examp
 async def all_embedded(backend: BuiltinBackend) -> None:
     with anyio.fail_after(60):
         while True:
-            report = (await backend.status()).details["vector"].get("backfill")
-            coverage = report["coverage"] if report else {"embedded": 0, "total": 0}
-            if coverage["embedded"] == coverage["total"] > 0:
+            report = (await backend.status()).details.vector.backfill
+            if report and report.coverage.embedded == report.coverage.total > 0:
                 return
             await anyio.sleep(0.05)

@@ -10,7 +10,7 @@ import pytest
 
 from gateway.client import connect
 from gateway.rpc.connection import serve_connection
-from gateway.rpc.methods import Method, MethodRegistry, NoParams
+from gateway.rpc.registry import Method, MethodRegistry, NoParams
 from gateway.rpc.transport import SocketChannel
 
 

@@ -11,7 +11,7 @@ import apsw
 import msgspec
 import pytest
 
-from backends.builtin.storage.database import Database
+from backends.builtin.store.sqlite.database import Database
 from config.settings import StoreSettings
 from gateway.doctor.index import check_index, check_owner
 from gateway.ownership.lock import OwnerLock, OwnerRecord, place_of

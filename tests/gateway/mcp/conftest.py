@@ -14,7 +14,7 @@ from fakes.settings import make_settings
 from gateway.agent.memory import Memory, open_memory
 from gateway.agent.reloading import Reloader
 from gateway.methods import build_registry
-from gateway.rpc.methods import RequestContext, Session, decode_params
+from gateway.rpc.registry import RequestContext, Session, decode_params
 
 NOTE = "# Home\n\n- The boiler is serviced by Hartmann.\n- The pump is in the cellar.\n"
 STATELESS = {

@@ -13,7 +13,7 @@ from gateway.mcp import methods as methods_module
 from gateway.mcp.eras import UnsupportedRevisionError
 from gateway.mcp.methods import CallParams, ListParams, mcp_methods
 from gateway.mcp.tools import tool_list
-from gateway.rpc.methods import RequestContext, Session
+from gateway.rpc.registry import RequestContext, Session
 from gateway.rpc.wire import InvalidParamsError
 
 pytestmark = pytest.mark.anyio

@@ -6,16 +6,17 @@ from pathlib import Path
 
 import anyio
 import anyio.lowlevel
+import msgspec
 import pytest
 
 from backends.errors import IndexUnavailableError
 from backends.interface import SyncRequest
+from fakes.details import details
 from fakes.settings import make_settings
 from gateway.agent.memory import open_memory
 from gateway.metrics import Metrics
-from gateway.tools.metrics import families_of
 from gateway.tools.search import SearchParams
-from gateway.tools.status import write_status
+from gateway.tools.status import families_of, write_status
 
 pytestmark = pytest.mark.anyio
 
@@ -101,21 +102,9 @@ async def test_failures_are_counted_and_go_through():
 
 
 def test_the_counts_of_providers_and_what_waits_for_vectors_are_read_off_a_status(tmp_path):
-    statistics = {
-        "requests": 9, "retries": 2, "failures": 1, "documents": 40, "queries": 5,
-        "queryCacheHits": 3, "tokens": 800,
-    }  # fmt: skip
-    service = {"provider": "openai", "statistics": statistics}
-    details = {
-        "vector": {
-            "provider": {"primary": service, "fallback": None},
-            "backfill": {"coverage": {"total": 50, "embedded": 40}},
-        }
-    }
-    import msgspec
-
     off = write_status(make_settings(tmp_path), None)
-    status = msgspec.structs.replace(off, enabled=True, details=details)
+    told = details("vector", vector__provider__fallback=None)
+    status = msgspec.structs.replace(off, enabled=True, details=told)
     found = {
         (family.name, *one.labels): one.value
         for family in families_of(status)
@@ -123,4 +112,4 @@ def test_the_counts_of_providers_and_what_waits_for_vectors_are_read_off_a_statu
     }
     assert found["embedding_retries", "openai"] == 2
     assert found["query_embedding_cache_hits", "openai"] == 3
-    assert found["embedding_queue_texts",] == 10
+    assert found["embedding_queue_texts",] == 100

@@ -19,7 +19,7 @@ import pytest
 
 import gateway
 from gateway.rpc.connection import serve_connection
-from gateway.rpc.methods import Method, MethodRegistry, NoParams, RequestContext, Session
+from gateway.rpc.registry import Method, MethodRegistry, NoParams, RequestContext, Session
 from gateway.rpc.wire import ConnectionLimits
 
 WAIT_S = 30

@@ -16,7 +16,7 @@ import os, subprocess, sys
 import anyio, msgspec, structlog
 from gateway.rpc.connection import serve_connection
 from gateway.rpc.transport import claim_stdio
-from gateway.rpc.methods import Method, MethodRegistry, NoParams
+from gateway.rpc.registry import Method, MethodRegistry, NoParams
 from gateway.rpc.transport import DescriptorReader, DescriptorWriter
 
 structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from backends.interface import Hit, SearchAnswer
-from gateway.rpc.methods import decode_params
+from gateway.rpc.registry import decode_params
 from gateway.rpc.wire import RequestId, encode_result
 
 

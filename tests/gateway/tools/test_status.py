@@ -2,11 +2,13 @@
 
 import os
 
+import msgspec
 import pytest
 
 from backends.builtin.backend import open_builtin
-from backends.interface import SyncRequest
+from backends.interface import Details, SyncRequest
 from config.settings import ConfigWarning
+from fakes.details import WIRE
 from fakes.settings import make_settings
 from gateway.tools.status import write_status
 
@@ -39,6 +41,11 @@ async def test_every_member_at_every_depth_is_camel_case(tmp_path, on_the_wire):
     assert wire["recentSyncs"][0]["chunksWritten"] == 1
     assert wire["skipped"][0]["path"] == "memory/link.md"
     assert wire["databasePath"] == str(tmp_path / "main.sqlite")
+
+
+async def test_every_part_of_a_backend_keeps_its_names_on_the_wire(on_the_wire):
+    assert on_the_wire(msgspec.convert(WIRE, Details)) == WIRE
+    assert on_the_wire(Details()) == {}
 
 
 async def test_the_error_of_the_last_background_sync_is_told(tmp_path, on_the_wire):

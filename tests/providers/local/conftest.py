@@ -57,8 +57,8 @@ def embedding(tmp_path) -> Callable[..., AbstractAsyncContextManager[LocalEmbedd
 
 @pytest.fixture
 def supervising() -> Callable[..., AbstractAsyncContextManager[Supervisor]]:
-    def make(patience: Patience = QUICK) -> AbstractAsyncContextManager[Supervisor]:
-        return _running(Supervisor(os.environ, patience=patience))
+    def make(patience: Patience = QUICK, **others: Any) -> AbstractAsyncContextManager[Supervisor]:
+        return _running(Supervisor(os.environ, patience=patience, **others))
 
     return make
 

@@ -32,5 +32,5 @@ async def test_a_longer_text_is_cut_where_the_original_cuts_it(embedding):
     text, reference = CUT
     async with embedding(minilm_gguf()) as embedder:
         (vector,) = (await embedder.embed_documents([text])).items
-        assert embedder.report()["worker"]["cut_texts"] == 1
+        assert embedder.report().worker.cut_texts == 1
     assert float(vector @ reference) > 0.9999

@@ -3,6 +3,7 @@
 import os
 import resource
 import signal
+import time
 
 import anyio
 import pytest
@@ -73,7 +74,11 @@ async def test_texts_under_way_survive_several_killings(supervising, model, unti
             killed = supervisor.state().pid
             os.kill(killed, signal.SIGKILL)
             await until(lambda deaths=deaths: supervisor.state().deaths > deaths)
-    assert not errors(results[0])
+    refused = errors(
+        results[0]
+    )  # a text of the first death, if it was being tried alone at a later one
+    assert len(refused) <= 2
+    assert all("SIGKILL" in message for message in refused.values())
 
 
 async def test_a_text_that_aborts_llama_cpp_is_left_out_with_the_reason(supervising, short_model):
@@ -85,7 +90,6 @@ async def test_a_text_that_aborts_llama_cpp_is_left_out_with_the_reason(supervis
         assert "SIGABRT" in errors(batch)[13]
         assert "GGML_ASSERT" in errors(batch)[13]
         assert TOO_LONG not in errors(batch)[13]
-        assert supervisor.state().refused_texts == 1
         assert errors(await supervisor.embed(order(short_model), "query", ["fine"])) == {}
 
 
@@ -202,22 +206,20 @@ async def test_a_model_that_hangs_or_kills_while_it_is_loaded_is_unavailable(
         assert supervisor.state().status == "off"
 
 
-async def test_a_worker_that_cannot_be_started_is_a_passing_failure(
-    supervising, model, monkeypatch
-):
-    monkeypatch.setattr("providers.local.process._COMMAND", (str(model), "-P"))
-    async with supervising() as supervisor:
+async def test_a_worker_that_cannot_be_started_is_a_passing_failure(supervising, model):
+    async with supervising(command=(str(model), "-P")) as supervisor:
         with pytest.raises(ProviderTransientError, match="cannot be started"):
             await supervisor.embed(order(model), "document", ["one"])
 
 
-async def test_a_worker_that_keeps_dying_is_given_ever_more_time(supervising, model, until):
-    patience = Patience(first_pause_s=0.2, longest_pause_s=0.4)
-    async with supervising(patience) as supervisor:
-        assert supervisor.pause_s() == 0
+async def test_a_worker_that_died_is_replaced_after_a_pause_and_one_that_computed_after_the_first(
+    supervising, model
+):
+    async with supervising(Patience(first_pause_s=0.5)) as supervisor:
         await supervisor.embed(order(model), "document", ["one"])
-        os.kill(supervisor.state().pid, signal.SIGKILL)
-        await until(lambda: supervisor.state().status == "off")
-        assert supervisor.pause_s() == 0.2
-        await supervisor.embed(order(model), "document", ["one"])
-        assert supervisor.pause_s() == 0
+        for _ in range(2):
+            killed = time.monotonic()
+            os.kill(supervisor.state().pid, signal.SIGKILL)
+            await supervisor.embed(order(model), "document", ["one"])
+            assert time.monotonic() - killed >= 0.5
+            assert supervisor.pause_s() == 0

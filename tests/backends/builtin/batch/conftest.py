@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from backends.builtin.backend import BuiltinBackend
 from backends.builtin.batch import reporting
 from backends.builtin.batch.claiming import KEPT_BACK, THRESHOLD
-from backends.builtin.batch.reporting import JobReport
 from backends.builtin.embedding import backfill
+from backends.interface import JobReport
 from config.settings import BatchSettings
 from fakes.batches import FakeBatches
 from fakes.vendors import FakeVendor
@@ -98,7 +98,8 @@ def in_jobs(backlog) -> int:
 @pytest.fixture
 def batch_report() -> Callable[..., Any]:
     async def read(backend: BuiltinBackend) -> dict[str, Any]:
-        return (await backend.status()).details["vector"].get("batch") or {"jobs": ()}
+        report = (await backend.status()).details.vector.batch
+        return msgspec.to_builtins(report) if report else {"jobs": ()}  # as on the wire
 
     return read
 

@@ -18,7 +18,7 @@ _BY_HAND = """
 import sys
 from pathlib import Path
 from backends.builtin.batch.jobs import cancel_job
-from backends.builtin.storage import connections, database
+from backends.builtin.store.sqlite import connections, database
 from fakes.settings import make_settings
 for module in (connections, database):
     module.PATIENCE_S = 60.0  # a disk that takes its time is nobody's fault

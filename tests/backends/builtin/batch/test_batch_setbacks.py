@@ -10,11 +10,11 @@ import pytest
 
 from backends.builtin.batch import records
 from backends.builtin.batch.jobs import BatchJobs
-from backends.builtin.storage.database import Database
+from backends.builtin.store.sqlite.store import SqliteStore
 from backends.interface import SyncRequest
 from config.settings import BatchSettings
 from fakes.faults import rate_limited, status
-from providers.batch.opening import find_batch
+from providers.batch.hosts import find_batch
 from providers.choosing import choose
 
 pytestmark = pytest.mark.anyio
@@ -53,7 +53,7 @@ async def test_refused_items_are_retried_singly_by_the_ordinary_path(
 async def test_the_reason_of_a_refused_item_does_not_repeat_its_text(
     vendor, batches, backlog, embedding_home, job_in, look, monkeypatch
 ):
-    monkeypatch.setattr("backends.builtin.vectors.store.FIRST_RETRY_MS", 3_600_000)
+    monkeypatch.setattr("backends.builtin.store.sqlite.vectors.store.FIRST_RETRY_MS", 3_600_000)
     batches.refuses = lambda text: text.endswith("77.")
     async with embedding_home.open() as backend:
         await backend.sync(SyncRequest())
@@ -257,7 +257,7 @@ async def test_jobs_that_are_due_together_share_one_host(vendor, batches, embedd
         opened.append(access.open())
         return opened[-1]
 
-    database = Database(embedding_home.index)
+    database = SqliteStore(embedding_home.index)
     with database.writing() as connection:
         for number in range(2):
             records.add(connection, access.fingerprint.digest(), [bytes([number]) * 16])

@@ -8,10 +8,10 @@ from msgspec.structs import replace
 from backends.builtin.batch import claiming, records
 from backends.builtin.batch.records import BY_REQUEST
 from backends.builtin.batch.steps import Verdicts
-from backends.builtin.storage.database import Database
+from backends.builtin.store.sqlite.store import SqliteStore
 from config.settings import BatchSettings
 from fakes.settings import make_settings, remote
-from providers.batch.opening import find_batch
+from providers.batch.hosts import find_batch
 from providers.choosing import choose
 from providers.errors import ProviderRateLimitError, ProviderRejectedError, ProviderTransientError
 
@@ -58,7 +58,7 @@ def jobs(tmp_path):
     search = {"provider": "openai", "remote": remote("http://127.0.0.1:9/v1", "key")}
     settings = make_settings(tmp_path, search=search)
     access = find_batch(settings, choose(settings))
-    database = Database(settings.search.store.path)
+    database = SqliteStore(settings.search.store.path)
     yield Jobs(database, Verdicts(database, access, BatchSettings()), access.fingerprint.digest())
     database.close()
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from backends.builtin.notes.preparing import Preparer
 from backends.builtin.sessions import indexing, planning
 from backends.builtin.sessions.indexing import SessionIndexer
-from backends.builtin.storage.database import Database
+from backends.builtin.store.sqlite.store import SqliteStore
 from backends.builtin.syncing.indexing import Indexer
 from backends.chunking import ChunkLimits
 from backends.files.roots import MemoryRoots
@@ -44,7 +44,7 @@ class Agent:
         self.host = HostDatabase(root)
         self.session = self.host.session()
         self.numbers = itertools.count()
-        self.database = Database(root / "index.sqlite")
+        self.database = SqliteStore(root / "index.sqlite")
         preparer = Preparer(ChunkLimits(60, 10))
         self.transcripts = AgentTranscripts.at(root, "main", root / "sessions")
         sessions = SessionIndexer(

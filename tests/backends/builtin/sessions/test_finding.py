@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from backends.errors import PathNotAllowedError
-from backends.interface import ReadRequest, SyncRequest
+from backends.interface import ReadRequest, SessionDetails, SyncRequest
 
 pytestmark = pytest.mark.anyio
 
@@ -88,5 +88,5 @@ async def test_without_the_setting_transcripts_are_no_source(home, transcript, p
         assert (report.scanned, await paths_of(backend, "boiler")) == (0, [])
         status = await backend.status()
         assert [source.source for source in status.sources] == ["memory"]
-        assert status.details["sessions"] == {"enabled": False}
+        assert status.details.sessions == SessionDetails(enabled=False)
         assert not await backend.transcript_grew("one")

@@ -57,7 +57,7 @@ async def test_growth_below_the_thresholds_waits_also_across_restarts(
             assert await paths_of(backend, "boiler") == []
             status = await backend.status()
             assert (status.sources[1].pending, status.dirty) == (0, False)
-            assert status.details["sessions"]["belowThresholds"] == 1
+            assert status.details.sessions.below_thresholds == 1
     async with talking.open() as backend:
         one.work("The fourth line is no turn and counts.")
         assert await backend.transcript_grew("one")

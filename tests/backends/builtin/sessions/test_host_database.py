@@ -84,7 +84,7 @@ async def test_growth_waits_for_the_thresholds_and_silence(talking, host, sessio
             assert not await backend.transcript_grew("one")
         await backend.sync(AUTOMATIC)
         assert await paths_of(backend, "boiler") == []
-        assert (await backend.status()).details["sessions"]["belowThresholds"] == 1
+        assert (await backend.status()).details.sessions.below_thresholds == 1
         session.say("The boiler leaks, part 3.")
         assert await backend.transcript_grew("one")
         assert await paths_of(backend, "boiler") == ["sessions/one"]
@@ -174,9 +174,7 @@ async def test_what_a_person_had_forgotten_leaves_the_index(talking, host, sessi
         await backend.sync(SyncRequest())
         host.forget("one")
         assert await paths_of(backend, "boiler") == []
-        assert (await backend.status()).details["sessions"]["database"]["leftOut"] == {
-            "forgotten": 1
-        }
+        assert (await backend.status()).details.sessions.database.left_out == {"forgotten": 1}
 
 
 @pytest.mark.anyio
@@ -270,12 +268,12 @@ async def test_a_database_without_what_is_needed_is_never_guessed_at(talking, ho
     host.db.execute("PRAGMA user_version = 99")
     async with talking.open() as backend:
         await backend.sync(SyncRequest())
-        told = (await backend.status()).details["sessions"]["database"]
-        assert (told["version"], told["known"], told["failure"]) == (99, False, None)
+        told = (await backend.status()).details.sessions.database
+        assert (told.version, told.known, told.failure) == (99, False, None)
         host.db.execute("ALTER TABLE session_nodes RENAME COLUMN current_session_id TO other")
         await backend.sync(SyncRequest())
-        told = (await backend.status()).details["sessions"]["database"]
-        assert "session_nodes.current_session_id" in told["failure"]
+        told = (await backend.status()).details.sessions.database
+        assert "session_nodes.current_session_id" in told.failure
         with pytest.raises(MemoryGatewayError, match="current_session_id"):
             await backend.read(ReadRequest(path="sessions/one"))
 

@@ -13,13 +13,19 @@ import apsw
 import numpy as np
 import pytest
 
-from backends.builtin.notes.preparing import PreparedChunk, PreparedExcerpt, PreparedFile
-from backends.builtin.notes.publishing import ReadFile, publish_file, remove_file
-from backends.builtin.storage.database import Database
-from backends.builtin.vectors import store
-from backends.builtin.vectors.engines import Extension, Unavailable, VectorEngine, VectorHit
-from backends.builtin.vectors.resident import ResidentEngine
-from backends.builtin.vectors.scans import NumpyScan, SqliteScan
+from backends.builtin.store.port import (
+    PreparedChunk,
+    PreparedExcerpt,
+    PreparedFile,
+    ReadFile,
+    Unavailable,
+    VectorHit,
+)
+from backends.builtin.store.sqlite.store import SqliteStore
+from backends.builtin.store.sqlite.vectors import store
+from backends.builtin.store.sqlite.vectors.engines import Extension, VectorEngine
+from backends.builtin.store.sqlite.vectors.resident import ResidentEngine
+from backends.builtin.store.sqlite.vectors.scans import NumpyScan, SqliteScan
 from backends.files.scan import FoundFile
 from providers.interface import Fingerprint
 
@@ -46,7 +52,7 @@ class Library:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.database = Database(path)
+        self.database = SqliteStore(path)
         self.fingerprint = Fingerprint(provider="test", model="directions", endpoint="loopback")
         self._clock = 0
 
@@ -69,12 +75,12 @@ class Library:
         )
         found = FoundFile(path, 0, 1, self._clock, self._clock, 1, 1)
         read = ReadFile(found, hash_of("\n".join(texts)), self._clock)
-        with self.database.writing() as connection:
-            publish_file(connection, read, "test", PreparedFile(chunks, None, frozenset()))
+        with self.database.writer() as writer:
+            writer.files.publish(read, "test", PreparedFile(chunks, None, frozenset()))
 
     def remove(self, path: str) -> None:
-        with self.database.writing() as connection:
-            remove_file(connection, "memory", path)
+        with self.database.writer() as writer:
+            writer.files.remove("memory", path)
 
     def embed(self, *texts: str, vectors: Mapping[str, np.ndarray] | None = None) -> None:
         """Stores vectors; without arguments, those of all texts that lack one."""

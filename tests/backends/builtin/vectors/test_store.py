@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from backends.builtin.vectors import store
-from backends.builtin.vectors.store import (
+from backends.builtin.store.sqlite.vectors import store
+from backends.builtin.store.sqlite.vectors.store import (
     LONGEST_RETRY_MS,
     current_serial,
     record_failures,

@@ -1,0 +1,59 @@
+"""Child processes: each leads a group of its own, and none of the group outlives its use."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import anyio
+from anyio.abc import Process
+
+
+async def start_child(
+    command: Sequence[str], environment: Mapping[str, str], *, directory: str
+) -> Process:
+    """Starts a command in a directory, with pipes for its three streams. End it with `end_child`.
+
+    What is typed at the gateway's terminal does not reach it. Raises OSError where it cannot be started.
+    """
+    # Cancelled half-way, it would leave a process behind that nobody knows.
+    with anyio.CancelScope(shield=True):
+        child = await anyio.open_process(
+            list(command),
+            stdin=subprocess.PIPE,
+            env=dict(environment),
+            cwd=directory,
+            start_new_session=True,
+        )
+    return child  # noqa: RET504 - mypy takes the scope for one that may swallow the return
+
+
+def kill_group(child: Process) -> None:
+    """Kills what is left of the child's group; nothing happens where nothing is left."""
+    # Not by the process object: it would look after the process, and take the exit status away
+    # from the event loop, which waits for it.
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(child.pid, signal.SIGKILL)
+
+
+async def end_child(child: Process) -> None:
+    """Kills the group, closes the pipes and waits for the child's end, also in a task that is cancelled.
+
+    Children here keep nothing that a kill could damage, so none is asked to end first.
+    """
+    with anyio.CancelScope(shield=True):
+        kill_group(child)
+        await child.aclose()
+
+
+def resident_bytes(pid: int) -> int | None:
+    """The memory that a process holds; None where it has ended, or the system does not tell."""
+    try:
+        pages = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]
+        return int(pages) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return None

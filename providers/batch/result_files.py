@@ -1,0 +1,180 @@
+"""Files of batch results: read as a stream of lines, each validated, in slices in a worker thread; and deleted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+from anyio.to_thread import run_sync
+
+from config.errors import ErrorKind
+from providers.batch.hosts import OnResults, Result
+from providers.errors import ProviderBadResponseError, ProviderError
+from providers.interface import ItemError
+from providers.remote.spec import RemoteSpec
+from providers.remote.transport import typed_errors
+
+_LONGEST_LINE: Final = 4 << 20
+_CODE: Final = re.compile(r"[A-Za-z0-9_.-]{1,60}")
+_FIRST_ERROR: Final = 400
+
+
+class Line(msgspec.Struct, frozen=True):
+    """One item of a result file, its embedding not yet validated."""
+
+    key: str
+    embedding: object = None
+    error: str | None = None
+
+
+class LineSplitter:
+    """Turns parts of a stream into whole lines; holds no more than one unfinished line."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, part: bytes) -> Iterator[bytes]:
+        """Raises `ProviderBadResponseError` for a line longer than any embedding."""
+        *lines, self._rest = (self._rest + part).split(b"\n")
+        if len(self._rest) > _LONGEST_LINE:
+            raise ProviderBadResponseError(
+                f"A line of the results is longer than {_LONGEST_LINE >> 20} MiB."
+            )
+        yield from lines
+
+    def end(self) -> bytes:
+        """The last line, which may lack its newline."""
+        rest, self._rest = self._rest, b""
+        return rest
+
+
+class _Row(msgspec.Struct):
+    embedding: Any = None
+
+
+class _Body(msgspec.Struct):
+    data: Any = ()
+    error: Any = None
+
+
+class _Response(msgspec.Struct):
+    status_code: int = 200
+    body: Any = None
+
+
+class _RawLine(msgspec.Struct):
+    custom_id: str
+    response: _Response | None = None
+    error: Any = None
+
+
+def read_line(raw: bytes) -> Line | None:
+    """What a line says; None for one that is blank or cannot be understood."""
+    try:
+        line = msgspec.json.decode(raw, type=_RawLine)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    if line.response is None or line.error or line.response.status_code >= _FIRST_ERROR:
+        return Line(line.custom_id, error=_refusal(line))
+    try:
+        body = msgspec.convert(line.response.body, _Body)
+        (row,) = msgspec.convert(body.data, list[_Row])
+    except (msgspec.ValidationError, ValueError):
+        return Line(line.custom_id, error="The batch job's answer holds no vector for this text.")
+    return Line(line.custom_id, row.embedding)
+
+
+def results_of(lines: Sequence[Line], dimensions: int | None) -> list[Result]:
+    """Validated vectors and errors, in the order of the lines. Imports numpy: for a thread."""
+    from providers.remote.vectors import collect  # noqa: PLC0415 - numpy, and in a worker thread
+
+    rows = [(at, line.embedding) for at, line in enumerate(lines)]
+    items = collect(rows, len(lines), dimensions)
+    return [
+        Result(line.key, item if line.error is None else _item_error(line.error))
+        for line, item in zip(lines, items, strict=True)
+    ]
+
+
+def _item_error(message: str) -> ItemError:
+    return ItemError(kind=ErrorKind.PROVIDER_UNAVAILABLE, message=message)
+
+
+def _refusal(line: _RawLine) -> str:
+    status = f"HTTP {line.response.status_code}" if line.response else None
+    known = [word for word in (status, _code(line)) if word]
+    return f"A batch job refused this text ({', '.join(known) or 'it gave no reason'})."
+
+
+def _code(line: _RawLine) -> str | None:
+    body = line.response.body if line.response else None
+    for error in (line.error, body.get("error") if isinstance(body, dict) else None):
+        code = error.get("code") if isinstance(error, dict) else None
+        if isinstance(code, str) and _CODE.fullmatch(code):
+            return code
+    return None
+
+
+_SLICE_LINES: Final = 512
+_SLICE_BYTES: Final = 4 << 20
+
+ReadLine = Callable[[bytes], Line | None]
+
+
+class ResultReader:
+    """Takes the parts of a file as they come, and at last `finish`."""
+
+    def __init__(self, read_line: ReadLine, on_results: OnResults, dimensions: int | None) -> None:
+        self._read_line = read_line
+        self._on_results = on_results
+        self._dimensions = dimensions
+        self._splitter = LineSplitter()
+        self._waiting: list[bytes] = []
+        self._bytes = 0
+
+    async def write(self, part: bytes) -> None:
+        """Raises `ProviderBadResponseError` for a line longer than any embedding."""
+        for line in self._splitter.feed(part):
+            self._waiting.append(line)
+            self._bytes += len(line)
+            if len(self._waiting) >= _SLICE_LINES or self._bytes >= _SLICE_BYTES:
+                await self._hand_over()
+
+    async def finish(self) -> None:
+        self._waiting.append(self._splitter.end())
+        await self._hand_over()
+
+    async def _hand_over(self) -> None:
+        raw, self._waiting, self._bytes = self._waiting, [], 0
+        results = await run_sync(partial(self._results, raw))
+        if results:
+            await self._on_results(results)
+
+    def _results(self, raw: Sequence[bytes]) -> list[Result]:
+        lines = [line for line in map(self._read_line, raw) if line is not None]
+        return results_of(lines, self._dimensions) if lines else []
+
+
+async def read_results(parts: AsyncIterator[bytes], reader: ResultReader) -> None:
+    async for part in parts:
+        await reader.write(part)
+    await reader.finish()
+
+
+GONE: Final = frozenset({404, 405, 410})
+"""405: a compatible server that knows no deleting."""
+
+
+@contextmanager
+def deleting(spec: RemoteSpec, gone: Collection[int] = GONE) -> Iterator[None]:
+    """Raises `ProviderError`, but not for the statuses of a file that is `gone`."""
+    try:
+        with typed_errors(spec):
+            yield
+    except ProviderError as error:
+        if error.status not in gone:
+            raise
