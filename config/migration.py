@@ -190,7 +190,7 @@ def _refused(tree: Branch, node: Located, at: KeyPath, root: Located) -> Iterato
             continue
         if isinstance(child, Branch) and isinstance(member.value, dict | list) and member.value:
             yield from _refused(child, member, path, root)
-        elif not _hosts_accept(path):
+        elif not _hosts_accept(path) or _excludes(path, member):
             yield _Found(path, member, None if isinstance(child, Branch) else child)
 
 
@@ -207,6 +207,12 @@ def _hosts_accept(at: KeyPath) -> bool:
     if at[:3] == ("agents", "defaults", "compaction"):
         return ".".join(map(str, at[3:])) not in COMPACTION_ONLY_OURS
     return tolerates(at)
+
+
+def _excludes(at: KeyPath, node: Located) -> bool:
+    """Whether these are extra paths with `exclude`, which the host does not know."""
+    is_list = at[-1] == "extraPaths" and isinstance(node.value, list)
+    return is_list and any("exclude" in one for one in plain(node) if isinstance(one, dict))
 
 
 def _is_hosts_place(place: KeyPath) -> bool:

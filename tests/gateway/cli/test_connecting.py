@@ -193,6 +193,16 @@ def test_the_client_is_asked_whether_it_sees_the_server(cli, monkeypatch, script
     assert done["check"]["verdict"] == verdict
 
 
+def test_to_ask_claude_code_does_not_empty_the_index_of_what_it_remembers(cli, monkeypatch):
+    """Its directory is another one then."""
+    program(cli, "claude", f'cp "$CLAUDE_CONFIG_DIR/.claude.json" {cli.home}/asked; echo Connected')
+    monkeypatch.setenv("PATH", f"{cli.home}/bin:/usr/bin:/bin")
+    done = cli.json("connect", "claude-code", "--claude-code", "--yes")
+    assert (done["check"]["verdict"], done["entry"]["args"][-1]) == ("seen", "--claude-code")
+    asked = json.loads((cli.home / "asked").read_text())["mcpServers"]["memory-gateway"]
+    assert asked["args"] == done["entry"]["args"][:-1]
+
+
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
