@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
@@ -88,6 +87,10 @@ STATUS_PATIENCE_S: Final = 10.0
 _SCRUB_PATIENCE_S: Final = 2 * SCRUB_LIMIT_S
 INDEX_PATIENCE_S: Final = 30.0
 """How long the index may take, whose disk may be busy, and as long to wait for those that it keeps."""
+
+
+OPENING_PATIENCE_S: Final = 60.0
+"""A large log may have to be taken in, and a disk has to wake up."""
 
 
 class BuiltinBackend:
@@ -279,9 +282,11 @@ class BuiltinBackend:
         await self._semantics.choice_made(STATUS_CHOICE_PATIENCE_S)
         parts = (self._settings, self._store, self._indexer, self._freshness, self._semantics)
         report = partial(report_status, *parts)
-        patience = {"patience_s": STATUS_PATIENCE_S, "queue_s": STATUS_PATIENCE_S}
+        patience_s = STATUS_PATIENCE_S
         try:
-            return await self._mended(lambda: self._reporting.run(report, **patience))
+            return await self._mended(
+                lambda: self._reporting.run(report, patience_s, queue_s=patience_s)
+            )
         except TimeoutError:
             raise IndexUnavailableError(
                 f"Disk and index could not be compared within {STATUS_PATIENCE_S:g} s.",
@@ -359,7 +364,13 @@ async def open_store(settings: Settings, *, is_owner: bool = False) -> AsyncIter
     """The index file, for backends that follow one another on it. Raises IndexUnavailableError."""
     open_index = partial(connect, settings, is_owner=is_owner)
     opening = BoundedWork("opening of the index")
-    store = await opening.run(open_index, math.inf)
+    try:
+        store = await opening.run(open_index, OPENING_PATIENCE_S, discard=Store.close)
+    except TimeoutError:
+        raise IndexUnavailableError(
+            f"The index could not be opened within {OPENING_PATIENCE_S:g} s.",
+            remedy="See whether the disk that it is on hangs.",
+        ) from None
     try:
         yield store
     finally:
@@ -385,7 +396,13 @@ async def open_builtin(
             yield backend
         return
     sizing = BoundedWork("limits of chunks")
-    limits = await sizing.run(partial(chunk_limits, settings), math.inf)
+    try:
+        limits = await sizing.run(partial(chunk_limits, settings), OPENING_PATIENCE_S)
+    except TimeoutError:
+        raise IndexUnavailableError(
+            f"The file of the local model could not be read within {OPENING_PATIENCE_S:g} s.",
+            remedy="See whether the disk that it is on hangs (memorySearch.local.modelPath).",
+        ) from None
     backend = BuiltinBackend(settings, store, limits, background=background)
     with ungrouped():
         async with create_task_group() as tasks:

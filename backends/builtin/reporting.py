@@ -9,7 +9,7 @@ import msgspec
 
 from backends.builtin.syncing.indexing import skipped_by
 from backends.builtin.syncing.transcripts import skipped_transcripts
-from backends.files.encodings import BROKEN
+from backends.files.encodings import BROKEN, UNKNOWN
 from backends.interface import (
     BackendStatus,
     DatabaseDetails,
@@ -164,12 +164,19 @@ def odd_encodings(files: FileReads) -> tuple[str, ...]:
 
 
 def _oddity(encoding: str, count: int, path: str) -> str:
+    notes = f"{path}" if count == 1 else f"{count:,} notes, such as {path},"
+    is_or_are = "is" if count == 1 else "are"
+    if encoding == UNKNOWN:
+        return (
+            f"{notes} {is_or_are} not searched: no text in UTF-8, UTF-16 or Windows-1252. "
+            "If it is text, save it as UTF-8."
+        )
     if encoding == BROKEN:
         return (
-            f"Notes that are neither UTF-8 nor UTF-16 nor Windows-1252: {count} ({path}); what cannot "
-            "be read in them is shown as U+FFFD. Save them as UTF-8."
+            f"{notes} {is_or_are} not quite UTF-8; what cannot be read is shown as U+FFFD. "
+            "Save it as UTF-8."
         )
-    return f"Notes that are {encoding}, not UTF-8, and are read as such: {count} ({path})."
+    return f"{notes} {is_or_are} read as {encoding}, which takes guessing. Save it as UTF-8."
 
 
 def probe_weaknesses(store: Store, freshness: Freshness, semantics: Semantics) -> tuple[str, ...]:

@@ -214,6 +214,8 @@ class Memory:
             engine.sync_later("search")
         if unsearched:
             answer = search.partly_answered(answer, unsearched)
+        if guest is not None and (missed := guest.missed(settings)):
+            answer = search.without(answer, missed)
         citations: CitationsMode = "off" if operator else settings.citations
         return search.with_citations(answer, citations, key, search.limits_met(params))
 
@@ -317,7 +319,7 @@ class Memory:
         except IndexUnavailableError as error:
             return judge_health(failure=str(error))
         except TimeoutError:
-            return judge_health(failure=f"The index did not answer within {_HEALTH_PATIENCE_S} s.")
+            return judge_health(failure=f"The index did not answer within {HEALTH_PATIENCE_S} s.")
         return judge_health(
             weaknesses,
             sync_error=self._sync_error,
@@ -336,7 +338,7 @@ class Memory:
         """Raises IndexUnavailableError, TimeoutError."""
         if self._engine is None:
             return ()
-        with self._engine.used() as backend, anyio.fail_after(_HEALTH_PATIENCE_S):
+        with self._engine.used() as backend, anyio.fail_after(HEALTH_PATIENCE_S):
             return await backend.weaknesses()
 
     async def adopt(self, settings: Settings, *, reopen: bool) -> None:
@@ -386,7 +388,7 @@ def _is_transcript(path: str) -> bool:
 
 TRIAL_S: Final = 10.0
 """What one part gets in a deep look at health; a QMD that has to start needs some of it."""
-_HEALTH_PATIENCE_S = 0.6
+HEALTH_PATIENCE_S = 0.6
 """A probe gives up after a second, and has to start an interpreter first."""
 
 

@@ -17,6 +17,11 @@ from gateway.sessions.keys import Verdict, judge_scope
 GREETING: Final = "$/guest"
 """The method by which a bridge tells its terms. No client calls it, so it is not in the list of methods."""
 
+WITHOUT_CLAUDE_CODE: Final = (
+    "What Claude Code remembers is left out: the gateway that owns the index runs without it. Start that "
+    "one with --claude-code, or set claudeCode in its configuration and run `memory-gateway reload`."
+)
+
 
 class Terms(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What one configuration permits."""
@@ -29,6 +34,8 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     append: bool
     config: str | None
     """The file that says so."""
+    claude_code: bool = False
+    """Whether it asks for what Claude Code remembers; older releases did not tell."""
 
     @property
     def may_deny(self) -> bool:
@@ -49,6 +56,7 @@ def terms_of(settings: Settings) -> Terms:
         extra_paths=tuple(sorted(f"{one.path}:{one.pattern or ''}" for one in search.extra_paths)),
         append=settings.append_enabled,
         config=str(settings.config_path) if settings.config_path else None,
+        claude_code=settings.search.claude_code,
     )
 
 
@@ -89,6 +97,11 @@ class Guest(msgspec.Struct, frozen=True):
                     remedy="Give both the same configuration, or this one an index of its own "
                     "(memorySearch.store.path); then start the two again.",
                 )
+
+    def missed(self, settings: Settings) -> str:
+        """What the guest asks for that this index does not hold, for people; empty where there is nothing."""
+        asks = self.terms.claude_code and not settings.search.claude_code
+        return WITHOUT_CLAUDE_CODE if asks else ""
 
     def may_append(self, settings: Settings) -> bool:
         terms = self.terms_beside(settings)

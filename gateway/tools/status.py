@@ -34,7 +34,7 @@ class Health(msgspec.Struct, frozen=True):
     status: HealthState
     reasons: tuple[str, ...] = ()
     trials: tuple[Trial, ...] | msgspec.UnsetType = msgspec.UNSET
-    """Of a deep look: what each part did when it was asked."""
+    """What each part did when a deep look asked it."""
 
 
 class HealthParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -86,6 +86,10 @@ class StatusResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     pid: int
     enabled: bool
     workspace: str
+    notes: bool = False
+    """Whether a folder of notes is the whole memory; it is the workspace then."""
+    claude_code: bool = False
+    """Whether what Claude Code remembers is searched, too."""
     config_path: str | None
     """The file in force; where none is, the one that cannot be."""
     disabled: str | None = None
@@ -116,10 +120,10 @@ class StatusResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     warnings: tuple[str, ...] = ()
     """About the configuration."""
     activity: Activity | None = None
-    """Of the process that answers, since its start."""
+    """What the answering process has done since its start."""
     details: Details = Details()
     health: Health | msgspec.UnsetType = msgspec.UNSET
-    """Of a deep look: every part was asked to do its work."""
+    """Set by a deep look, for which every part was asked to do its work."""
 
 
 def write_status(
@@ -138,6 +142,8 @@ def write_status(
         pid=os.getpid(),
         enabled=False,
         workspace=str(settings.workspace),
+        notes=settings.notes_folder is not None,
+        claude_code=settings.search.claude_code,
         config_path=_config_path(settings, config_error),
         disabled=disabled,
         started_as=settings.started_as,

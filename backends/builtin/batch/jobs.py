@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 import anyio
 import structlog
-from anyio.to_thread import run_sync
 
 from backends.builtin.batch import claiming
 from backends.builtin.batch.claiming import THRESHOLD
 from backends.builtin.batch.steps import Steps, Verdicts
 from backends.builtin.store.opening import if_there
-from backends.builtin.store.port import JobRecord, Store, View, now_ms
+from backends.builtin.store.port import READERS, JobRecord, Store, View, now_ms
 from backends.errors import IndexUnavailableError
 from backends.interface import BatchReport, JobReport
+from config.runtime.bounded import BoundedWork
 from config.runtime.tasks import ResettableEvent
 from config.settings import BatchSettings, Settings
 from providers.batch.hosts import BatchAccess, BatchHost, find_batch
@@ -118,6 +119,7 @@ class BatchJobs:
         self._verdicts = Verdicts(store, access, settings)
         self._steps = Steps(store, access, settings, self._verdicts, on_stored)
         self._on_released = on_released
+        self._disk = BoundedWork("records of batch jobs", READERS)
         self._wake = ResettableEvent()
         self._host: BatchHost | None = None
         self._host_is_refused = False
@@ -163,9 +165,9 @@ class BatchJobs:
         """Advances what is due; returns the seconds until more is, None when nothing is open."""
         if self._host_is_refused:
             await self._close_host()
-        agenda = await run_sync(self._agenda)
+        agenda = await self._disk.run_out(self._agenda)
         for job in agenda.unsent:
-            await run_sync(self._verdicts.drop_unsent, job)
+            await self._disk.run_out(partial(self._verdicts.drop_unsent, job))
         async with anyio.create_task_group() as tasks:
             for job in agenda.due:
                 tasks.start_soon(self._attend, job)
@@ -201,16 +203,20 @@ class BatchJobs:
                 await self._steps.advance(job, await self._opened())
         except TimeoutError:
             message = f"{self._access.place} took too long for a step of a batch job."
-            await run_sync(self._verdicts.stumbled, job, ProviderTimeoutError(message))
+            await self._disk.run_out(
+                partial(self._verdicts.stumbled, job, ProviderTimeoutError(message))
+            )
         except ProviderError as error:
             self._host_is_refused |= isinstance(error, ProviderAuthError)
-            await run_sync(self._verdicts.stumbled, job, error)
+            await self._disk.run_out(partial(self._verdicts.stumbled, job, error))
         except IndexUnavailableError:
             raise
         except Exception as fault:  # noqa: BLE001 - ours; a job must not try the same for ever
             _log.exception("batch job", label=job.label)
             message = f"Internal fault ({type(fault).__name__}); see the log."
-            await run_sync(self._verdicts.stumbled, job, ProviderTransientError(message))
+            await self._disk.run_out(
+                partial(self._verdicts.stumbled, job, ProviderTransientError(message))
+            )
         if job.state in ("prepared", "uploaded", "submitted", "ended"):
             await self._tell_if_released(job)
 
@@ -219,13 +225,13 @@ class BatchJobs:
             with self._store.view() as view:
                 return not view.jobs.waiting_hashes(job)
 
-        if await run_sync(is_released):
+        if await self._disk.run_out(is_released):
             self._on_released()
 
     async def _opened(self) -> BatchHost:
         async with self._opening:
             if self._host is None:
-                self._host = await run_sync(self._access.open)
+                self._host = await self._disk.run_out(self._access.open)
             return self._host
 
     async def _close_host(self) -> None:

@@ -6,16 +6,17 @@ import os
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from typing import IO, Final
 
 import anyio
 import structlog
-from anyio.to_thread import run_sync
 from msgspec.structs import replace
 
 from backends.builtin.batch import claiming
 from backends.builtin.batch.claiming import Switch
-from backends.builtin.store.port import BY_REQUEST, JobRecord, Store, View, now_ms
+from backends.builtin.store.port import BY_REQUEST, READERS, JobRecord, Store, View, now_ms
+from config.runtime.bounded import BoundedWork
 from config.settings import BatchSettings
 from providers.batch.hosts import BatchAccess, BatchHost, RemoteJob, Result
 from providers.errors import (
@@ -182,6 +183,7 @@ class Steps:
         self._settings = settings
         self._verdicts = verdicts
         self._on_stored = on_stored
+        self._disk = BoundedWork("steps of batch jobs", READERS)
 
     async def advance(self, job: JobRecord, host: BatchHost) -> None:
         """Takes the job's next step. Raises `ProviderError` and `IndexUnavailableError`."""
@@ -199,13 +201,13 @@ class Steps:
 
     async def _upload(self, job: JobRecord, host: BatchHost) -> None:
         if job.cancelling:
-            await run_sync(self._verdicts.end_early, job)
+            await self._disk.run_out(partial(self._verdicts.end_early, job))
             return
         name = f"memory-gateway-{job.label}.jsonl"
         # Also the first thing that is asked of a host: one without batch jobs says so here.
         uploaded = await host.find_upload(name)
         if uploaded is None:
-            with await run_sync(self._lines, job, host) as file:
+            with await self._disk.run_out(partial(self._lines, job, host)) as file:
                 if not os.fstat(file.fileno()).st_size:
                     # All of its texts have left the notes.
                     await self._save(replace(job, state="read", outcome="cancelled"))
@@ -235,7 +237,7 @@ class Steps:
         remote = await host.find(job.input_file)
         if remote is None:
             if job.cancelling:
-                await run_sync(self._verdicts.end_early, job)
+                await self._disk.run_out(partial(self._verdicts.end_early, job))
                 return
             remote = await host.create(job.input_file, job.label)
         now = now_ms()
@@ -263,7 +265,9 @@ class Steps:
             reason=_reason_to_cancel(job),
         )
         if remote.too_large:
-            await run_sync(self._verdicts.too_large, job, remote.reason or _TOO_LARGE)
+            await self._disk.run_out(
+                partial(self._verdicts.too_large, job, remote.reason or _TOO_LARGE)
+            )
             return
         if remote.outcome is not None:
             await self._save(_ended(job, remote))
@@ -276,23 +280,23 @@ class Steps:
         if job.cancelling and remote.state != "cancelling":
             await host.cancel(remote.id)
         await self._save(replace(job, next_at_ms=now_ms() + self._pause_ms(age_ms)))
-        await run_sync(self._verdicts.check_age, job)
+        await self._disk.run_out(partial(self._verdicts.check_age, job))
 
     def _pause_ms(self, age_ms: int) -> int:
         least = self._settings.poll_interval_ms
         return max(least, min(age_ms // _POLLS_OF_AN_AGE, _LONGEST_POLL_MS))
 
     async def _read(self, job: JobRecord, host: BatchHost) -> None:
-        intake = await run_sync(self._intake, job)
+        intake = await self._disk.run_out(partial(self._intake, job))
 
         async def on_results(results: Sequence[Result]) -> None:
             with anyio.CancelScope(shield=True):
-                await run_sync(self._take_in, intake, results)
+                await self._disk.run_out(partial(self._take_in, intake, results))
             self._on_stored()
 
         for file_id in job.result_files.split():
             await host.read(file_id, on_results)
-        await run_sync(self._finish, intake)
+        await self._disk.run_out(partial(self._finish, intake))
 
     def _intake(self, job: JobRecord) -> _Intake:
         with self._store.view() as view:
@@ -330,7 +334,7 @@ class Steps:
         files = job.result_files.split()
         for file_id in files if job.input_file is None else [job.input_file, *files]:
             await host.delete(file_id)
-        await run_sync(self._verdicts.close, job)
+        await self._disk.run_out(partial(self._verdicts.close, job))
 
     async def _save(self, job: JobRecord) -> None:
         def save() -> None:
@@ -338,7 +342,7 @@ class Steps:
                 writer.jobs.save(job)
 
         with anyio.CancelScope(shield=True):  # what was reached with the vendor must be known
-            await run_sync(save)
+            await self._disk.run_out(save)
 
 
 class _Intake:

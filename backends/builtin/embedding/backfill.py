@@ -10,18 +10,19 @@ model the old vectors stay until the new one has embedded all.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import anyio
 import msgspec
 import structlog
-from anyio.to_thread import run_sync
 
 from backends.builtin.batch.claiming import KEPT_BACK, THRESHOLD
 from backends.builtin.batch.jobs import BatchJobs
 from backends.builtin.store.port import Store, View, Writer
 from backends.errors import IndexUnavailableError
 from backends.interface import BackfillState
+from config.runtime.bounded import BoundedWork
 from config.runtime.tasks import Backoff, ResettableEvent
 from config.settings import CacheSettings
 from providers.embedding.documents import Delivery
@@ -74,6 +75,7 @@ class Backfill:
         are made while `is_indexing`.
         """
         self._store = store
+        self._disk = BoundedWork("storing of embeddings")
         self._embeddings = embeddings
         self._cache = cache
         self._drops_superseded = drops_superseded
@@ -124,7 +126,7 @@ class Backfill:
         self.running = True
         try:
             await self._embed_pending()
-            await run_sync(self._tidy)
+            await self._disk.run_out(self._tidy)
             self._on_stored()
         except (ProviderError, IndexUnavailableError) as error:
             self.last_error = str(error)
@@ -141,12 +143,14 @@ class Backfill:
 
     async def _embed_pending(self) -> None:
         if self._unsaved:  # paid for, so they come before anything else is
-            await run_sync(self._save)
+            await self._disk.run_out(self._save)
         while True:
             await self._settle()
             await self._embeddings.prepare()
             mark = self._embeddings.fingerprint
-            texts = await run_sync(self._pending, mark, self._embeddings.state().active.dimensions)
+            texts = await self._disk.run_out(
+                partial(self._pending, mark, self._embeddings.state().active.dimensions)
+            )
             if self._embeddings.fingerprint != mark:
                 continue  # another provider took over meanwhile, and may have vectors of them
             if not texts:
@@ -162,7 +166,7 @@ class Backfill:
         may_become_large = len(texts) > KEPT_BACK and self._is_still_growing()
         if self._batch is None or not (len(texts) >= THRESHOLD or may_become_large):
             return False
-        return await run_sync(self._batch.takes, mark)
+        return await self._disk.run_out(partial(self._batch.takes, mark))
 
     async def _hand_over(self, mark: Fingerprint) -> None:
         """Puts a backlog into batch jobs, once it has stopped growing: no sync goes on, no text came.
@@ -173,7 +177,7 @@ class Backfill:
         if self._batch is None or self._is_still_growing():
             return
         self._grows_since = None
-        await run_sync(self._batch.claim, mark)
+        await self._disk.run_out(partial(self._batch.claim, mark))
         self._batch.wake()
 
     def _is_still_growing(self) -> bool:
@@ -198,7 +202,7 @@ class Backfill:
         async def on_batch(delivery: Delivery) -> None:
             self._unsaved.append(_answer(texts, delivery))
             with anyio.CancelScope(shield=True):  # also what arrives while we close was paid for
-                await run_sync(self._save)
+                await self._disk.run_out(self._save)
             self._on_stored()
 
         await self._embeddings.embed_documents([text for _, text in texts], on_batch=on_batch)

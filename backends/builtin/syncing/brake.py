@@ -157,6 +157,7 @@ class Brake:
         if self._stored is None:
             return {}
         waiting = {one.place for one in held}
+        waiting |= {one.inside for one in self._places if one.inside and one.absolute in waiting}
         devices = dict(self._devices)
         for place in self._places:
             device = _device(place.absolute)

@@ -126,7 +126,7 @@ class Freshness:
     async def _survey(self, request: SyncRequest) -> Survey:
         def look() -> Survey:
             return self._indexer.survey(
-                force=request.force, verify=request.verify, eager=request.is_by_hand
+                force=request.force, verify=request.verify, eager=request.is_manual
             )
 
         try:
