@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
+from operator import methodcaller
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 import anyio
@@ -365,7 +366,7 @@ async def open_store(settings: Settings, *, is_owner: bool = False) -> AsyncIter
     open_index = partial(connect, settings, is_owner=is_owner)
     opening = BoundedWork("opening of the index")
     try:
-        store = await opening.run(open_index, OPENING_PATIENCE_S, discard=Store.close)
+        store = await opening.run(open_index, OPENING_PATIENCE_S, discard=methodcaller("close"))
     except TimeoutError:
         raise IndexUnavailableError(
             f"The index could not be opened within {OPENING_PATIENCE_S:g} s.",
