@@ -154,7 +154,7 @@ class ExtraPath(msgspec.Struct, frozen=True, kw_only=True):
     raw: str
     """As written in the configuration, for messages."""
     is_optional: bool = False
-    """Nobody named it, so that it is missing needs no word."""
+    """The user did not name it, so nothing is said if it is missing."""
 
 
 class MemorySearchSettings(msgspec.Struct, frozen=True, kw_only=True):

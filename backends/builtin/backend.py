@@ -17,18 +17,21 @@ from anyio.to_thread import run_sync
 
 from backends.builtin.embedding.queries import Meaning
 from backends.builtin.embedding.semantics import Semantics
-from backends.builtin.notes.facts import links_in, resolve_links
+from backends.builtin.notes.links import links_in, resolve_links
 from backends.builtin.notes.preparing import Preparer
 from backends.builtin.reporting import probe_weaknesses, report_status
 from backends.builtin.searching.search import Found, Searcher
-from backends.builtin.sessions.indexing import SessionIndexer
-from backends.builtin.store.port import Store, Unavailable
-from backends.builtin.store.sqlite.connections import IndexDamagedError
-from backends.builtin.store.sqlite.database import LIMIT_S as SCRUB_LIMIT_S
-from backends.builtin.store.sqlite.database import READERS, give_back_unused, scrub
-from backends.builtin.store.sqlite.store import SqliteStore
+from backends.builtin.store.opening import connect
+from backends.builtin.store.port import (
+    READERS,
+    SCRUB_LIMIT_S,
+    IndexDamagedError,
+    Store,
+    Unavailable,
+)
 from backends.builtin.syncing.freshness import Freshness
 from backends.builtin.syncing.indexing import Courtesy, Indexer
+from backends.builtin.syncing.transcripts import SessionIndexer
 from backends.chunking import ChunkLimits
 from backends.errors import IndexUnavailableError, out_of_reach
 from backends.files.reading import NoteReads, read_lines
@@ -81,6 +84,7 @@ STATUS_CHOICE_PATIENCE_S: Final = 3.0
 """`status` is for people, who want to know; the libraries are slow to load on a busy machine."""
 STATUS_PATIENCE_S: Final = 10.0
 """`status` lists the disk, and a mount may hang."""
+_SCRUB_PATIENCE_S: Final = 2 * SCRUB_LIMIT_S
 INDEX_PATIENCE_S: Final = 30.0
 """How long the index may take, whose disk may be busy, and as long to wait for those that it keeps."""
 
@@ -93,7 +97,7 @@ class BuiltinBackend:
     """The memory of one agent in one SQLite file. Make it with `open_builtin`."""
 
     def __init__(
-        self, settings: Settings, store: SqliteStore, limits: ChunkLimits, *, background: bool
+        self, settings: Settings, store: Store, limits: ChunkLimits, *, background: bool
     ) -> None:
         search = settings.search
         self._settings = settings
@@ -267,7 +271,7 @@ class BuiltinBackend:
     async def _sync(self, request: SyncRequest, progress: ProgressCallback | None) -> SyncReport:
         if request.force or request.verify:
             with suppress(TimeoutError):  # an earlier look at everything still goes on
-                await self._scrubbing.run(partial(scrub, self._store), 2 * SCRUB_LIMIT_S)
+                await self._scrubbing.run(self._store.scrub, _SCRUB_PATIENCE_S)
         return await self._freshness.sync(request, progress)
 
     async def transcript_grew(self, reference: str) -> bool:
@@ -330,7 +334,7 @@ class BuiltinBackend:
 
     def _give_back_space(self) -> None:
         try:
-            give_back_unused(self._store)
+            self._store.tidy()
         except IndexUnavailableError as error:  # the sync itself was a success
             _log.warning("unused space not given back", error=str(error), kind=error.kind)
 
@@ -356,13 +360,12 @@ async def _of_index(pool: BoundedWork, work: Callable[[], T]) -> T:
 
 
 @asynccontextmanager
-async def open_store(settings: Settings, *, is_owner: bool = False) -> AsyncIterator[SqliteStore]:
+async def open_store(settings: Settings, *, is_owner: bool = False) -> AsyncIterator[Store]:
     """The index file, for backends that follow one another on it. Raises IndexUnavailableError."""
-    place = settings.search.store
-    open_file = partial(SqliteStore, place.path, former=place.former_path, is_owner=is_owner)
+    open_index = partial(connect, settings, is_owner=is_owner)
     opening = BoundedWork("opening of the index")
     try:
-        store = await opening.run(open_file, OPENING_PATIENCE_S, discard=SqliteStore.close)
+        store = await opening.run(open_index, OPENING_PATIENCE_S, discard=Store.close)
     except TimeoutError:
         raise IndexUnavailableError(
             f"The index could not be opened within {OPENING_PATIENCE_S:g} s.",
@@ -378,7 +381,7 @@ async def open_store(settings: Settings, *, is_owner: bool = False) -> AsyncIter
 
 @asynccontextmanager
 async def open_builtin(
-    settings: Settings, *, background: bool = True, store: SqliteStore | None = None
+    settings: Settings, *, background: bool = True, store: Store | None = None
 ) -> AsyncIterator[BuiltinBackend]:
     """Opens or makes the index of the agent; with `background` texts get their vectors meanwhile.
 

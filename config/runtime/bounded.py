@@ -1,8 +1,8 @@
-"""Blocking work that nobody waits for longer than they can afford.
+"""Blocking work with a time limit, in threads of its own.
 
-Owns the threads for work that a hung mount may hold for ever. They are daemons, which the end of the
-process does not wait for, and of each kind of work only so many are left behind. A thread waits a while
-for the next piece of its kind: to start one takes as long as a look at a small directory.
+A hung mount may hold such a thread for ever. The threads are daemons, so the process can end without them,
+and their number is limited for each kind of work. A thread is kept for a while, since starting one takes as
+long as listing a small directory.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from config.runtime.tasks import lacks_threads
 T = TypeVar("T")
 
 IDLE_S: Final = 10.0
-"""How long a thread waits."""
+"""How long a thread waits for more work before it ends."""
 _PAUSE_S: Final = 0.05
-"""Between two tries to start a thread."""
+"""Between two attempts to start a thread."""
 
 
 _pools: Final[WeakSet[BoundedWork]] = WeakSet()
 
 
 class BoundedWork:
-    """Runs so many pieces of work `at_once`. A caller that gives up, or is cancelled, leaves its piece
-    behind: whatever that goes on to do must be harmless.
+    """Runs at most `at_once` pieces of work at a time. A caller that gives up or is cancelled abandons its
+    piece, which runs on: whatever it still does must be harmless.
 
     Belongs to one event loop.
     """
@@ -43,7 +43,7 @@ class BoundedWork:
         self._name = name
         self._at_once = at_once
         self._running = 0
-        """With the pieces that were left behind."""
+        """Abandoned pieces included."""
         self._ended: anyio.Event | None = None
         """Set with the end of the next piece; None while nobody waits for it."""
         self._idle: list[_Worker] = []
@@ -59,9 +59,9 @@ class BoundedWork:
     ) -> T:
         """What the work returns or raises.
 
-        Waits at most `queue_s` until fewer pieces run, those that were left behind among them, and then
-        at most `patience_s` for its own, also where no thread can be started for it. Raises TimeoutError.
-        `discard` gets what comes of work that was left behind, such as a lock, in the same thread.
+        Waits at most `queue_s` for its turn, then at most `patience_s` for the work to end; a thread that
+        cannot be started counts as work that does not end. Raises TimeoutError.
+        `discard` gets, in the same thread, what comes of work that was left behind, such as a lock.
         """
         if self._running >= self._at_once:
             with anyio.fail_after(queue_s):
@@ -101,7 +101,7 @@ class BoundedWork:
         return self._idle.pop()
 
     def end_idle(self) -> None:
-        """Gives back the threads that only wait for work: somebody else needs one."""
+        """Ends the threads that only wait for work, because another pool needs one."""
         while self._idle:
             self._idle.pop().dismiss()
 
@@ -122,7 +122,7 @@ class BoundedWork:
             self._ended = None
 
     def _let_go(self, worker: _Worker) -> bool:
-        """Whether this thread may end: no piece was put on its way to it by now."""
+        """Whether this thread may end, since no piece has been given to it meanwhile."""
         if worker not in self._idle:
             return False
         self._idle.remove(worker)
@@ -130,7 +130,7 @@ class BoundedWork:
 
 
 class _Worker(threading.Thread):
-    """One thread. What happens to its owner happens on the event loop."""
+    """One thread. It calls its pool back on the event loop."""
 
     def __init__(
         self,
@@ -141,7 +141,7 @@ class _Worker(threading.Thread):
     ) -> None:
         super().__init__(name=name, daemon=True)
         self.busy = False
-        """Whether it is in the middle of a piece, which may never end."""
+        """Whether it runs a piece, which may never end."""
         self._finished = finish
         self._let_go = let_go
         self._token = token

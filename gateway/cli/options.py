@@ -46,7 +46,7 @@ class SharedOption(NamedTuple):
 
 
 SHARED_OPTIONS: Final = (
-    SharedOption("agent", "ID", "Whose memory; else the configuration's default agent.", "-a"),
+    SharedOption("agent", "ID", "The agent whose memory it is; else the default agent.", "-a"),
     SharedOption("workspace", "DIR", "Where MEMORY.md, USER.md and memory/ are.", "-w"),
     SharedOption(
         "notes", "DIR", "A folder of Markdown as the whole memory, without openclaw.json."

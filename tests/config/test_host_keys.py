@@ -84,7 +84,7 @@ class TestWhatCannotBeRead:
         assert remote.api_key_problem == "memorySearch.remote.baseUrl cannot be read"
         assert [one.message.split(";")[0] for one in settings.warnings] == [
             "refers to NOT_SET, which the environment does not set",
-            "until it can be read, no key is sent to any other address",
+            "until it is corrected, no key is sent to any other address",
         ]
 
     @pytest.mark.parametrize("value", ["5", "[]", "{}", "'a\\u0000b'"])
@@ -205,7 +205,7 @@ class TestSwitches:
         assert not is_disabled(goes_on)
         (switch,) = switches(goes_on)
         assert not switch.obeyed
-        assert "this gateway goes on" in switch.reason
+        assert "This gateway was started" in switch.reason
 
     @pytest.mark.parametrize("slot", ["memory-core", "memory-gateway"])
     def test_the_slots_of_the_hosts_own_and_of_ours_are_no_switch(self, machine, slot):

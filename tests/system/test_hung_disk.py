@@ -43,6 +43,8 @@ METHODS = {
     "memory_append": {"text": "An entry.", "sessionKey": KEY},
     "session_updated": {"sessionId": "talk"},
     "tools/call": {"name": "memory_get", "arguments": {"path": "MEMORY.md"}},
+    "resources/list": {},
+    "resources/read": {"uri": "memory:///MEMORY.md"},
 }
 
 

@@ -10,15 +10,12 @@ from functools import partial
 from typing import IO, Final
 
 import anyio
-import apsw
 import structlog
 from msgspec.structs import replace
 
 from backends.builtin.batch import claiming, records
-from backends.builtin.batch.records import BY_REQUEST, JobRecord, Switch
-from backends.builtin.store.sqlite.database import READERS, Database
-from backends.builtin.store.sqlite.vectors import store
-from backends.builtin.store.sqlite.vectors.store import now_ms
+from backends.builtin.batch.records import Switch
+from backends.builtin.store.port import BY_REQUEST, READERS, JobRecord, Store, View, now_ms
 from config.runtime.bounded import BoundedWork
 from config.settings import BatchSettings
 from providers.batch.hosts import BatchAccess, BatchHost, RemoteJob, Result
@@ -33,6 +30,7 @@ from providers.interface import ItemError, Vector
 _log = structlog.get_logger(__name__)
 
 _MOST_ATTEMPTS: Final = 5
+_KEPT_CLOSED: Final = 20
 _LONGEST_PAUSE_MS: Final = 60_000
 _GRACE_MS: Final = 3_600_000
 """Beyond the vendor's own window, or its time to cancel a job."""
@@ -40,10 +38,10 @@ _UNKNOWN: Final = frozenset({404, 405, 410})
 
 
 class Verdicts:
-    """All methods are blocking: they write to the database."""
+    """All methods are blocking: they write to the store."""
 
-    def __init__(self, database: Database, access: BatchAccess, settings: BatchSettings) -> None:
-        self._database = database
+    def __init__(self, store: Store, access: BatchAccess, settings: BatchSettings) -> None:
+        self._store = store
         self._access = access
         self._settings = settings
 
@@ -72,9 +70,9 @@ class Verdicts:
 
     def too_large(self, job: JobRecord, reason: str) -> None:
         """The vendor takes less at once: its texts go into smaller jobs, or are given up as a failure."""
-        with self._database.writing() as connection:
-            is_wanted = records.wish_to_cancel(connection, job) is None
-            is_divided = is_wanted and claiming.divide(connection, job, reason)
+        with self._store.writer() as writer:
+            is_wanted = writer.jobs.wish_to_cancel(job) is None
+            is_divided = is_wanted and claiming.divide(writer, job, reason)
         if not is_divided:
             self._give_up(job, reason)
 
@@ -101,12 +99,12 @@ class Verdicts:
 
     def end(self, job: JobRecord) -> None:
         """All that the job gave is stored: its other texts wait no longer."""
-        with self._database.writing() as connection:
-            job = _as_wished(connection, job)
-            state = records.load(connection, job.digest)
-            records.save_switch(connection, _judged(job, state))
-            records.release(connection, job)
-            records.save(connection, replace(job, state="read", attempts=0, next_at_ms=0))
+        with self._store.writer() as writer:
+            job = _as_wished(writer, job)
+            state = records.load(writer, job.digest)
+            records.save(writer, _judged(job, state))
+            writer.jobs.release(job)
+            writer.jobs.save(replace(job, state="read", attempts=0, next_at_ms=0))
 
     def end_early(self, job: JobRecord) -> None:
         """It was to be cancelled before the vendor began with it."""
@@ -115,25 +113,25 @@ class Verdicts:
     def _give_up(self, job: JobRecord, reason: str, *, off_for_ms: int = 0) -> None:
         self.end(replace(job, outcome="failed", reason=reason))
         if off_for_ms:
-            with self._database.writing() as connection:
-                state = records.load(connection, job.digest)
-                records.save_switch(connection, state.switched_off(reason, now_ms(), off_for_ms))
+            with self._store.writer() as writer:
+                state = records.load(writer, job.digest)
+                records.save(writer, state.switched_off(reason, now_ms(), off_for_ms))
 
     def drop_unsent(self, job: JobRecord) -> None:
         """Batch was switched off before anything of this job left."""
-        with self._database.writing() as connection:
-            records.release(connection, job)
-            records.save(connection, replace(job, state="closed", outcome="cancelled"))
+        with self._store.writer() as writer:
+            writer.jobs.release(job)
+            writer.jobs.save(replace(job, state="closed", outcome="cancelled"))
 
     def close(self, job: JobRecord) -> None:
-        with self._database.writing() as connection:
-            records.release(connection, job)
-            records.save(connection, replace(job, state="closed"))
-            records.forget_old(connection)
+        with self._store.writer() as writer:
+            writer.jobs.release(job)
+            writer.jobs.save(replace(job, state="closed"))
+            writer.jobs.forget_closed(_KEPT_CLOSED)
 
     def _save(self, job: JobRecord) -> None:
-        with self._database.writing() as connection:
-            records.save(connection, job)
+        with self._store.writer() as writer:
+            writer.jobs.save(job)
 
 
 def _speaks_of_size(error: ProviderError) -> bool:
@@ -141,9 +139,9 @@ def _speaks_of_size(error: ProviderError) -> bool:
     return isinstance(error, ProviderInputTooLargeError | ProviderRateLimitError)
 
 
-def _as_wished(connection: apsw.Connection, job: JobRecord) -> JobRecord:
+def _as_wished(view: View, job: JobRecord) -> JobRecord:
     """Where a person wished the job to end, it is no failure that it did; unless it was done by then."""
-    if records.wish_to_cancel(connection, job) != BY_REQUEST:
+    if view.jobs.wish_to_cancel(job) != BY_REQUEST:
         return job
     if job.outcome == "completed":
         return replace(job, cancelling=True, reason=None)
@@ -174,13 +172,13 @@ class LinesError(ProviderTransientError):
 class Steps:
     def __init__(
         self,
-        database: Database,
+        store: Store,
         access: BatchAccess,
         settings: BatchSettings,
         verdicts: Verdicts,
         on_stored: Callable[[], None],
     ) -> None:
-        self._database = database
+        self._store = store
         self._access = access
         self._settings = settings
         self._verdicts = verdicts
@@ -222,8 +220,8 @@ class Steps:
         try:
             with ExitStack() as unless_complete:
                 file = unless_complete.enter_context(tempfile.TemporaryFile())
-                with self._database.reading() as connection:
-                    for text_hash, text in records.texts_of(connection, job):
+                with self._store.view() as view:
+                    for text_hash, text in view.jobs.texts(job):
                         file.write(host.line(text_hash.hex(), text))
                 file.seek(0)
                 unless_complete.pop_all()
@@ -293,7 +291,7 @@ class Steps:
 
         async def on_results(results: Sequence[Result]) -> None:
             with anyio.CancelScope(shield=True):
-                await self._disk.run_out(partial(self._store, intake, results))
+                await self._disk.run_out(partial(self._take_in, intake, results))
             self._on_stored()
 
         for file_id in job.result_files.split():
@@ -301,10 +299,10 @@ class Steps:
         await self._disk.run_out(partial(self._finish, intake))
 
     def _intake(self, job: JobRecord) -> _Intake:
-        with self._database.reading() as connection:
-            return _Intake(job, records.waiting_hashes(connection, job))
+        with self._store.view() as view:
+            return _Intake(job, view.jobs.waiting_hashes(job))
 
-    def _store(self, intake: _Intake, results: Sequence[Result]) -> None:
+    def _take_in(self, intake: _Intake, results: Sequence[Result]) -> None:
         """One slice of results, and that nobody waits for them any longer, in one transaction."""
         items = intake.fresh(results)
         failures = [(key, item.message) for key, item in items if isinstance(item, ItemError)]
@@ -314,12 +312,12 @@ class Steps:
             stored=intake.job.stored + len(vectors),
             refused=intake.job.refused + len(failures),
         )
-        with self._database.writing() as connection:
+        with self._store.writer() as writer:
             if vectors:
-                store.put_vectors(connection, self._access.fingerprint, vectors)
-            store.record_failures(connection, self._access.fingerprint, failures)
-            records.release(connection, job, [key for key, _ in items])
-            records.save(connection, job)
+                writer.embeddings.put(self._access.fingerprint, vectors)
+            writer.embeddings.record_failures(self._access.fingerprint, failures)
+            writer.jobs.release(job, [key for key, _ in items])
+            writer.jobs.save(job)
         intake.taken(job, [key for key, _ in items])
 
     def _finish(self, intake: _Intake) -> None:
@@ -327,9 +325,9 @@ class Steps:
         job, missing = intake.job, intake.waiting
         if job.outcome == "completed":
             job = replace(job, refused=job.refused + len(missing))
-            with self._database.writing() as connection:
+            with self._store.writer() as writer:
                 unanswered = [(key, _MISSING) for key in missing]
-                store.record_failures(connection, self._access.fingerprint, unanswered)
+                writer.embeddings.record_failures(self._access.fingerprint, unanswered)
         self._verdicts.end(job)
 
     async def _clean_up(self, job: JobRecord, host: BatchHost) -> None:
@@ -340,8 +338,8 @@ class Steps:
 
     async def _save(self, job: JobRecord) -> None:
         def save() -> None:
-            with self._database.writing() as connection:
-                records.save(connection, job)
+            with self._store.writer() as writer:
+                writer.jobs.save(job)
 
         with anyio.CancelScope(shield=True):  # what was reached with the vendor must be known
             await self._disk.run_out(save)

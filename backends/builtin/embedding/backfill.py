@@ -9,18 +9,17 @@ model the old vectors stay until the new one has embedded all.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import anyio
-import apsw
+import msgspec
 import structlog
 
 from backends.builtin.batch.claiming import KEPT_BACK, THRESHOLD
 from backends.builtin.batch.jobs import BatchJobs
-from backends.builtin.store.sqlite.database import Database, give_back_unused
-from backends.builtin.store.sqlite.vectors import store
+from backends.builtin.store.port import Store, View, Writer
 from backends.errors import IndexUnavailableError
 from backends.interface import BackfillState
 from config.runtime.bounded import BoundedWork
@@ -61,7 +60,7 @@ class Backfill:
 
     def __init__(
         self,
-        database: Database,
+        store: Store,
         embeddings: Embeddings,
         cache: CacheSettings,
         *,
@@ -75,7 +74,7 @@ class Backfill:
         `on_stored` is called, on the event loop, whenever vectors were stored or dropped. No batch jobs
         are made while `is_indexing`.
         """
-        self._database = database
+        self._store = store
         self._disk = BoundedWork("storing of embeddings")
         self._embeddings = embeddings
         self._cache = cache
@@ -209,19 +208,19 @@ class Backfill:
         await self._embeddings.embed_documents([text for _, text in texts], on_batch=on_batch)
 
     def _pending(self, mark: Fingerprint, dimensions: int | None) -> list[tuple[bytes, str]]:
-        with self._database.reading() as connection:
-            return store.pending_texts(connection, mark, limit=_TEXTS_A_RUN, dimensions=dimensions)
+        with self._store.view() as view:
+            return view.embeddings.pending(mark, limit=_TEXTS_A_RUN, dimensions=dimensions)
 
     def _save(self) -> None:
         """Stores what has arrived, in one transaction; what could not be stored is kept for later."""
         limits = self._embeddings.learned()
-        with self._database.writing() as connection:
+        with self._store.writer() as writer:
             for answer in self._unsaved:
                 if answer.vectors:
-                    store.put_vectors(connection, answer.fingerprint, answer.vectors)
-                store.record_failures(connection, answer.fingerprint, answer.failures)
+                    writer.embeddings.put(answer.fingerprint, answer.vectors)
+                writer.embeddings.record_failures(answer.fingerprint, answer.failures)
             if limits != self._saved_limits:
-                store.save_learned(connection, limits)
+                save_learned(writer, limits)
         self._saved_limits = limits
         self._unsaved.clear()
 
@@ -232,28 +231,29 @@ class Backfill:
         the other one of a pair that stands in for each other.
         """
         fingerprint = self._embeddings.fingerprint
-        with self._database.reading() as connection:
-            fallen = store.fallen_out_of_use(connection)
-            awaits = self._batch is not None and self._batch.is_waited_for(connection, fingerprint)
-        with self._database.writing() as connection:
-            has_vectors = store.fingerprint_id(connection, fingerprint) is not None
+        with self._store.view() as view:
+            fallen = view.embeddings.fallen_out_of_use()
+            awaits = self._batch is not None and self._batch.is_waited_for(view, fingerprint)
+        with self._store.writer() as writer:
+            embeddings = writer.embeddings
+            has_vectors = embeddings.has_vectors(fingerprint)
             if self._drops_superseded and has_vectors and not awaits:
-                store.drop_superseded(connection, self._embeddings.fingerprints())
-            store.forget_gone(connection)
-            store.refresh_use(connection, fallen)
-            store.prune(connection, self._cache.max_entries if self._cache.enabled else 0)
-            self._retry_in_s = store.next_retry_s(connection, fingerprint)
+                embeddings.drop_superseded(self._embeddings.fingerprints())
+            embeddings.forget_gone()
+            embeddings.refresh_use(fallen)
+            embeddings.prune(self._cache.max_entries if self._cache.enabled else 0)
+            self._retry_in_s = embeddings.next_retry_s(fingerprint)
         self.has_caught_up |= not awaits
-        give_back_unused(self._database)
+        self._store.tidy()
 
-    def report(self, connection: apsw.Connection) -> BackfillState:
-        """For `status`; the counts are those of the caller's transaction."""
+    def report(self, view: View) -> BackfillState:
+        """For `status`; the counts are those of the caller's view."""
         fingerprint = self._embeddings.fingerprint
         return BackfillState(
             running=self.running,
             last_error=self.last_error,
-            coverage=store.coverage(connection, fingerprint),
-            failed_texts=store.failed_texts(connection, fingerprint, limit=_SHOWN_FAILURES),
+            coverage=view.embeddings.coverage(fingerprint),
+            failed_texts=view.embeddings.failed_texts(fingerprint, limit=_SHOWN_FAILURES),
         )
 
     def _pause(self, backoff_s: float) -> float:
@@ -263,6 +263,22 @@ class Backfill:
     def _on_change(self, change: Change) -> None:
         _log.info("embeddings", change=change.event, provider=change.provider, reason=change.reason)
         self._wake.set()
+
+
+_LEARNED_KEY: Final = "learned_limits"
+
+
+def load_learned(view: View) -> dict[bytes, Mapping[str, Any]]:
+    """Request limits that hosts taught an earlier process, by fingerprint digest."""
+    text = view.remembered(_LEARNED_KEY)
+    learned: dict[str, Mapping[str, Any]] = msgspec.json.decode(text) if text else {}
+    return {bytes.fromhex(digest): limits for digest, limits in learned.items()}
+
+
+def save_learned(writer: Writer, learned: Mapping[bytes, Mapping[str, Any]]) -> None:
+    known = {**load_learned(writer), **learned}
+    text = msgspec.json.encode({digest.hex(): limits for digest, limits in known.items()}).decode()
+    writer.remember(_LEARNED_KEY, text)
 
 
 def _answer(texts: Sequence[tuple[bytes, str]], delivery: Delivery) -> _Answer:
