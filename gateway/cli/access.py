@@ -1,7 +1,7 @@
 """One agent's memory for a command: through the gateway that owns its index, or opened by ourselves.
 
-A command cannot tell the difference. Whoever runs one sits at the machine: scope, which guards
-conversations, does not apply to it.
+A command does not notice the difference. Whoever runs one sits at the machine, so `memory.scope`, which
+guards conversations, does not apply.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ class _Attended:
         self.name = owner
 
     async def call(self, method: str, params: Any = None, **options: float) -> Any:
-        """As `Client.call`. Raises IndexUnavailableError as soon as the owner is silent for too long."""
+        """Like `Client.call`. Raises IndexUnavailableError as soon as the owner is silent for too long."""
         result: list[Any] = []
         with ungrouped():
             async with anyio.create_task_group() as tasks:

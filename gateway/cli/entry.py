@@ -1,7 +1,7 @@
 """Where the command line begins: arguments in, exit code out.
 
-Typer, rich and what they import take longer than the gateway needs to open its index, so a plain `serve`
-is read here without them; everything else, mistakes and `--help` included, goes to typer.
+Importing typer and rich takes longer than opening an index, so a plain `serve` is read here without
+them. Typer reads everything else, mistakes and `--help` included.
 """
 
 from __future__ import annotations

@@ -179,7 +179,7 @@ def test_an_included_file_is_named_and_left_alone(machine):
     ("text", "said"),
     [
         ("{memory: {backend: 'qmd'}, plugins: {entries: 5}}", "plugins.entries is no object"),
-        ("{memory: {backend: 'builtin',\nbackend: 'qmd'}}", "stands twice"),
+        ("{memory: {backend: 'builtin',\nbackend: 'qmd'}}", "appears twice"),
         ("{memorySearch: {model: 5}}", "found a number, allowed is a string"),
         ("{memory: {backend: 5}}", "found a number"),
     ],

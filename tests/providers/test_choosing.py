@@ -53,7 +53,7 @@ def test_with_nothing_at_all_search_goes_by_keywords_and_says_why_for_each_candi
     assert list(reasons(choice)) == ["local", "openai", "gemini", "voyage"]
     assert all(candidate.remedy for candidate in choice.candidates)
     assert "No API key found" in reasons(choice)["gemini"]
-    assert "not downloaded unasked" in reasons(choice)["local"]
+    assert "no model is downloaded unless it is asked for" in reasons(choice)["local"]
 
 
 @pytest.fixture

@@ -260,8 +260,14 @@ def _tell(plan: Plan, copy: Path | None) -> None:
 
 def _check(plan: Plan, there: Surroundings) -> Seen:
     from gateway.connect.checking import check
+    from gateway.connect.editing import with_server
 
-    return check(plan.client, there, plan.name, plan.after or b"")
+    assert plan.new is not None
+    # Where the client is asked, Claude Code's directory is another one: its memory must not seem to be gone.
+    arguments = [one for one in plan.new["args"] if one != "--claude-code"]
+    entry = {**plan.new, "args": arguments}
+    text = with_server(plan.client, (plan.base or b"").decode(), plan.path, plan.name, entry)
+    return check(plan.client, there, plan.name, text.encode())
 
 
 def _as_data(plan: Plan, *, written: bool, copy: Path | None, seen: Seen | None) -> dict[str, Any]:
@@ -292,7 +298,7 @@ def _list_clients(options: Options) -> int:
         if row["connected"]:
             state = "connected as " + ", ".join(row["connected"])
         output.say(f"{row['client']:15} {row['problem'] or state}")
-    output.note(f"`{PROGRAM} connect CLIENT` connects one, `disconnect CLIENT` undoes it.")
+    output.say(f"`{PROGRAM} connect CLIENT` connects one, `disconnect CLIENT` undoes it.")
     return os.EX_OK
 
 

@@ -107,10 +107,10 @@ def list_models(options: Options) -> int:
     """Show the configured model and those that were downloaded."""
     from gateway.cli.rendering.details import model_lines
     from gateway.cli.terminal import print_lines
-    from providers.local.models.cache import shelf
+    from providers.local.models.cache import listed_models
 
     configured = _configured(options)
-    items = shelf(configured)
+    items = listed_models(configured)
     if options.json:
         output.write_json({"cacheDir": str(configured.cache_dir), "models": items})
     else:

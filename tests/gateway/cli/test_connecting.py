@@ -154,7 +154,7 @@ def test_the_list_says_what_is_installed_and_what_is_connected(cli):
     assert len(rows) == 8
     assert (rows["codex"]["installed"], rows["zed"]["installed"]) == (True, False)
     assert list(rows["cursor"]["connected"]) == ["memory-gateway"]
-    assert "never closed" in rows["windsurf"]["problem"]
+    assert "unclosed object" in rows["windsurf"]["problem"]
     shown = cli("connect").out
     assert "connected as memory-gateway" in shown
     assert "codex           installed" in shown
@@ -191,6 +191,16 @@ def test_the_client_is_asked_whether_it_sees_the_server(cli, monkeypatch, script
     monkeypatch.setenv("PATH", f"{cli.home}/bin:/usr/bin:/bin")
     done = cli.json("connect", "codex", "--yes", code=code)
     assert done["check"]["verdict"] == verdict
+
+
+def test_to_ask_claude_code_does_not_empty_the_index_of_what_it_remembers(cli, monkeypatch):
+    """Its directory is another one then."""
+    program(cli, "claude", f'cp "$CLAUDE_CONFIG_DIR/.claude.json" {cli.home}/asked; echo Connected')
+    monkeypatch.setenv("PATH", f"{cli.home}/bin:/usr/bin:/bin")
+    done = cli.json("connect", "claude-code", "--claude-code", "--yes")
+    assert (done["check"]["verdict"], done["entry"]["args"][-1]) == ("seen", "--claude-code")
+    asked = json.loads((cli.home / "asked").read_text())["mcpServers"]["memory-gateway"]
+    assert asked["args"] == done["entry"]["args"][:-1]
 
 
 @pytest.mark.parametrize(

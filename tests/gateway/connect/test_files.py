@@ -219,6 +219,14 @@ def test_variables_of_the_clients_move_their_files(there, tmp_path, variable, na
     assert CLIENTS[name].file(moved) == tmp_path / "else" / file
 
 
+def test_on_macos_desktop_programs_have_theirs_in_the_library(there, tmp_path, monkeypatch):
+    monkeypatch.setattr("gateway.connect.clients.sys.platform", "darwin")
+    library = tmp_path / "Library/Application Support"
+    assert CLIENTS["vscode"].file(there) == library / "Code/User/mcp.json"
+    assert CLIENTS["claude-desktop"].file(there).parent == library / "Claude"
+    assert CLIENTS["zed"].file(there) == tmp_path / ".config/zed/settings.json"
+
+
 @pytest.mark.parametrize(
     ("entry", "ours"),
     [
