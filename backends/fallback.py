@@ -103,7 +103,7 @@ OpenBuiltin = Callable[[Settings], AbstractAsyncContextManager[WatchfulBackend]]
 
 RESERVE_SHARE: Final = 0.25
 LONGEST_RESERVE_S: Final = 1.0
-"""Of the deadline, what the builtin index keeps for itself; it needs milliseconds."""
+"""The part of the deadline that is kept for the builtin index, which needs milliseconds."""
 _NO_TAGS: Final = "QMD knows no tags"
 LEAST_BUILTIN_S: Final = 1.0
 """What the builtin index gets even when the configured deadline is shorter than that."""

@@ -91,7 +91,7 @@ class UnitState(msgspec.Struct, frozen=True, rename="camel"):
     enabled: bool
     active: bool
     state: str
-    """As systemd names it: `active (running)`."""
+    """In the words of systemd: `active (running)`."""
     pid: int | None
     status: str
     """The gateway's own words."""
@@ -150,7 +150,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     program: tuple[str, ...]
     arguments: tuple[str, ...]
     directory: Path
-    """Of the units."""
+    """The directory of the units."""
     writable: tuple[Path, ...]
     """Where the gateway writes: made now, as a unit cannot make what it may not write beside."""
     workspace: Path

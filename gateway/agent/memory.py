@@ -50,7 +50,7 @@ from gateway.watching.directories import watched_places
 from gateway.watching.watcher import OFF, ON_DEMAND, Watcher, WatchState
 
 if TYPE_CHECKING:
-    from backends.builtin.store.sqlite.store import SqliteStore
+    from backends.builtin.store.port import Store
 
 
 OpenBackend = Callable[[Settings], AbstractAsyncContextManager[MemoryBackend]]
@@ -319,7 +319,7 @@ class Memory:
         except IndexUnavailableError as error:
             return judge_health(failure=str(error))
         except TimeoutError:
-            return judge_health(failure=f"The index did not answer within {_HEALTH_PATIENCE_S} s.")
+            return judge_health(failure=f"The index did not answer within {HEALTH_PATIENCE_S} s.")
         return judge_health(
             weaknesses,
             sync_error=self._sync_error,
@@ -338,7 +338,7 @@ class Memory:
         """Raises IndexUnavailableError, TimeoutError."""
         if self._engine is None:
             return ()
-        with self._engine.used() as backend, anyio.fail_after(_HEALTH_PATIENCE_S):
+        with self._engine.used() as backend, anyio.fail_after(HEALTH_PATIENCE_S):
             return await backend.weaknesses()
 
     async def adopt(self, settings: Settings, *, reopen: bool) -> None:
@@ -388,7 +388,7 @@ def _is_transcript(path: str) -> bool:
 
 TRIAL_S: Final = 10.0
 """What one part gets in a deep look at health; a QMD that has to start needs some of it."""
-_HEALTH_PATIENCE_S = 0.6
+HEALTH_PATIENCE_S = 0.6
 """A probe gives up after a second, and has to start an interpreter first."""
 
 
@@ -434,7 +434,7 @@ async def _cannot_start(_settings: Settings, _reason: str) -> Engine:
 
 
 def _open_backend(
-    store: SqliteStore, settings: Settings, *, background: bool, wait_s: float
+    store: Store, settings: Settings, *, background: bool, wait_s: float
 ) -> AbstractAsyncContextManager[MemoryBackend]:
     open_index = partial(open_builtin, background=background, store=store)
     if settings.backend == "builtin":

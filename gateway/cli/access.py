@@ -1,7 +1,7 @@
 """One agent's memory for a command: through the gateway that owns its index, or opened by ourselves.
 
-Owns the choice, and that a command cannot tell the difference. Whoever runs a command sits at the
-machine: scope, which guards conversations, does not hold for it.
+A command does not notice the difference. Whoever runs one sits at the machine, so `memory.scope`, which
+guards conversations, does not apply.
 """
 
 from __future__ import annotations
@@ -123,8 +123,8 @@ async def reload_owner(settings: Settings) -> ReloadResult:
     stream = await connect_owner(place_of(settings).lock)
     if stream is None:
         raise IndexUnavailableError(
-            f"No gateway runs for agent {settings.agent_id}, so none can reload.",
-            remedy="The next one to start reads the configuration.",
+            f"No gateway runs for agent {settings.agent_id}, so there is none to reload.",
+            remedy="The next one reads the configuration when it starts.",
         )
     async with stream, connect(stream, stream) as client:
         owner = _Attended(client, name_owner(place_of(settings).lock))
@@ -196,7 +196,7 @@ class _Attended:
         self.name = owner
 
     async def call(self, method: str, params: Any = None, **options: float) -> Any:
-        """As `Client.call`. Raises IndexUnavailableError as soon as the owner is silent for too long."""
+        """Like `Client.call`. Raises IndexUnavailableError as soon as the owner is silent for too long."""
         result: list[Any] = []
         with ungrouped():
             async with anyio.create_task_group() as tasks:
@@ -212,8 +212,8 @@ class _Attended:
                 await self._client.ping(timeout_s=PATIENCE_S - _LOOK_S)
             except DeadlineExceededError:
                 raise IndexUnavailableError(
-                    f"{self.name} has been silent for {PATIENCE_S:g} s.",
-                    remedy="See whether it is stopped, and its log. End it, and commands open the "
+                    f"{self.name} has not answered for {PATIENCE_S:g} s.",
+                    remedy="Check whether it is stopped, and its log. Once it has ended, commands open the "
                     "index themselves.",
                 ) from None
 
@@ -273,7 +273,7 @@ class _Asked:
         try:
             result = await self._client.call("health", params, timeout_s=timeout_s)
         except DeadlineExceededError:
-            reason = f"{self._client.name} is silent for {timeout_s:g} s."
+            reason = f"{self._client.name} has not answered for {timeout_s:g} s."
             return judge_health(failure=reason)
         return msgspec.convert(result, Health)
 

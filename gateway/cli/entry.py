@@ -1,8 +1,7 @@
 """Where the command line begins: arguments in, exit code out.
 
-Owns the quick way of `serve`. Typer, rich and what they bring along cost more time than the gateway needs
-to open its index, so a plain `serve` is read here and neither is imported; everything else, mistakes and
-`--help` included, is typer's business.
+Importing typer and rich takes longer than opening an index, so a plain `serve` is read here without
+them. Typer reads everything else, mistakes and `--help` included.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ _HEAD_BYTES: Final = 16
 
 
 def check_model(settings: Settings) -> Iterator[Finding]:
-    """Nothing to tell unless local embeddings are asked for."""
+    """No finding unless local embeddings are asked for."""
     if "local" not in {settings.search.provider, settings.search.fallback}:
         return
     models = configured_models(settings, os.environ)
@@ -126,7 +126,10 @@ def _check_head(path: Path) -> None:
 def _present(path: Path) -> Finding:
     size = path.stat().st_size / 1e6
     return Finding(
-        check="model", severity="ok", cause=f"The model is there ({size:,.0f} MB).", place=str(path)
+        check="model",
+        severity="ok",
+        cause=f"The model is on this machine ({size:,.0f} MB).",
+        place=str(path),
     )
 
 

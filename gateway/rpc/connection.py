@@ -484,7 +484,7 @@ async def serve_lines(
     lane: Lane | None = None,
     on_end: Callable[[], None] = lambda: None,
 ) -> None:
-    """As `serve_connection`, with any handler of lines."""
+    """Like `serve_connection`, with any handler of lines."""
     bounds = limits or ConnectionLimits()
     own = lane or Lane(bounds)
     await _Connection(

@@ -130,7 +130,7 @@ class MethodRegistry:
         )
 
     def names(self) -> list[str]:
-        """Of the methods that clients call."""
+        """The names of the methods that clients call."""
         return [name for name in self._all() if name[0] != "$"]
 
     def _all(self) -> dict[str, Method[Any]]:
@@ -219,7 +219,7 @@ _SHOWN_CHARS = 200
 _SHOWN_VALUE = 60
 _SHOWN_NAMES = 8
 _LISTED_BYTES = 65_536
-"""Of larger parameters only the first unknown name is told: listing all would cost too much memory."""
+"""In larger parameters only the first unknown name is reported: listing all would take too much memory."""
 
 
 def decode_params(method: str, params_type: type[P], raw: bytes | None) -> P:

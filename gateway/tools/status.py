@@ -34,7 +34,7 @@ class Health(msgspec.Struct, frozen=True):
     status: HealthState
     reasons: tuple[str, ...] = ()
     trials: tuple[Trial, ...] | msgspec.UnsetType = msgspec.UNSET
-    """Of a deep look: what each part did when it was asked."""
+    """What each part did when a deep look asked it."""
 
 
 class HealthParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -120,10 +120,10 @@ class StatusResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     warnings: tuple[str, ...] = ()
     """About the configuration."""
     activity: Activity | None = None
-    """Of the process that answers, since its start."""
+    """What the answering process has done since its start."""
     details: Details = Details()
     health: Health | msgspec.UnsetType = msgspec.UNSET
-    """Of a deep look: every part was asked to do its work."""
+    """Set by a deep look, for which every part was asked to do its work."""
 
 
 def write_status(

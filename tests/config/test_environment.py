@@ -147,7 +147,7 @@ def test_a_dotenv_file_is_read_up_to_a_size_and_never_in_part(tmp_path):
     assert gather_variables({}, tmp_path, None).values == {"KEY": "value"}
     with file.open("a", encoding="utf-8") as opened:
         opened.write("\n")
-    with pytest.raises(ConfigInvalidError, match=r"\.env: it is larger than 1,048,576 bytes"):
+    with pytest.raises(ConfigInvalidError, match=r"\.env: is larger than 1,048,576 bytes"):
         gather_variables({}, tmp_path, None)
 
 

@@ -44,7 +44,7 @@ def test_every_problem_of_a_file_is_in_one_error(machine):
         f'\n  {machine.config}, line 2, column 16: memory.backend: found "redis", '
         'allowed is one of "builtin", "qmd"\n' in text
     )
-    assert text.endswith("Correct or remove these values; without a value the default applies.")
+    assert text.endswith("Correct these values, or remove them to get the defaults.")
 
 
 def test_one_problem_is_one_sentence_with_its_remedy(machine):
@@ -53,7 +53,7 @@ def test_one_problem_is_one_sentence_with_its_remedy(machine):
         machine.load()
     assert str(caught.value) == (
         f"{machine.config}, line 1, column 11: memory.backend: found true, allowed is one of "
-        '"builtin", "qmd". Correct or remove these values; without a value the default applies.'
+        '"builtin", "qmd". Correct these values, or remove them to get the defaults.'
     )
     assert caught.value.kind is ErrorKind.CONFIG_INVALID
 

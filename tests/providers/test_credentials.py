@@ -112,7 +112,7 @@ def test_a_codex_login_is_said_plainly_to_serve_no_embeddings():
     login = profile("openai-codex:me", provider="openai-codex", type="oauth", value=None)
     with pytest.raises(ProviderAuthError) as caught:
         find_key(sources(profiles=store(login)))
-    assert "Codex OAuth login, but such a login does not serve embeddings" in str(caught.value)
+    assert "Codex OAuth login, but it gives no access to embeddings" in str(caught.value)
 
 
 def test_an_unreadable_profiles_file_is_a_reason():

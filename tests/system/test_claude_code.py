@@ -3,72 +3,64 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-from fakes.anthropic_model import FakeClaude, Refusal
-from fakes.clients import install_client
+from fakes.client_models import FakeAnthropic
+from fakes.clients import ClaudeCode, install_client
 from fakes.openclaw_model import ToolCall
 
-PATIENCE_S = 120
 SWITCHES = {"experimental": {"sessionMemory": True}, "sources": ["memory", "sessions"]}
 
 
-@pytest.fixture(scope="module")
-def command():
-    return install_client("claude-code")
+@pytest.fixture
+def code(tmp_path):
+    """Claude Code in its project, with a model on this machine."""
+    found = ClaudeCode(install_client("claude-code"), tmp_path)
+    (found.work / "note.md").write_text("The bittern booms in the reeds.\n", encoding="utf-8")
+    with FakeAnthropic() as model:
+        found.begin(model)
+        yield found
 
 
 @pytest.fixture
-def claude(tmp_path, command):
-    """Says something to Claude Code in its project, with a model on loopback; continues from the second time on."""
-    project = tmp_path / "garden"
-    project.mkdir()
-    (project / "note.md").write_text("The bittern booms in the reeds.\n", encoding="utf-8")
-    with FakeClaude() as model:
+def claude(code):
+    """Says something to it in one conversation; the model answers with this."""
+    begun = False
 
-        def say(text: str, *replies: str | ToolCall | Refusal, resume: bool = True) -> str:
-            model.script(*replies)
-            done = subprocess.run(
-                [command, "-p", text, *(["--continue"] if resume else [])],
-                cwd=project, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8",
-                timeout=PATIENCE_S, check=False,
-                env={"HOME": str(tmp_path), "PATH": f"{Path(command).parent}:/usr/bin:/bin",
-                     "LANG": "C.UTF-8", **model.environment},
-            )  # fmt: skip
-            return done.stdout.strip()
+    def say(text: str, *replies: str | ToolCall) -> str:
+        nonlocal begun
+        code.model.script(*replies)
+        begun, more = True, ["--continue"] if begun else []
+        return code.run(code.command, "-p", text, *more).stdout.strip()
 
-        yield say
+    return say
 
 
 @pytest.fixture
-def gateway(tmp_path):
+def gateway(code):
     """One command of the gateway with `--claude-code`, as JSON."""
-    config = tmp_path / ".openclaw/openclaw.json"
+    config = code.home / ".openclaw/openclaw.json"
     (config.parent / "workspace/memory").mkdir(parents=True)
     config.write_text(json.dumps({"agents": {"defaults": {"memorySearch": SWITCHES}}}), "utf-8")
 
     def run(*arguments: str) -> dict:
-        done = subprocess.run(
-            [sys.executable, "-m", "gateway", *arguments, "--claude-code", "--json"],
-            env={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"},
-            cwd=Path(__file__).resolve().parents[2], capture_output=True, encoding="utf-8",
-            timeout=PATIENCE_S, check=True,
-        )  # fmt: skip
+        command = [sys.executable, "-m", "gateway", *arguments, "--claude-code", "--json"]
+        done = code.run(*command)
+        assert done.returncode == 0, done
         return json.loads(done.stdout)
 
     return run
 
 
-def test_what_was_said_to_it_is_found_and_its_tools_and_commands_are_not(claude, gateway):
-    assert claude("Where does the heron nest?", "At the mill pond.", resume=False)
-    read = ToolCall("Read", {"file_path": "note.md"})
+def test_what_was_said_to_it_is_found_and_its_tools_and_commands_are_not(code, claude, gateway):
+    assert claude("Where does the heron nest?", "At the mill pond.")
+    read = ToolCall("Read", {"file_path": str(code.work / "note.md")})
     assert claude("Read the note. My password: tr0ub4dor99", read, "It tells of reeds.")
     claude("/compact", "They spoke of a woodpecker.")
-    claude("Which owl was it?", *[Refusal(400, "no kingfisher today")] * 5)
+    claude("Which owl was it?", *[ToolCall("kingfisher", {})] * 5)
+    assert "kingfisher is not offered" in code.model.refused[-1]
     gateway("index")
     (hit,) = gateway("search", "heron mill pond", "--source", "sessions")["results"]
     assert hit["path"].startswith("sessions/claude-code@")
@@ -82,9 +74,9 @@ def test_what_was_said_to_it_is_found_and_its_tools_and_commands_are_not(claude,
         assert gateway("search", unsaid, "--source", "sessions")["results"] == []
 
 
-def test_what_it_writes_into_its_memory_of_a_project_is_found(claude, gateway, tmp_path):
-    assert claude("Where does the heron nest?", "At the mill pond.", resume=False)
-    (project,) = (tmp_path / ".claude/projects").iterdir()
+def test_what_it_writes_into_its_memory_of_a_project_is_found(code, claude, gateway):
+    assert claude("Where does the heron nest?", "At the mill pond.")
+    (project,) = (code.home / ".claude/projects").iterdir()
     note = (
         "---\nname: heron-nest\ndescription: where the heron nests\nmetadata:\n  type: project\n---\n\n"
         "The heron nests at the mill pond, see [[river-birds]].\n"

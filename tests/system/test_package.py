@@ -243,10 +243,35 @@ ARGUMENTS = {
     "batch cancel": ["1"],
     "remember": ["The boiler has 1.4 bar."],
 }
+OTHER_LINES = [
+    "--version",
+    "--help",
+    "--show-completion",
+    "--install-completion",
+    "help",
+    "help search",
+    "help nothing",
+    "nothing",
+    "models",
+    "batch",
+    "service install",
+    "service uninstall",
+    "config memorySearch",
+    "config --migrate",
+    "metrics --textfile metrics.prom",
+    "index --notes .",
+    "search --notes . boiler",
+    "doctor --notes .",
+    "index --claude-code",
+    "search --explain boiler",
+    "status --index",
+    "health --deep",
+]
+"""What else can be typed: options that go ways of their own, groups without a command, and slips."""
 FAULTS = ("Traceback", "fault of the program", "ModuleNotFoundError")
 
 
-@pytest.mark.parametrize("name", every_command())
+@pytest.mark.parametrize("name", [*every_command(), *OTHER_LINES])
 def test_every_command_runs_in_an_empty_home_with_the_core_libraries_alone(
     command, bare, tmp_path, name
 ):
@@ -260,6 +285,15 @@ def test_every_command_runs_in_an_empty_home_with_the_core_libraries_alone(
         assert ended != os.EX_SOFTWARE, text
         assert not [fault for fault in FAULTS if fault in text]
         assert text.strip()
+
+
+def test_a_shell_can_ask_for_completions(command, bare):
+    asked = {"_MEMORY_GATEWAY_COMPLETE": "complete_bash", "COMP_CWORD": "1"}
+    typed = {"COMP_WORDS": "memory-gateway re"}
+    done = subprocess.run(
+        [command], env=bare | asked | typed, capture_output=True, encoding="utf-8", check=True
+    )
+    assert done.stdout.split() == ["remember", "reload"]
 
 
 def test_a_model_cannot_be_fetched_without_an_http_library_and_that_says_what_to_install(

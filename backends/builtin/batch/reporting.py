@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import apsw
-
 from backends.builtin.batch import claiming, records
 from backends.builtin.batch.claiming import THRESHOLD
-from backends.builtin.batch.records import JobRecord
-from backends.builtin.store.sqlite.vectors.store import now_ms
+from backends.builtin.store.port import JobRecord, View, now_ms
 from backends.interface import BatchReport, JobReport
 from providers.batch.hosts import BatchAccess
 
@@ -16,26 +13,25 @@ def not_used(reason: str) -> BatchReport:
     return BatchReport(enabled=False, reason=reason, threshold=THRESHOLD)
 
 
-def report(connection: apsw.Connection, access: BatchAccess) -> BatchReport:
+def report(view: View, access: BatchAccess) -> BatchReport:
     now, digest = now_ms(), access.fingerprint.digest()
-    state = records.load(connection, digest)
-    waiting = connection.execute("SELECT count(*) FROM batch_items WHERE digest = ?", (digest,)).get
+    state = records.load(view, digest)
     return BatchReport(
         enabled=not state.is_off(now),
         reason=state.reason,
         threshold=THRESHOLD,
         failures=state.failures,
         off_for_s=(state.off_until_ms - now) // 1000 if state.is_off(now) else None,
-        capacity=claiming.capacity(connection, digest),
-        waiting=waiting,
-        jobs=jobs(connection),
+        capacity=claiming.capacity(view, digest),
+        waiting=view.jobs.waiting(digest),
+        jobs=jobs(view),
     )
 
 
-def jobs(connection: apsw.Connection) -> tuple[JobReport, ...]:
+def jobs(view: View) -> tuple[JobReport, ...]:
     """All that are remembered, the newest first."""
     now = now_ms()
-    return tuple(_job(job, now) for job in records.recent_jobs(connection))
+    return tuple(_job(job, now) for job in view.jobs.recent())
 
 
 def _job(job: JobRecord, now: int) -> JobReport:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
-from backends.builtin.notes.facts import links_in, resolve_links
+from backends.builtin.notes.links import links_in, resolve_links
 from backends.builtin.searching.keyword import Frequencies, lookup
 from backends.builtin.store.port import (
     Corpus,

@@ -16,9 +16,9 @@ from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
-from backends.builtin.notes.planning import Held, ObsoleteFile, SyncPlan
 from backends.builtin.store.opening import look_into
 from backends.builtin.store.port import View, Writer
+from backends.builtin.syncing.planning import Held, ObsoleteFile, SyncPlan
 from backends.errors import IndexUnavailableError
 from backends.files.roots import MemoryRoots
 from backends.files.scan import MANY_FILES, SECOND_LOOK_S, ScanResult, is_mass
@@ -157,6 +157,7 @@ class Brake:
         if self._stored is None:
             return {}
         waiting = {one.place for one in held}
+        waiting |= {one.inside for one in self._places if one.inside and one.absolute in waiting}
         devices = dict(self._devices)
         for place in self._places:
             device = _device(place.absolute)

@@ -14,9 +14,9 @@ from typing import Final
 import anyio
 import structlog
 
-from backends.builtin.notes.planning import FileOutcome, Held, ObsoleteFile
-from backends.builtin.store.sqlite.connections import IndexDamagedError
+from backends.builtin.store.port import IndexDamagedError
 from backends.builtin.syncing.indexing import Courtesy, Indexer, RecentSyncs, Survey, Tally, Task
+from backends.builtin.syncing.planning import FileOutcome, Held, ObsoleteFile
 from backends.errors import IndexUnavailableError
 from backends.interface import (
     ProgressCallback,
@@ -126,7 +126,7 @@ class Freshness:
     async def _survey(self, request: SyncRequest) -> Survey:
         def look() -> Survey:
             return self._indexer.survey(
-                force=request.force, verify=request.verify, eager=request.is_by_hand
+                force=request.force, verify=request.verify, eager=request.is_manual
             )
 
         try:

@@ -15,21 +15,21 @@ import anyio
 import msgspec
 import structlog
 
-from backends.builtin.notes.planning import (
+from backends.builtin.notes.preparing import EndedError, Preparer, TooCostlyError
+from backends.builtin.store.opening import look_into
+from backends.builtin.store.port import ReadFile, Store, View
+from backends.builtin.syncing.brake import Brake
+from backends.builtin.syncing.planning import (
     Change,
     FileOutcome,
     Held,
     ObsoleteFile,
+    SessionPlan,
     SyncPlan,
+    TranscriptPart,
     plan_sync,
 )
-from backends.builtin.notes.preparing import EndedError, Preparer, TooCostlyError
-from backends.builtin.sessions.indexing import SessionIndexer
-from backends.builtin.sessions.planning import SessionPlan, TranscriptPart
-from backends.builtin.sessions.reporting import skipped_transcripts
-from backends.builtin.store.opening import look_into
-from backends.builtin.store.port import ReadFile, Store, View
-from backends.builtin.syncing.brake import Brake
+from backends.builtin.syncing.transcripts import SessionIndexer, skipped_transcripts
 from backends.errors import IndexUnavailableError
 from backends.files.ignoring import IgnoreFiles
 from backends.files.reading import (

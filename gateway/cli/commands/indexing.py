@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def index(
     options: Options,
     force: Annotated[
-        bool, typer.Option("--force", help="Index every file again, also unchanged ones.")
+        bool, typer.Option("--force", help="Index every file again, even unchanged ones.")
     ] = False,
 ) -> int:
     """Bring the index up to date and wait for it."""
@@ -86,7 +86,7 @@ def cancel_batch(
         int, typer.Argument(metavar="JOB", help="The job's number, as `batch list` shows it.")
     ],
 ) -> int:
-    """Cancel a batch job; what it has done by then is kept, the rest gets ordinary requests."""
+    """Cancel a batch job; what it has done is kept, the rest is sent in ordinary requests."""
     from backends.builtin.batch.jobs import cancel_job
     from gateway.cli.options import load
 
@@ -94,7 +94,7 @@ def cancel_batch(
     if options.json:
         output.write_json({"cancelling": found})
     elif found:
-        output.say(f"Job {job} is cancelled as soon as the gateway looks after it again.")
+        output.say(f"Job {job} will be cancelled when the gateway next checks it.")
     else:
         output.note(f"No job {job} is under way; see `{PROGRAM} batch list`.")
     return os.EX_OK if found else NOT_FOUND
@@ -107,10 +107,10 @@ def list_models(options: Options) -> int:
     """Show the configured model and those that were downloaded."""
     from gateway.cli.rendering.details import model_lines
     from gateway.cli.terminal import print_lines
-    from providers.local.models.cache import shelf
+    from providers.local.models.cache import listed_models
 
     configured = _configured(options)
-    items = shelf(configured)
+    items = listed_models(configured)
     if options.json:
         output.write_json({"cacheDir": str(configured.cache_dir), "models": items})
     else:
@@ -125,7 +125,7 @@ def pull(
         typer.Argument(metavar="MODEL", help=f"{_HELP} Without it, the configured model."),
     ] = None,
 ) -> int:
-    """Download a model, or go on with a download that was interrupted."""
+    """Download a model, or resume an interrupted download."""
     import anyio
 
     from providers.local.models import locate
@@ -163,7 +163,7 @@ def remove(
         str, typer.Argument(metavar="MODEL", help="As `models list` shows it, by name or path.")
     ],
 ) -> int:
-    """Remove a downloaded model, or what is there of it."""
+    """Remove a downloaded model, or the part of it that was downloaded."""
     from gateway.cli.rendering.words import size
     from providers.local.models.cache import remove as remove_model
 

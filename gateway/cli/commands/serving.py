@@ -157,7 +157,7 @@ def _show_state(options: Options, name: str) -> int:
 
 
 def reload(options: Options) -> int:
-    """Let the running gateway read its configuration again, and say what changed."""
+    """Have the running gateway read its configuration again, and show what changed."""
     import anyio
 
     from config.errors import ungrouped
@@ -177,7 +177,7 @@ def reload(options: Options) -> int:
 
 
 def demo(options: Options) -> int:
-    """Show it at work: a real gateway answers questions about a sample."""
+    """See it work: a real gateway answers questions about sample notes."""
     import anyio
 
     from gateway.sample.demo import run_demo

@@ -47,9 +47,11 @@ def status_line(status: StatusResult) -> str:
 def reload_lines(result: ReloadResult) -> Iterator[Text]:
     yield Text(f"Changed: {', '.join(result.changed) or 'nothing'}")
     if result.reopened:
-        yield Text("The backend was opened anew, on the same index.")
+        yield Text("The backend was reopened, on the same index.")
     if result.restart_needed:
-        yield Text(f"Only a restart applies: {', '.join(result.restart_needed)}", style="yellow")
+        yield Text(
+            f"Takes effect only after a restart: {', '.join(result.restart_needed)}", style="yellow"
+        )
     yield from (Text(f"Warning: {one}", style="yellow") for one in result.warnings)
 
 

@@ -53,7 +53,7 @@ def test_a_file_in_the_way_of_a_directory_is_an_error(settings, root):
     (root / "file").write_text("", encoding="utf-8")
     found = check_places(replace(settings, state_dir=root / "file/state"))
     (one,) = [one for one in found if one.severity == "error"]
-    assert "no directory" in one.cause
+    assert "is not a directory" in one.cause
 
 
 def test_others_who_may_write_or_read_are_told(settings, root, index):

@@ -180,6 +180,22 @@ def test_two_methods_cannot_share_a_name():
         MethodRegistry([Method("ping", NoParams, nothing), Method("ping", NoParams, nothing)])
 
 
+def test_methods_that_come_later_are_made_once_and_not_before_one_is_asked_for():
+    made = []
+
+    def later():
+        made.append(Method("second", NoParams, nothing))
+        return made
+
+    registry = MethodRegistry([Method("first", NoParams, nothing)], later=later)
+    assert (registry.find("first").name, made) == ("first", [])
+    assert registry.find("second") is made[0]
+    with pytest.raises(MethodNotFoundError) as caught:
+        registry.find("third")
+    assert caught.value.details["methods"] == registry.names() == ["first", "second"]
+    assert len(made) == 1
+
+
 def test_a_name_unlike_all_others_is_not_found_without_a_guess():
     with pytest.raises(MethodNotFoundError) as caught:
         MethodRegistry([Method("ping", NoParams, nothing)]).find("x" * 5000)

@@ -15,6 +15,7 @@ from backends.builtin.backend import BuiltinBackend
 from backends.builtin.batch import reporting
 from backends.builtin.batch.claiming import KEPT_BACK, THRESHOLD
 from backends.builtin.embedding import backfill
+from backends.builtin.store.sqlite.store import SqliteView
 from backends.interface import JobReport
 from config.settings import BatchSettings
 from fakes.batches import FakeBatches
@@ -126,7 +127,7 @@ def job_in(embedding_home, look) -> Callable[..., Any]:
 
 def _read_jobs(look, index) -> tuple[JobReport, ...]:
     with look(index) as connection:
-        return reporting.jobs(connection)
+        return reporting.jobs(SqliteView(connection))
 
 
 def _bare(remote_state: str | None) -> str:

@@ -89,7 +89,7 @@ async def test_bytes_count_as_well_and_a_new_transcript_waits_too(talking, trans
     ],
 )
 def test_a_sync_is_by_hand_when_one_of_its_reasons_is(request_, by_hand):
-    assert request_.is_by_hand is by_hand
+    assert request_.is_manual is by_hand
 
 
 @pytest.mark.anyio
