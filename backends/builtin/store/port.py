@@ -3,6 +3,9 @@
 A `Store` gives views for reading and writers for changing; both are transactions. Ids are a store's own and mean nothing
 outside of it. Everything blocks and may be called from any thread, but one view is used by one thread at a time. Whatever
 the engine below cannot do becomes an IndexUnavailableError.
+
+A keyword search asks for `corpus`, `count`, `best` and `cards`, once each where one block of candidates suffices: a store
+behind a network answers it in three round trips if it reads the cards with the candidates.
 """
 
 from __future__ import annotations
