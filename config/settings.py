@@ -279,6 +279,8 @@ class ModelProviderSettings(msgspec.Struct, frozen=True, kw_only=True):
     api_key: Secret | None = None
     api_key_problem: str | None = None
     """As in `RemoteSettings`."""
+    base_url_problem: str | None = None
+    """Why the address is configured and cannot be read: nothing may go to another one in its place."""
     headers: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 

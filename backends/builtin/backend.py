@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
+from operator import methodcaller
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 import anyio
@@ -18,18 +18,21 @@ from anyio.to_thread import run_sync
 
 from backends.builtin.embedding.queries import Meaning
 from backends.builtin.embedding.semantics import Semantics
-from backends.builtin.notes.facts import links_in, resolve_links
+from backends.builtin.notes.links import links_in, resolve_links
 from backends.builtin.notes.preparing import Preparer
 from backends.builtin.reporting import probe_weaknesses, report_status
 from backends.builtin.searching.search import Found, Searcher
-from backends.builtin.sessions.indexing import SessionIndexer
-from backends.builtin.store.port import Store, Unavailable
-from backends.builtin.store.sqlite.connections import IndexDamagedError
-from backends.builtin.store.sqlite.database import LIMIT_S as SCRUB_LIMIT_S
-from backends.builtin.store.sqlite.database import READERS, give_back_unused, scrub
-from backends.builtin.store.sqlite.store import SqliteStore
+from backends.builtin.store.opening import connect
+from backends.builtin.store.port import (
+    READERS,
+    SCRUB_LIMIT_S,
+    IndexDamagedError,
+    Store,
+    Unavailable,
+)
 from backends.builtin.syncing.freshness import Freshness
-from backends.builtin.syncing.indexing import Courtesy, Indexer
+from backends.builtin.syncing.indexing import Indexer, SearchPriority
+from backends.builtin.syncing.transcripts import SessionIndexer
 from backends.chunking import ChunkLimits
 from backends.errors import IndexUnavailableError, out_of_reach
 from backends.files.reading import NoteReads, read_lines
@@ -82,15 +85,20 @@ STATUS_CHOICE_PATIENCE_S: Final = 3.0
 """`status` is for people, who want to know; the libraries are slow to load on a busy machine."""
 STATUS_PATIENCE_S: Final = 10.0
 """`status` lists the disk, and a mount may hang."""
+_SCRUB_PATIENCE_S: Final = 2 * SCRUB_LIMIT_S
 INDEX_PATIENCE_S: Final = 30.0
 """How long the index may take, whose disk may be busy, and as long to wait for those that it keeps."""
+
+
+OPENING_PATIENCE_S: Final = 60.0
+"""A large log may have to be taken in, and a disk has to wake up."""
 
 
 class BuiltinBackend:
     """The memory of one agent in one SQLite file. Make it with `open_builtin`."""
 
     def __init__(
-        self, settings: Settings, store: SqliteStore, limits: ChunkLimits, *, background: bool
+        self, settings: Settings, store: Store, limits: ChunkLimits, *, background: bool
     ) -> None:
         search = settings.search
         self._settings = settings
@@ -110,9 +118,9 @@ class BuiltinBackend:
         )
         """Whether conversations are answered at all, be it by QMD."""
         self._indexer = Indexer(store, self._roots, preparer, self._sessions, settings.sessions_dir)
-        self._courtesy = Courtesy()
+        self._priority = SearchPriority()
         self._freshness = Freshness(
-            self._indexer, courtesy=self._courtesy, on_written=self._embed_soon
+            self._indexer, priority=self._priority, on_written=self._embed_soon
         )
         self._semantics = Semantics(
             settings,
@@ -135,7 +143,7 @@ class BuiltinBackend:
         await self._semantics.run()
 
     async def search(self, request: SearchRequest) -> SearchAnswer:
-        with self._courtesy.searching():
+        with self._priority.searching():
             generation = self._store.generation
             answer = await self._mended(lambda: self._search(request))
             if generation == self._store.generation:
@@ -264,7 +272,7 @@ class BuiltinBackend:
     async def _sync(self, request: SyncRequest, progress: ProgressCallback | None) -> SyncReport:
         if request.force or request.verify:
             with suppress(TimeoutError):  # an earlier look at everything still goes on
-                await self._scrubbing.run(partial(scrub, self._store), 2 * SCRUB_LIMIT_S)
+                await self._scrubbing.run(self._store.scrub, _SCRUB_PATIENCE_S)
         return await self._freshness.sync(request, progress)
 
     async def transcript_grew(self, reference: str) -> bool:
@@ -275,9 +283,11 @@ class BuiltinBackend:
         await self._semantics.choice_made(STATUS_CHOICE_PATIENCE_S)
         parts = (self._settings, self._store, self._indexer, self._freshness, self._semantics)
         report = partial(report_status, *parts)
-        patience = {"patience_s": STATUS_PATIENCE_S, "queue_s": STATUS_PATIENCE_S}
+        patience_s = STATUS_PATIENCE_S
         try:
-            return await self._mended(lambda: self._reporting.run(report, **patience))
+            return await self._mended(
+                lambda: self._reporting.run(report, patience_s, queue_s=patience_s)
+            )
         except TimeoutError:
             raise IndexUnavailableError(
                 f"Disk and index could not be compared within {STATUS_PATIENCE_S:g} s.",
@@ -325,7 +335,7 @@ class BuiltinBackend:
 
     def _give_back_space(self) -> None:
         try:
-            give_back_unused(self._store)
+            self._store.tidy()
         except IndexUnavailableError as error:  # the sync itself was a success
             _log.warning("unused space not given back", error=str(error), kind=error.kind)
 
@@ -351,12 +361,17 @@ async def _of_index(pool: BoundedWork, work: Callable[[], T]) -> T:
 
 
 @asynccontextmanager
-async def open_store(settings: Settings, *, is_owner: bool = False) -> AsyncIterator[SqliteStore]:
+async def open_store(settings: Settings, *, is_owner: bool = False) -> AsyncIterator[Store]:
     """The index file, for backends that follow one another on it. Raises IndexUnavailableError."""
-    place = settings.search.store
-    open_file = partial(SqliteStore, place.path, former=place.former_path, is_owner=is_owner)
+    open_index = partial(connect, settings, is_owner=is_owner)
     opening = BoundedWork("opening of the index")
-    store = await opening.run(open_file, math.inf)
+    try:
+        store = await opening.run(open_index, OPENING_PATIENCE_S, discard=methodcaller("close"))
+    except TimeoutError:
+        raise IndexUnavailableError(
+            f"The index could not be opened within {OPENING_PATIENCE_S:g} s.",
+            remedy="See whether the disk that it is on hangs.",
+        ) from None
     try:
         yield store
     finally:
@@ -367,7 +382,7 @@ async def open_store(settings: Settings, *, is_owner: bool = False) -> AsyncIter
 
 @asynccontextmanager
 async def open_builtin(
-    settings: Settings, *, background: bool = True, store: SqliteStore | None = None
+    settings: Settings, *, background: bool = True, store: Store | None = None
 ) -> AsyncIterator[BuiltinBackend]:
     """Opens or makes the index of the agent; with `background` texts get their vectors meanwhile.
 
@@ -382,7 +397,13 @@ async def open_builtin(
             yield backend
         return
     sizing = BoundedWork("limits of chunks")
-    limits = await sizing.run(partial(chunk_limits, settings), math.inf)
+    try:
+        limits = await sizing.run(partial(chunk_limits, settings), OPENING_PATIENCE_S)
+    except TimeoutError:
+        raise IndexUnavailableError(
+            f"The file of the local model could not be read within {OPENING_PATIENCE_S:g} s.",
+            remedy="See whether the disk that it is on hangs (memorySearch.local.modelPath).",
+        ) from None
     backend = BuiltinBackend(settings, store, limits, background=background)
     with ungrouped():
         async with create_task_group() as tasks:

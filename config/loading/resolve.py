@@ -89,6 +89,7 @@ _SOURCES = "memorySearch.sources"
 _SESSION_MEMORY = "memorySearch.experimental.sessionMemory"
 _ADDRESS = "memorySearch.remote.baseUrl"
 _KEY = "memorySearch.remote.apiKey"
+_HEADERS = "memorySearch.remote.headers"
 _REMEMBER = "memorySearch.rememberAcrossConversations"
 _INPUT_TYPE = "memorySearch.inputType"
 _INPUT_TYPES = ("memorySearch.queryInputType", "memorySearch.documentInputType")
@@ -178,10 +179,11 @@ def remembers_in_private_only(values: Mapping[str, Chosen]) -> bool:
 
 
 def _withhold_keys(values: _Values) -> None:
-    """Withholds the key if its address cannot be read, since it was not meant for the default address."""
+    """Withholds key and headers if their address cannot be read: the default address is another one."""
     address = values.get(_ADDRESS)
     if address is not None and isinstance(address.value, Unresolved):
         del values[_ADDRESS]
+        values.pop(_HEADERS, None)
         values[_KEY] = address
 
 

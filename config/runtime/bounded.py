@@ -7,6 +7,7 @@ long as listing a small directory.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -48,23 +49,39 @@ class BoundedWork:
         self._idle: list[_Worker] = []
         _pools.add(self)
 
-    async def run(self, work: Callable[[], T], patience_s: float, *, queue_s: float = 0.0) -> T:
+    async def run(
+        self,
+        work: Callable[[], T],
+        patience_s: float,
+        *,
+        queue_s: float = 0.0,
+        discard: Callable[[T], object] | None = None,
+    ) -> T:
         """What the work returns or raises.
 
         Waits at most `queue_s` for its turn, then at most `patience_s` for the work to end; a thread that
         cannot be started counts as work that does not end. Raises TimeoutError.
+        `discard` gets, in the same thread, what comes of work that was left behind, such as a lock.
         """
         if self._running >= self._at_once:
             with anyio.fail_after(queue_s):
                 while self._running >= self._at_once:
                     self._ended = self._ended or anyio.Event()
                     await self._ended.wait()
-        piece = _Piece(work)
+        piece, done = _Piece(work, discard), anyio.Event()
         self._running += 1
-        with anyio.fail_after(patience_s):
-            (await self._next_worker()).give(piece)
-            await piece.done.wait()
+        try:
+            with anyio.fail_after(patience_s):
+                (await self._next_worker()).give(piece, done)
+                await done.wait()
+        except BaseException:
+            piece.leave()
+            raise
         return piece.outcome()
+
+    async def run_out(self, work: Callable[[], T]) -> T:
+        """The same, however long it takes. Only who is cancelled leaves it behind."""
+        return await self.run(work, math.inf, queue_s=math.inf)
 
     async def _next_worker(self) -> _Worker:
         """Waits while the machine has no thread left."""
@@ -128,11 +145,11 @@ class _Worker(threading.Thread):
         self._finished = finish
         self._let_go = let_go
         self._token = token
-        self._pieces: SimpleQueue[_Piece[Any] | None] = SimpleQueue()
+        self._pieces: SimpleQueue[tuple[_Piece[Any], anyio.Event] | None] = SimpleQueue()
 
-    def give(self, piece: _Piece[Any]) -> None:
+    def give(self, piece: _Piece[Any], done: anyio.Event) -> None:
         self.busy = True
-        self._pieces.put(piece)
+        self._pieces.put((piece, done))
 
     def dismiss(self) -> None:
         self._pieces.put(None)
@@ -141,33 +158,79 @@ class _Worker(threading.Thread):
         with suppress(RuntimeError):  # the loop may have ended long ago
             while True:
                 try:
-                    piece = self._pieces.get(timeout=IDLE_S)
+                    given = self._pieces.get(timeout=IDLE_S)
                 except Empty:
                     if from_thread.run_sync(self._let_go, self, token=self._token):
                         return
                 else:
-                    if piece is None:
+                    if given is None:
                         return
+                    piece, done = given
                     piece.work()
                     self.busy = False
-                    from_thread.run_sync(self._finished, self, piece.done, token=self._token)
-                    del piece  # with what came of it
+                    from_thread.run_sync(self._finished, self, done, token=self._token)
+                    del given, piece  # with what came of it
+
+
+def run_within(work: Callable[[], T], patience_s: float) -> T:
+    """The same where there is no event loop: what the work returns or raises. Raises TimeoutError.
+
+    Where no thread can be started nothing limits it.
+    """
+    piece = _Piece(work, None)
+    thread = _Lone(piece)
+    try:
+        thread.start()
+    except RuntimeError as error:
+        if not lacks_threads(error):
+            raise
+        return work()
+    thread.join(patience_s)
+    if thread.is_alive():
+        raise TimeoutError
+    return piece.outcome()
+
+
+class _Lone(threading.Thread):
+    def __init__(self, piece: _Piece[Any]) -> None:
+        super().__init__(target=piece.work, name="in time", daemon=True)
+        self.busy = True
 
 
 class _Piece(Generic[T]):
     """One run of some work, and what came of it."""
 
-    def __init__(self, work: Callable[[], T]) -> None:
+    def __init__(self, work: Callable[[], T], discard: Callable[[T], object] | None) -> None:
         self._do = work
+        self._discard = discard
+        self._turn = threading.Lock()
+        self._has_one = False
         self._result: list[T] = []
         self._error: BaseException | None = None
-        self.done = anyio.Event()
 
     def work(self) -> None:
         try:
             self._result.append(self._do())
         except BaseException as error:  # noqa: BLE001 - it belongs to the task that waits
             self._error = error
+        if self._is_second():
+            self._throw_away()
+
+    def leave(self) -> None:
+        """Nobody waits any more."""
+        if self._is_second():
+            self._throw_away()
+
+    def _is_second(self) -> bool:
+        """Of the end of the work and the caller's leave, the later one throws away what came of it."""
+        with self._turn:
+            is_second, self._has_one = self._has_one, True
+        return is_second
+
+    def _throw_away(self) -> None:
+        if self._discard is not None and self._result:
+            with suppress(Exception):  # nobody is there to be told
+                self._discard(self._result.pop())
 
     def outcome(self) -> T:
         if self._error is not None:

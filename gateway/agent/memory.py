@@ -50,7 +50,7 @@ from gateway.watching.directories import watched_places
 from gateway.watching.watcher import OFF, ON_DEMAND, Watcher, WatchState
 
 if TYPE_CHECKING:
-    from backends.builtin.store.sqlite.store import SqliteStore
+    from backends.builtin.store.port import Store
 
 
 OpenBackend = Callable[[Settings], AbstractAsyncContextManager[MemoryBackend]]
@@ -434,7 +434,7 @@ async def _cannot_start(_settings: Settings, _reason: str) -> Engine:
 
 
 def _open_backend(
-    store: SqliteStore, settings: Settings, *, background: bool, wait_s: float
+    store: Store, settings: Settings, *, background: bool, wait_s: float
 ) -> AbstractAsyncContextManager[MemoryBackend]:
     open_index = partial(open_builtin, background=background, store=store)
     if settings.backend == "builtin":

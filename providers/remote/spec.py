@@ -99,6 +99,12 @@ def resolve_spec(settings: Settings, vendor: Vendor, role: Role) -> RemoteSpec:
     search, primary = settings.search, role == "primary"
     provider = entry_of(settings, vendor.config_key)
     remote_url = search.remote.base_url if primary else None
+    if remote_url is None and provider.base_url_problem is not None:
+        raise ProviderUnavailableError(
+            f"The address of {vendor.name} is configured and cannot be read.",
+            remedy=f"Correct models.providers.{vendor.config_key}.baseUrl; nothing is sent elsewhere "
+            "meanwhile.",
+        )
     endpoint = _endpoint(vendor, remote_url or provider.base_url or vendor.base_url, role)
     sources = KeySources(
         vendor=vendor,

@@ -27,8 +27,8 @@ from rich.console import Console
 from rich.table import Table
 
 from backends.builtin.store.sqlite import index_file, moving
-from backends.builtin.store.sqlite.database import Database
 from backends.builtin.store.sqlite.index_file import Verdict, judge
+from backends.builtin.store.sqlite.store import SqliteStore
 from benchmarks.notes import NoteWriter
 from endurance.oracle import Content, damage, read_content, searchable
 from fakes.vendors import FakeVendor
@@ -88,7 +88,7 @@ def move(folder: Path, kill_at: int) -> None:
 
     sys.settrace(trace)
     started = time.perf_counter()
-    database = Database(folder / NEW, former=folder / FORMER, is_owner=True)
+    database = SqliteStore(folder / NEW, former=folder / FORMER, is_owner=True)
     seconds = time.perf_counter() - started
     sys.settrace(None)
     database.close()

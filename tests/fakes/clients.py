@@ -131,7 +131,8 @@ class Codex(McpClient):
 
     def be_patient(self) -> None:
         text = self.config.read_text("utf-8")
-        self.config.write_text(f"{text}startup_timeout_sec = {_PATIENCE_S}\n", "utf-8")
+        patience = f"required = true\nstartup_timeout_sec = {_PATIENCE_S}\n"
+        self.config.write_text(text + patience, "utf-8")
 
     def turn(self, question: str) -> list[str]:
         return ["exec", "--skip-git-repo-check", question]

@@ -128,6 +128,8 @@ def test_every_command_runs(home, command):
         )
         assert done.returncode == 0
         return
+    if name in ("connect", "disconnect") and arguments and "--print" not in arguments:
+        arguments.append("--yes")  # nobody is there to be asked
     if "--notes" in arguments:
         note = home.root / "notes/house/boiler.md"
         note.parent.mkdir(parents=True)
@@ -172,7 +174,7 @@ def test_every_example_of_settings_is_one(home, example):
 
 async def test_the_configuration_of_an_mcp_client_gives_it_the_tools(home):
     (block,) = re.findall(r"```json\n(.*?)```", TEXTS["README.md"], re.DOTALL)
-    server = json.loads(block)["mcpServers"]["memory"]
+    server = json.loads(block)["mcpServers"]["memory-gateway"]
     assert server["command"].endswith("/.local/bin/memory-gateway")  # as uv and pipx install it
     arguments = ["-m", "gateway", *server["args"], *home.arguments]
     parameters = StdioServerParameters(command=sys.executable, args=arguments, env=home.environment)

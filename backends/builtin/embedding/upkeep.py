@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import anyio
 import structlog
-from anyio.to_thread import run_sync
 
 from backends.errors import IndexUnavailableError
+from config.runtime.bounded import BoundedWork
 from config.runtime.tasks import ResettableEvent
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ class Upkeep:
     ) -> None:
         self._store = store
         self._held = held
+        self._disk = BoundedWork("upkeep of vectors")
         self._idle_s = idle_s
         self._look_s = look_s
         self._is_short = is_short
@@ -120,13 +122,13 @@ class Upkeep:
     async def _reason_to_release(self) -> str | None:
         if anyio.current_time() - self._used_at >= self._idle_s:
             return "nobody searched"
-        return "memory is short" if await run_sync(self._is_short) else None
+        return "memory is short" if await self._disk.run_out(self._is_short) else None
 
     async def _renew(self, fingerprint: Fingerprint) -> None:
         self._behind = False
         started = anyio.current_time()
         try:
-            await run_sync(self._refresh, fingerprint, abandon_on_cancel=True)
+            await self._disk.run_out(partial(self._refresh, fingerprint))
         except IndexUnavailableError as error:
             _log.warning("resident vectors not renewed", error=str(error), kind=error.kind)
         except Exception:  # noqa: BLE001 - ours; another engine answers, and the process must go on

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from pathlib import Path
 
-import apsw
+from backends.builtin.store.port import Store
+from backends.builtin.store.sqlite.moving import is_movable
+from backends.builtin.store.sqlite.store import SqliteStore, look_into
+from config.settings import Settings
 
-from backends.builtin.store.port import View
-from backends.builtin.store.sqlite.connections import connect_reader, index_unavailable
-from backends.builtin.store.sqlite.store import SqliteView
+__all__ = ["connect", "if_there", "look_into"]
+
+
+def connect(settings: Settings, *, is_owner: bool = False) -> Store:
+    """Opens or makes the index of the agent. Blocks.
+
+    The process that holds the lock of the index `is_owner`. Raises IndexUnavailableError.
+    """
+    place = settings.search.store
+    return SqliteStore(place.path, former=place.former_path, is_owner=is_owner)
 
 
 @contextmanager
-def look_into(index: Path) -> Iterator[View]:
-    """A view of an index file for those who only look: nothing is made, moved or replaced. Blocks.
-
-    This process may have it open: SQLite keeps its locks, which other descriptors would drop. Raises
-    IndexUnavailableError.
-    """
-    path = Path(os.path.realpath(index))
-    try:
-        with closing(connect_reader(path)) as connection:
-            yield SqliteView(connection)
-    except apsw.Error as error:
-        raise index_unavailable(path, error) from error
+def if_there(settings: Settings) -> Iterator[Store | None]:
+    """The index of the agent, for a command; None where none was made yet. Blocks. Raises as `connect`."""
+    place = settings.search.store
+    if not place.path.exists() and not is_movable(place.former_path):
+        yield None
+        return
+    with closing(connect(settings)) as store:
+        yield store

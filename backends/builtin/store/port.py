@@ -3,17 +3,22 @@
 A `Store` gives views for reading and writers for changing; both are transactions. Ids are a store's own and mean nothing
 outside of it. Everything blocks and may be called from any thread, but one view is used by one thread at a time. Whatever
 the engine below cannot do becomes an IndexUnavailableError.
+
+A keyword search asks for `corpus`, `count`, `best` and `cards`, once each where one block of candidates suffices: a store
+behind a network answers it in three round trips if it reads the cards with the candidates.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
 
 import msgspec
 
+from backends.errors import IndexUnavailableError
 from backends.files.encodings import UTF8
 from backends.files.scan import FoundFile
 from backends.text.frontmatter import FrontMatter
@@ -22,11 +27,26 @@ from backends.transcripts.stretches import HASH_BYTES
 from config.settings import Source
 
 if TYPE_CHECKING:
-    from backends.interface import VectorStatus
+    from backends.interface import Coverage, FailedText, VectorStatus
     from backends.ranking.evidence import Background, Candidate, Excerpt
     from backends.ranking.query import Concept
     from config.settings import VectorStoreSettings
     from providers.interface import Fingerprint, Vector
+
+
+class IndexDamagedError(IndexUnavailableError):
+    """The index is broken. The next use of it begins with a new one, so one may try again."""
+
+
+READERS: Final = 4
+"""Searches that may read at the same time; more would only wait for the same two or four cores."""
+SCRUB_LIMIT_S: Final = 20.0
+"""A reader for so long keeps SQLite's log from being folded in."""
+
+
+def now_ms() -> int:
+    """Milliseconds since 1970, as times stand in rows."""
+    return time.time_ns() // 1_000_000
 
 
 # --- What is searched ----------------------------------------------------------------------------
@@ -89,7 +109,7 @@ class KeywordReads(Protocol):
         ...
 
 
-class FileCard(NamedTuple):
+class FileCard(msgspec.Struct, frozen=True, gc=False):
     """What a search may choose a file by, and what it tells of one."""
 
     id: int
@@ -298,6 +318,14 @@ class TranscriptPiece(NamedTuple):
     """The transcript no longer holds what was taken in beyond `begin`."""
 
 
+class Turns(NamedTuple):
+    """Some turns of a transcript, one after the other."""
+
+    file_id: int
+    first: int
+    last: int
+
+
 class TranscriptReads(Protocol):
     def indexed(self) -> Mapping[str, IndexedTranscript]:
         """By index path."""
@@ -313,8 +341,8 @@ class TranscriptReads(Protocol):
         """Which of these sources were one when the index was last brought up to date."""
         ...
 
-    def entries(self, file_id: int, first: int, last: int) -> tuple[int, int]:
-        """The numbers of the entries that these two turns are. All count from 1."""
+    def entries(self, turns: Collection[Turns]) -> Mapping[Turns, tuple[int, int]]:
+        """The numbers of the entries that the first and the last of the turns are. All count from 1."""
         ...
 
 
@@ -417,6 +445,171 @@ class VectorMemory(Protocol):
         ...
 
 
+class EmbeddingReads(Protocol):
+    """The one durable copy of each vector, by fingerprint and text; and the texts that a provider refused."""
+
+    def has_vectors(self, fingerprint: Fingerprint) -> bool: ...
+
+    def pending(
+        self, fingerprint: Fingerprint, *, limit: int, dimensions: int | None = None
+    ) -> list[tuple[bytes, str]]:
+        """Different texts without a vector of this fingerprint, by hash, the newest files first.
+
+        Those that wait for a batch job, or for their next attempt, are left out. `dimensions` is what the provider gives
+        now, as far as that is known: stored vectors of another length are of no use any more.
+        """
+        ...
+
+    def backlog(self, fingerprint: Fingerprint) -> list[tuple[bytes, int]]:
+        """All texts that have no vector, were not refused and wait for no job, with their characters."""
+        ...
+
+    def superseded(self, current: Fingerprint) -> Fingerprint | None:
+        """The fingerprint whose vectors cover more of the stored texts than those of `current` do.
+
+        None when there is none: then `current` has read as much as any other.
+        """
+        ...
+
+    def coverage(self, fingerprint: Fingerprint) -> Coverage: ...
+
+    def failed_texts(self, fingerprint: Fingerprint, *, limit: int) -> tuple[FailedText, ...]:
+        """Those that wait the longest, each with one place where the text stands."""
+        ...
+
+    def next_retry_s(self, fingerprint: Fingerprint) -> float | None:
+        """Seconds until the first refused text is due again; None when none was refused."""
+        ...
+
+    def fallen_out_of_use(self) -> Sequence[int]:
+        """Vectors that no chunk uses any more and that are not noted as such. Reads a whole index."""
+        ...
+
+
+class EmbeddingWrites(EmbeddingReads, Protocol):
+    def put(self, fingerprint: Fingerprint, vectors: Sequence[tuple[bytes, Vector]]) -> None:
+        """Stores vectors by the hash of their text.
+
+        What is no vector of length 1 like the others is recorded as a failure instead. A host that
+        changed its dimensions under the same fingerprint has changed its model: the vectors of before
+        go, so that the two are never compared.
+        """
+        ...
+
+    def record_failures(
+        self, fingerprint: Fingerprint, failures: Iterable[tuple[bytes, str]]
+    ) -> None:
+        """Remembers which texts the provider refused, and why, so that the rest goes on."""
+        ...
+
+    def forget_gone(self) -> None:
+        """Nothing is remembered of refused texts that are in no note any more."""
+        ...
+
+    def refresh_use(self, fallen: Sequence[int]) -> None:
+        """Notes which vectors came out of use since the last call, and which came back.
+
+        `fallen` is what `fallen_out_of_use` said a moment ago, so that nobody waits for that to write.
+        """
+        ...
+
+    def prune(self, max_entries: int | None) -> int:
+        """Drops the longest unused vectors beyond `max_entries`; those in use always stay.
+
+        Returns how many went. None: no bound. `refresh_use` comes first, in the same transaction.
+        """
+        ...
+
+    def drop_superseded(self, kept: Sequence[Fingerprint]) -> None:
+        """The vectors of all other fingerprints go."""
+        ...
+
+
+# --- Batch jobs ----------------------------------------------------------------------------------
+
+JobState = Literal["prepared", "uploaded", "submitted", "ended", "read", "closed"]
+"""`prepared`: texts chosen; `uploaded`: the vendor has the file; `submitted`: it works on the job;
+`ended`: results may be read; `read`: they are stored, the vendor's files are still to be deleted."""
+
+BY_REQUEST: Final = "It was cancelled on request."
+"""The reason of a job that a person wished to end. It stays for as long as the job is not done."""
+
+
+class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One batch job."""
+
+    id: int = 0
+    label: str
+    """Random; names the job's file at the vendor."""
+    digest: bytes
+    """Of the fingerprint."""
+    state: JobState = "prepared"
+    items: int
+    stored: int = 0
+    refused: int = 0
+    created_at_ms: int
+    submitted_at_ms: int | None = None
+    next_at_ms: int = 0
+    attempts: int = 0
+    cancelling: bool = False
+    remote_id: str | None = None
+    remote_state: str | None = None
+    remote_done: int = 0
+    input_file: str | None = None
+    result_files: str = ""
+    outcome: Literal["completed", "failed", "expired", "cancelled", "divided"] | None = None
+    """`divided`: its texts went into smaller jobs."""
+    reason: str | None = None
+
+
+class JobReads(Protocol):
+    """The durable record of batch jobs."""
+
+    def open(self, digest: bytes) -> list[JobRecord]:
+        """The jobs of one provider that need something done, the oldest first."""
+        ...
+
+    def recent(self) -> list[JobRecord]:
+        """All that is remembered, the newest first."""
+        ...
+
+    def waiting(self, digest: bytes) -> int:
+        """How many texts wait for jobs of this provider."""
+        ...
+
+    def texts(self, job: JobRecord) -> Iterator[tuple[bytes, str]]:
+        """The texts that wait for this job, by hash; those that are in no note any more are left out."""
+        ...
+
+    def waiting_hashes(self, job: JobRecord) -> set[bytes]: ...
+
+    def wish_to_cancel(self, job: JobRecord) -> str | None:
+        """Why the job is to be cancelled, also if that came after it was read; None while it is not."""
+        ...
+
+
+class JobWrites(JobReads, Protocol):
+    def add(self, job: JobRecord, text_hashes: Sequence[bytes]) -> None:
+        """A new job that these texts wait for; they wait for no other."""
+        ...
+
+    def save(self, job: JobRecord) -> None:
+        """Writes down how far the job is. A wish to cancel it that came meanwhile stays, with its reason."""
+        ...
+
+    def release(self, job: JobRecord, text_hashes: Sequence[bytes] | None = None) -> None:
+        """These texts, or all, wait for this job no longer."""
+        ...
+
+    def ask_to_cancel(self, job_id: int) -> bool:
+        """Whether there is such a job under way; it will be cancelled when it is looked after next."""
+        ...
+
+    def forget_closed(self, kept: int) -> None:
+        """Of the closed jobs only the latest are kept."""
+        ...
+
+
 # --- Transactions --------------------------------------------------------------------------------
 
 
@@ -453,6 +646,12 @@ class View(Protocol):
     @property
     def transcripts(self) -> TranscriptReads: ...
 
+    @property
+    def embeddings(self) -> EmbeddingReads: ...
+
+    @property
+    def jobs(self) -> JobReads: ...
+
     def vectors(self, fingerprint: Fingerprint) -> VectorSpace | None:
         """None unless the store's vectors were opened."""
         ...
@@ -466,6 +665,12 @@ class Writer(View, Protocol):
 
     @property
     def transcripts(self) -> TranscriptWrites: ...
+
+    @property
+    def embeddings(self) -> EmbeddingWrites: ...
+
+    @property
+    def jobs(self) -> JobWrites: ...
 
     def remember(self, key: str, text: str) -> None: ...
 
@@ -495,6 +700,19 @@ class Store(Protocol):
         ...
 
     def size_bytes(self) -> int: ...
+
+    def tidy(self) -> None:
+        """Gives unused space back, where there is much of it."""
+        ...
+
+    def scrub(self) -> bool:
+        """Reads everything and raises IndexDamagedError where it is not what was written.
+
+        Returns whether all of it could be read in time.
+        """
+        ...
+
+    def close(self) -> None: ...
 
     def open_vectors(self, settings: VectorStoreSettings) -> VectorMemory | None:
         """From now on views give vectors; None where the settings want none."""

@@ -15,21 +15,21 @@ import anyio
 import msgspec
 import structlog
 
-from backends.builtin.notes.planning import (
+from backends.builtin.notes.preparing import EndedError, Preparer, TooCostlyError
+from backends.builtin.store.opening import look_into
+from backends.builtin.store.port import ReadFile, Store, View
+from backends.builtin.syncing.brake import Brake
+from backends.builtin.syncing.planning import (
     Change,
     FileOutcome,
     Held,
     ObsoleteFile,
+    SessionPlan,
     SyncPlan,
+    TranscriptPart,
     plan_sync,
 )
-from backends.builtin.notes.preparing import EndedError, Preparer, TooCostlyError
-from backends.builtin.sessions.indexing import SessionIndexer
-from backends.builtin.sessions.planning import SessionPlan, TranscriptPart
-from backends.builtin.sessions.reporting import skipped_transcripts
-from backends.builtin.store.opening import look_into
-from backends.builtin.store.port import ReadFile, Store, View
-from backends.builtin.syncing.brake import Brake
+from backends.builtin.syncing.transcripts import SessionIndexer, skipped_transcripts
 from backends.errors import IndexUnavailableError
 from backends.files.ignoring import IgnoreFiles
 from backends.files.reading import (
@@ -426,8 +426,8 @@ LONGEST_PAUSE_S: Final = 0.25
 """A slice that took long (one large file) is not paid for in full: the index must get level."""
 
 
-class Courtesy:
-    """Shared by the searches of one index and its syncs. Lives on one event loop."""
+class SearchPriority:
+    """Searches of one index come before its syncs, which share this object. Lives on one event loop."""
 
     def __init__(self) -> None:
         self._searches = 0

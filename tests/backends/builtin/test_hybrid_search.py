@@ -11,7 +11,7 @@ import pytest
 
 from backends.builtin.searching.search import Searcher
 from backends.builtin.store.sqlite.store import SqliteStore
-from backends.builtin.store.sqlite.vectors import store
+from backends.builtin.store.sqlite.vectors.store import SqliteEmbeddings
 from backends.interface import SearchRequest
 from config.settings import HybridSettings, QuerySettings, VectorStoreSettings
 from providers.interface import Fingerprint, QueryVector
@@ -46,7 +46,7 @@ class Shelf:
                 "SELECT text_hash FROM excerpts JOIN files AS f ON f.id = file_id WHERE path = ?",
                 (path,),
             ).fetchall()
-            store.put_vectors(connection, fingerprint, [(row[0], vector) for row in rows])
+            SqliteEmbeddings(connection).put(fingerprint, [(row[0], vector) for row in rows])
 
     def search(self, query, vector=None, fingerprint=OURS, settings=None, **fields):
         asked = QueryVector(vector, fingerprint) if vector is not None else None

@@ -12,10 +12,10 @@ import pytest
 from msgspec.structs import replace
 
 from backends.builtin.store.sqlite import moving
-from backends.builtin.store.sqlite.database import Database
 from backends.builtin.store.sqlite.index_file import Verdict, judge
 from backends.builtin.store.sqlite.moving import lock_path, present_path
 from backends.builtin.store.sqlite.schema import APPLICATION_ID, SCHEMA_VERSION
+from backends.builtin.store.sqlite.store import SqliteStore
 from backends.interface import SearchRequest, SyncRequest
 from config.runtime.files import try_lock_file
 
@@ -24,7 +24,7 @@ FORMER, NEW = "main.sqlite", "main.memory-gateway.sqlite"
 KILL_AT_EACH_LINE = """
 import json, os, shutil, signal, sys
 from pathlib import Path
-from backends.builtin.store.sqlite.database import Database
+from backends.builtin.store.sqlite.store import SqliteStore
 from backends.builtin.store.sqlite.index_file import Verdict, judge
 
 folder = Path(sys.argv[1])
@@ -43,7 +43,7 @@ def in_child(work, *arguments):
     return os.waitpid(child, 0)[1]
 
 def seed():
-    database = Database(former)
+    database = SqliteStore(former)
     with database.writing() as connection:
         for number in range(MARKS):
             connection.execute("INSERT INTO meta VALUES (?, ?)", (str(number), "x" * 500))
@@ -53,18 +53,18 @@ def move(last_line):
     lines = 0
     def trace(frame, event, _argument):
         nonlocal lines
-        if frame.f_code.co_filename.endswith(("/moving.py", "/places.py")):
+        if frame.f_code.co_filename.endswith("/moving.py"):
             if event == "line":
                 lines += 1
                 if lines == last_line:
                     os.kill(os.getpid(), signal.SIGKILL)
             return trace
     sys.settrace(trace)
-    Database(new, former=former, is_owner=True)
+    SqliteStore(new, former=former, is_owner=True)
 
 def count():
     assert not former.exists(), "moved"
-    database = Database(new, former=former, is_owner=True)
+    database = SqliteStore(new, former=former, is_owner=True)
     with database.reading() as connection:
         number = connection.execute("SELECT count(*) FROM meta WHERE value LIKE 'xxx%'").get
         assert connection.execute("PRAGMA integrity_check").get == "ok"
@@ -72,7 +72,7 @@ def count():
     database.close()
 
 def recover():
-    Database(new, former=former, is_owner=True).close()
+    SqliteStore(new, former=former, is_owner=True).close()
 
 results = []
 while True:
@@ -92,8 +92,8 @@ print(json.dumps(results))
 HOLD = """
 import sys
 from pathlib import Path
-from backends.builtin.store.sqlite.database import Database
-database = Database(Path(sys.argv[1]))
+from backends.builtin.store.sqlite.store import SqliteStore
+database = SqliteStore(Path(sys.argv[1]))
 print("open", flush=True)
 sys.stdin.read()
 database.close()
@@ -120,14 +120,14 @@ def opened(new, former):
     """Opens the index as its owner does; `is_owner=False`: as a command does."""
 
     def open_index(**how):
-        return closing(Database(new, former=former, **{"is_owner": True} | how))
+        return closing(SqliteStore(new, former=former, **{"is_owner": True} | how))
 
     return open_index
 
 
 def mark(path, value):
     """Makes an index with something in it to know it by."""
-    with closing(Database(path)) as database, database.writing() as connection:
+    with closing(SqliteStore(path)) as database, database.writing() as connection:
         connection.execute("INSERT INTO meta VALUES ('mark', ?)", (value,))
 
 
@@ -197,8 +197,8 @@ def test_what_a_killed_process_left_in_the_log_moves_too(
 ):
     code = (
         "import os, signal, sys; from pathlib import Path\n"
-        "from backends.builtin.store.sqlite.database import Database\n"
-        "database = Database(Path(sys.argv[1]))\n"
+        "from backends.builtin.store.sqlite.store import SqliteStore\n"
+        "database = SqliteStore(Path(sys.argv[1]))\n"
         "with database.writing() as connection:\n"
         "    connection.execute(\"INSERT INTO meta VALUES ('mark', 'in the log')\")\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
@@ -212,7 +212,7 @@ def test_what_a_killed_process_left_in_the_log_moves_too(
 
 def test_while_the_index_moves_nobody_reads_or_writes_it(former):
     mark(former, "mine")
-    with moving._alone_with(former, patience_s=0), closing(apsw.Connection(str(former))) as other:
+    with moving.alone_with(former, patience_s=0), closing(apsw.Connection(str(former))) as other:
         with pytest.raises(apsw.BusyError):
             other.execute("SELECT * FROM meta").fetchall()
         assert names(former.parent) == [FORMER]
@@ -294,7 +294,7 @@ def test_a_command_leaves_the_index_of_a_gateway_where_it_is(folder, former, new
 
 
 def mark_of_file(path):
-    with closing(Database(path)) as database:
+    with closing(SqliteStore(path)) as database:
         return mark_of(database)
 
 

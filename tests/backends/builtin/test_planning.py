@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from backends.builtin.notes.planning import (
+from backends.builtin.store.port import IndexedFile
+from backends.builtin.syncing.planning import (
     COARSE_RACY_NS,
     RACY_NS,
     VERIFIED_BYTES,
@@ -12,7 +13,6 @@ from backends.builtin.notes.planning import (
     ObsoleteFile,
     plan_sync,
 )
-from backends.builtin.store.port import IndexedFile
 from backends.files.roots import MemoryRoots
 from backends.files.scan import FailedDirectory, FoundFile, ScanResult
 

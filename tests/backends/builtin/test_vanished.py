@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import time
@@ -10,10 +11,11 @@ from collections.abc import Iterator
 import pytest
 from msgspec.structs import replace
 
+from backends.builtin.store.sqlite import connections
 from backends.builtin.syncing import brake
 from backends.errors import FileUnreadableError
 from backends.interface import ReadRequest, SearchRequest, SyncRequest
-from config.settings import ExtraPath
+from config.settings import CacheSettings, ExtraPath
 from fakes.freshness import stale_of
 
 pytestmark = pytest.mark.anyio
@@ -358,3 +360,90 @@ async def test_what_came_back_starts_a_minute_of_its_own_at_the_next_accident(
         monkeypatch.setattr(brake, "SECOND_LOOK_S", time.monotonic() - missed)
         assert await stale_of(backend) is not None
     assert rows(home) == 13
+
+
+def unmounted(home, root):
+    subprocess.run(["umount", "-l", root], check=True)
+
+
+def renamed(home, root):
+    root.rename(home.root / "away")
+
+
+def emptied(home, root):
+    """An empty directory on another device, as a mount point is whose disk is away at the start."""
+    root.rename(home.root / "away")
+    root.mkdir()
+    made = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", root]
+    subprocess.run(made, check=True)
+
+
+def returned(home, root):
+    """Everything as it was, whatever was done."""
+    while os.path.ismount(root):
+        subprocess.run(["umount", "-l", root], check=True)
+    away, source = home.root / "away", home.root / "source"
+    if away.exists():
+        root.rmdir() if root.exists() else None
+        away.rename(root)
+    elif source.exists():
+        subprocess.run(["mount", "--bind", source, root], check=True)
+
+
+@pytest.mark.parametrize("is_log", [True, False], ids=["wal", "rollback"])
+@pytest.mark.parametrize(
+    "cache",
+    [
+        CacheSettings(enabled=False),
+        CacheSettings(enabled=True, max_entries=1),
+        CacheSettings(enabled=True, max_entries=50_000),
+    ],
+    ids=["no-cache", "small-cache", "large-cache"],
+)
+@pytest.mark.parametrize("vanish", [unmounted, renamed, emptied])
+async def test_a_root_that_vanishes_costs_no_row_no_embedding_and_no_answer_without_a_word(
+    embedding_home, vendor, embedded, rows, soon, monkeypatch, vanish, cache, is_log
+):
+    home = embedding_home
+    tried = subprocess.run(
+        ["mount", "--bind", home.workspace, home.workspace], check=False, capture_output=True
+    )
+    if tried.returncode:
+        pytest.skip(f"mounting is not permitted: {tried.stderr.decode().strip()}")
+    subprocess.run(["umount", "-l", home.workspace], check=True)
+    if not is_log:
+        monkeypatch.setattr(connections, "shared_type", lambda directory: "nfs")
+    home.embed_with(vendor, cache=cache)
+    if vanish is unmounted:
+        (home.root / "source").mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "tmpfs", home.root / "source"], check=True)
+        subprocess.run(["mount", "--bind", home.root / "source", home.workspace], check=True)
+    for number in range(12):
+        home.write(f"memory/2024-{number}.md", f"the boiler of house number{number}\n")
+    try:
+        async with home.open() as backend:
+            await backend.sync(SyncRequest())
+            await embedded(backend)
+            paid = len(vendor.embedded())
+            assert paid == 12
+            soon()
+            vanish(home, home.workspace)
+            for number in range(12):
+                answer = await backend.search(SearchRequest(query=f"number{number}"))
+                assert answer.stale is not None and answer.stale.files == 12
+                assert f"memory/2024-{number}.md" in [hit.path for hit in answer.hits]
+                await backend.sync(SyncRequest())
+        async with home.open() as backend:  # a restart meanwhile
+            assert (await backend.search(SearchRequest(query="number3"))).stale is not None
+            assert rows(home) == 12
+            returned(home, home.workspace)
+            report = await backend.sync(SyncRequest())
+            assert (report.added, report.removed) == (0, 0)
+            await embedded(backend)
+            assert await stale_of(backend) is None
+        assert rows(home) == 12
+        assert [text for text in vendor.embedded() if "boiler of" in text][12:] == []
+    finally:
+        for place in (home.workspace, home.root / "source"):
+            while os.path.ismount(place):
+                subprocess.run(["umount", "-l", place], check=True)

@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from config.runtime import bounded as module
-from config.runtime.bounded import BoundedWork
+from config.runtime.bounded import BoundedWork, run_within
 
 pytestmark = pytest.mark.anyio
 
@@ -156,3 +156,40 @@ async def test_as_many_run_at_once_as_are_allowed_and_the_next_finds_the_place_o
     gate.set()
     assert await pair.run(lambda: 7, PATIENCE_S, queue_s=PATIENCE_S) == 7
     await until(lambda: not any(one.busy for one in threads_of("pair")))
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+async def test_what_comes_of_work_that_was_left_behind_is_given_back(bounded, gate, cancelled):
+    given_back = []
+
+    def work():
+        gate.wait()
+        return "lock"
+
+    if cancelled:
+        with anyio.move_on_after(0.01):
+            await bounded.run(work, PATIENCE_S, discard=given_back.append)
+    else:
+        with pytest.raises(TimeoutError):
+            await bounded.run(work, 0.01, discard=given_back.append)
+    assert given_back == []
+    gate.set()
+    await until(lambda: given_back == ["lock"])
+    assert await bounded.run(lambda: 7, PATIENCE_S, discard=given_back.append) == 7
+    assert given_back == ["lock"]
+
+
+def test_without_an_event_loop_work_is_waited_for_only_so_long(gate):
+    assert run_within(lambda: 7, PATIENCE_S) == 7
+    with pytest.raises(KeyError, match="lost"):
+        run_within(lambda: {}["lost"], PATIENCE_S)
+    with pytest.raises(TimeoutError):
+        run_within(gate.wait, 0.01)
+
+
+def test_where_no_thread_can_be_had_work_is_done_all_the_same(monkeypatch):
+    def start(thread):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    assert run_within(lambda: 7, PATIENCE_S) == 7

@@ -8,8 +8,10 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import typer
 
 from gateway.cli.commands import connecting
+from gateway.cli.guard import INTERRUPTED
 
 
 @pytest.fixture(autouse=True)
@@ -59,6 +61,23 @@ def test_a_person_is_asked(cli, monkeypatch, answer, is_written):
     monkeypatch.setattr("typer.confirm", lambda *_args, **_options: answer)
     assert cli("connect", "cursor").code == 0
     assert (cli.home / ".cursor/mcp.json").exists() is is_written
+
+
+def test_who_goes_away_instead_of_answering_has_written_nothing(cli, monkeypatch):
+    def go_away(*_args, **_options):
+        raise typer.Abort
+
+    monkeypatch.setattr(connecting, "_may_ask", lambda: True)
+    monkeypatch.setattr("typer.confirm", go_away)
+    for name in ("cursor", "claude-code"):
+        assert cli("connect", name).code == INTERRUPTED
+    assert not (cli.home / ".cursor").exists()
+
+
+def test_the_way_back_names_what_was_named(cli):
+    assert "`memory-gateway disconnect cursor` undoes" in cli("connect", "cursor", "--yes").out
+    shown = cli("connect", "cursor", "--yes", "--name", "work").out
+    assert "`memory-gateway disconnect cursor --name work` undoes" in shown
 
 
 def test_claude_codes_own_memory_is_a_source_only_if_somebody_says_so(cli, monkeypatch):
@@ -154,7 +173,7 @@ def test_the_list_says_what_is_installed_and_what_is_connected(cli):
     assert len(rows) == 8
     assert (rows["codex"]["installed"], rows["zed"]["installed"]) == (True, False)
     assert list(rows["cursor"]["connected"]) == ["memory-gateway"]
-    assert "never closed" in rows["windsurf"]["problem"]
+    assert "unclosed object" in rows["windsurf"]["problem"]
     shown = cli("connect").out
     assert "connected as memory-gateway" in shown
     assert "codex           installed" in shown
@@ -191,6 +210,16 @@ def test_the_client_is_asked_whether_it_sees_the_server(cli, monkeypatch, script
     monkeypatch.setenv("PATH", f"{cli.home}/bin:/usr/bin:/bin")
     done = cli.json("connect", "codex", "--yes", code=code)
     assert done["check"]["verdict"] == verdict
+
+
+def test_to_ask_claude_code_does_not_empty_the_index_of_what_it_remembers(cli, monkeypatch):
+    """Its directory is another one then."""
+    program(cli, "claude", f'cp "$CLAUDE_CONFIG_DIR/.claude.json" {cli.home}/asked; echo Connected')
+    monkeypatch.setenv("PATH", f"{cli.home}/bin:/usr/bin:/bin")
+    done = cli.json("connect", "claude-code", "--claude-code", "--yes")
+    assert (done["check"]["verdict"], done["entry"]["args"][-1]) == ("seen", "--claude-code")
+    asked = json.loads((cli.home / "asked").read_text())["mcpServers"]["memory-gateway"]
+    assert asked["args"] == done["entry"]["args"][:-1]
 
 
 @pytest.mark.parametrize(

@@ -139,7 +139,7 @@ def test_variables_of_an_entry_are_a_table_of_their_own():
 @pytest.mark.parametrize(
     ("client", "text", "why"),
     [
-        (CLAUDE, "{", "never closed"),
+        (CLAUDE, "{", "unclosed object"),
         (CLAUDE, "[]", "a list at the top"),
         (CLAUDE, '{"mcpServers": []}', "mcpServers holds no servers"),
         (CODEX, "a = ", "no valid TOML"),

@@ -93,6 +93,15 @@ def test_what_is_connected_is_not_connected_again(client, there):
     assert not plan_removal(client, there, "another").changes
 
 
+def test_what_a_person_connected_by_hand_in_a_form_that_cannot_be_edited_counts(there):
+    client = CLIENTS["codex"]
+    line = f"{NAME} = {{ command = '{COMMAND[0]}', args = {json.dumps(COMMAND[1:])} }}"
+    write(client, there, f"[mcp_servers]\n{line}\n")
+    assert not plan_connection(client, there, NAME, client.entry(COMMAND)).changes
+    with pytest.raises(ConfigInvalidError, match="cannot be edited"):
+        leave(client, there)
+
+
 def test_another_memory_replaces_the_entry_and_the_way_back_stays(client, there):
     path = write(client, there, LIVED_IN[client.name])
     before = path.read_bytes()
@@ -217,6 +226,14 @@ def test_a_pipe_instead_of_a_file_is_refused_at_once(there):
 def test_variables_of_the_clients_move_their_files(there, tmp_path, variable, name, file):
     moved = replace(there, environment={variable: str(tmp_path / "else")})
     assert CLIENTS[name].file(moved) == tmp_path / "else" / file
+
+
+def test_on_macos_desktop_programs_have_theirs_in_the_library(there, tmp_path, monkeypatch):
+    monkeypatch.setattr("gateway.connect.clients.sys.platform", "darwin")
+    library = tmp_path / "Library/Application Support"
+    assert CLIENTS["vscode"].file(there) == library / "Code/User/mcp.json"
+    assert CLIENTS["claude-desktop"].file(there).parent == library / "Claude"
+    assert CLIENTS["zed"].file(there) == tmp_path / ".config/zed/settings.json"
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from typing import Final
 import apsw
 import structlog
 
+from backends.builtin.store.port import IndexDamagedError
 from backends.builtin.store.sqlite import schema
 from backends.errors import IndexUnavailableError
 from backends.files.scan import shared_type
@@ -150,10 +151,6 @@ _REMEDIES: Final = (
 _DEFAULT_REMEDY: Final = (
     "See the permissions and the free space of its directory, or set memorySearch.store.path."
 )
-
-
-class IndexDamagedError(IndexUnavailableError):
-    """The index file is broken. The next use of it begins with a new one, so one may try again."""
 
 
 def is_damage(error: BaseException) -> bool:

@@ -13,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backends.builtin.notes.preparing import Preparer
-from backends.builtin.sessions.indexing import SessionIndexer
+from backends.builtin.store.port import Turns
 from backends.builtin.store.sqlite.store import SqliteStore, SqliteView
 from backends.builtin.syncing.indexing import Indexer
+from backends.builtin.syncing.transcripts import SessionIndexer
 from backends.chunking import ChunkLimits
 from backends.files.roots import MemoryRoots
 from backends.transcripts.jsonl import JsonlTranscripts
@@ -124,7 +125,7 @@ class Agent:
         with self.database.reading() as connection:
             transcripts = SqliteView(connection).transcripts
             return [
-                (*transcripts.entries(file_id, first, last), text)
+                (*transcripts.entries([span := Turns(file_id, first, last)])[span], text)
                 for file_id, first, last, text in connection.execute(
                     "SELECT file_id, start_line, end_line, text FROM chunks ORDER BY start"
                 )

@@ -22,10 +22,10 @@ from backends.builtin.store.port import (
     VectorHit,
 )
 from backends.builtin.store.sqlite.store import SqliteStore
-from backends.builtin.store.sqlite.vectors import store
 from backends.builtin.store.sqlite.vectors.engines import Extension, VectorEngine
 from backends.builtin.store.sqlite.vectors.resident import ResidentEngine
 from backends.builtin.store.sqlite.vectors.scans import NumpyScan, SqliteScan
+from backends.builtin.store.sqlite.vectors.store import SqliteEmbeddings, fingerprint_id
 from backends.files.scan import FoundFile
 from providers.interface import Fingerprint
 
@@ -86,11 +86,11 @@ class Library:
         """Stores vectors; without arguments, those of all texts that lack one."""
         with self.database.writing() as connection:
             if not (texts or vectors):
-                pending = store.pending_texts(connection, self.fingerprint, limit=1_000_000)
+                pending = SqliteEmbeddings(connection).pending(self.fingerprint, limit=1_000_000)
                 texts = tuple(text for _, text in pending)
             pairs = [(hash_of(text), vector_of(text)) for text in texts]
             pairs += [(hash_of(text), vector) for text, vector in (vectors or {}).items()]
-            store.put_vectors(connection, self.fingerprint, pairs)
+            SqliteEmbeddings(connection).put(self.fingerprint, pairs)
 
     def spoil(self, text: str, blob: bytes) -> None:
         """Writes anything in the place of a stored vector."""
@@ -102,14 +102,16 @@ class Library:
     def tidy(self, max_entries: int | None) -> int:
         """Notes which vectors are in use and drops those beyond the bound."""
         with self.database.writing() as connection:
-            store.refresh_use(connection, store.fallen_out_of_use(connection))
-            return store.prune(connection, max_entries)
+            SqliteEmbeddings(connection).refresh_use(
+                SqliteEmbeddings(connection).fallen_out_of_use()
+            )
+            return SqliteEmbeddings(connection).prune(max_entries)
 
     @property
     def number(self) -> int:
         """The row of the fingerprint, or one that does not exist."""
         with self.database.reading() as connection:
-            return store.fingerprint_id(connection, self.fingerprint) or 999
+            return fingerprint_id(connection, self.fingerprint) or 999
 
     def file_ids(self, *paths: str) -> list[int]:
         with self.database.reading() as connection:

@@ -10,14 +10,7 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from backends.builtin.notes.planning import Change, FileOutcome
 from backends.builtin.notes.preparing import Preparer
-from backends.builtin.sessions.planning import (
-    PART_BYTES,
-    SessionPlan,
-    TranscriptPart,
-    plan_sessions,
-)
 from backends.builtin.store.port import (
     START,
     Checkpoint,
@@ -25,6 +18,14 @@ from backends.builtin.store.port import (
     Store,
     TranscriptPiece,
     View,
+)
+from backends.builtin.syncing.planning import (
+    PART_BYTES,
+    Change,
+    FileOutcome,
+    SessionPlan,
+    TranscriptPart,
+    plan_sessions,
 )
 from backends.errors import FileUnreadableError
 from backends.files.safe_open import MomentarilyUnreadableError, RefusedFileError
@@ -308,3 +309,9 @@ def _source_of(path: str) -> str:
     if is_claude(path):
         return CLAUDE
     return FILES if is_file(path) else DATABASE
+
+
+def skipped_transcripts(plan: SessionPlan) -> tuple[SkippedFile, ...]:
+    """What the listing had to leave out, with reasons."""
+    failed = [SkippedFile(path=path, reason=why) for path, why, _ in plan.listing.failures]
+    return (*plan.listing.skipped, *failed)

@@ -1,6 +1,6 @@
 """Where wiki links lead: to a file of that name, else to a note with that alias or title.
 
-Of several the one with the shortest path. And what is said of notes that are not UTF-8.
+Of several the one with the shortest path.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from typing import Final
 
 from backends.builtin.store.port import FileReads
-from backends.files.encodings import BROKEN, UNKNOWN
 from backends.files.roots import MARKDOWN_SUFFIX
 
 MAX_LINKS: Final = 100
@@ -18,27 +17,6 @@ MAX_LINKS: Final = 100
 _LINK: Final = re.compile(
     r"\[\[([^\[\]|#\n]{1,300})(?:#[^\[\]|\n]{0,300})?(?:\|[^\[\]\n]{0,300})?\]\]"
 )
-
-
-def odd_encodings(files: FileReads) -> tuple[str, ...]:
-    """A sentence for each encoding but UTF-8 that notes are in."""
-    return tuple(_oddity(*one) for one in files.odd_encodings())
-
-
-def _oddity(encoding: str, count: int, path: str) -> str:
-    notes = f"{path}" if count == 1 else f"{count:,} notes, such as {path},"
-    is_or_are = "is" if count == 1 else "are"
-    if encoding == UNKNOWN:
-        return (
-            f"{notes} {is_or_are} not searched: no text in UTF-8, UTF-16 or Windows-1252. "
-            "If it is text, save it as UTF-8."
-        )
-    if encoding == BROKEN:
-        return (
-            f"{notes} {is_or_are} not quite UTF-8; what cannot be read is shown as U+FFFD. "
-            "Save it as UTF-8."
-        )
-    return f"{notes} {is_or_are} read as {encoding}, which takes guessing. Save it as UTF-8."
 
 
 def links_in(text: str) -> tuple[str, ...]:
