@@ -143,6 +143,7 @@ def table(rows: dict[str, list[Recall]]) -> Table:
         "requests",
         "tokens, mean",
         "evidence seen",
+        "failed",
     )
     for heading in headings:
         table.add_column(heading, justify="right" if heading else "left")
