@@ -33,6 +33,14 @@ class FileUnreadableError(MemoryGatewayError):
     kind = ErrorKind.FILE_UNREADABLE
 
 
+def out_of_reach(path: str, reason: str) -> FileUnreadableError:
+    """For a file that is not there while its whole place is away: it may well exist."""
+    return FileUnreadableError(
+        f"{path!r} cannot be read: {reason}.",
+        remedy="Check that its disk is mounted and that its directory is where it should be.",
+    )
+
+
 class FileUnwritableError(MemoryGatewayError):
     """A file that was to be written cannot be; it is as it was."""
 

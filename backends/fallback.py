@@ -6,13 +6,14 @@ import os
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Final
+from functools import partial
+from typing import Final, Protocol
 
 import anyio
 import structlog
 from msgspec.structs import replace
 
-from backends.errors import IndexUnavailableError
+from backends.errors import IndexUnavailableError, out_of_reach
 from backends.interface import (
     BackendStatus,
     Fallback,
@@ -89,11 +90,20 @@ def replaced(reason: str) -> str:
 
 _log = structlog.get_logger(__name__)
 
-OpenBuiltin = Callable[[Settings], AbstractAsyncContextManager[MemoryBackend]]
+
+class WatchfulBackend(MemoryBackend, Protocol):
+    """A memory that knows when notes are missing because their disk is away."""
+
+    async def away(self, *, look: bool) -> str | None: ...
+
+    async def out_of_reach(self, path: str) -> str | None: ...
+
+
+OpenBuiltin = Callable[[Settings], AbstractAsyncContextManager[WatchfulBackend]]
 
 RESERVE_SHARE: Final = 0.25
 LONGEST_RESERVE_S: Final = 1.0
-"""Of the deadline, what the builtin index keeps for itself; it needs milliseconds."""
+"""The part of the deadline that is kept for the builtin index, which needs milliseconds."""
 _NO_TAGS: Final = "QMD knows no tags"
 LEAST_BUILTIN_S: Final = 1.0
 """What the builtin index gets even when the configured deadline is shorter than that."""
@@ -103,18 +113,25 @@ MANUAL: Final = "manual"
 class FallbackBackend:
     """One memory out of two. Make it with `open_with_fallback`."""
 
-    def __init__(self, settings: Settings, qmd: QmdBackend, builtin: MemoryBackend) -> None:
+    def __init__(self, settings: Settings, qmd: QmdBackend, builtin: WatchfulBackend) -> None:
+        self._looks = settings.search.sync.on_search
         self._timeout_s = settings.qmd.limits.timeout_ms / 1000
         self._qmd = qmd
         self._builtin = builtin
         self._recovery = Recovery()
 
     async def search(self, request: SearchRequest) -> SearchAnswer:
-        """Raises IndexUnavailableError only when neither can answer."""
+        """Raises IndexUnavailableError only when neither can answer.
+
+        While notes are away the builtin index answers as they were; QMD reads them from the disk.
+        """
         started = time.monotonic()
         try:
             if request.tags:  # which QMD does not know
                 return await self._ask_builtin(request, _NO_TAGS, self._timeout_s)
+            away = await self._builtin.away(look=self._looks)
+            if away is not None:
+                return await self._ask_builtin(request, away, self._timeout_s)
             return await self._ask_qmd(request)
         except QmdUnavailableError as error:
             reason = str(error)
@@ -125,7 +142,13 @@ class FallbackBackend:
         """Needs neither index: the files themselves are read, and the host's conversations."""
         if is_conversation(request.path):
             return await self._builtin.read(request)
-        return await self._qmd.read(request)
+        answer = await self._qmd.read(request)
+        if answer.status == "not_found":
+            absolute = self._qmd.places.absolute(answer.path)
+            reason = await self._builtin.out_of_reach(absolute) if absolute else None
+            if reason is not None:
+                raise out_of_reach(answer.path, reason)
+        return answer
 
     async def sync(
         self, request: SyncRequest, *, progress: ProgressCallback | None = None
@@ -145,14 +168,12 @@ class FallbackBackend:
         return await self._builtin.transcript_grew(reference)
 
     async def status(self) -> BackendStatus:
-        return combine(
-            await self._qmd.status(), await self._builtin.status(), self._recovery.reason
-        )
+        return combine(await self._qmd.status(), await self._builtin.status(), await self._reason())
 
     async def weaknesses(self) -> tuple[str, ...]:
         """QMD's own when it answers, else why it does not, and those of the builtin index."""
         behind = await self._builtin.weaknesses()
-        reason = self._recovery.reason
+        reason = await self._reason()
         weak = await self._qmd.weaknesses()
         if reason is None and not weak:
             return ()
@@ -181,6 +202,10 @@ class FallbackBackend:
             raise
         self._recovery.succeeded()
         return answer
+
+    async def _reason(self) -> str | None:
+        """Why QMD does not answer now, as far as is known."""
+        return self._recovery.reason or await self._builtin.away(look=False)
 
     def _note(self, error: QmdUnavailableError) -> None:
         if self._recovery.failed(error):
@@ -237,7 +262,7 @@ async def open_with_fallback(
     """
     async with (
         open_builtin(builtin_settings(settings)) as builtin,
-        open_qmd(settings, environment) as qmd,
+        open_qmd(settings, environment, away=partial(builtin.away, look=True)) as qmd,
     ):
         if wait_s:
             await qmd.settle(wait_s)

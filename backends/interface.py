@@ -1,8 +1,7 @@
 """What every memory backend offers to the floor above, in types.
 
-Owns the request and answer records and the `MemoryBackend` protocol. Answers carry the names of the wire,
-where fields that have their defaults are left out. Nothing here assumes SQLite, a local path or a single
-writer, so that another store can stand behind the same interface.
+Answers carry the names of the wire, where fields that have their defaults are left out. Nothing here
+assumes SQLite, a local path or a single writer, so that another store can stand behind the same interface.
 """
 
 from __future__ import annotations
@@ -36,9 +35,9 @@ class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
     after: date | None = None
     """First day (inclusive) of the note's own date."""
     before: date | None = None
-    """First day that is too late (exclusive)."""
+    """The day after the last one (exclusive)."""
     tags: tuple[str, ...] = ()
-    """Of the front matter: a note must have all of them, or ones below them."""
+    """Tags of the front matter: a note must have all of them, or tags below them."""
     explain: bool = False
 
 
@@ -68,10 +67,10 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaul
     text_score: float | None = None
     explain: Mapping[str, Any] | None = None
     events: tuple[int, int] | None = None
-    """Of a conversation in the host's database: the `seq` of the first and the last turn shown. The
-    lines are then those of the rendered conversation, one a turn."""
+    """The `seq` of the first and the last turn shown, if the hit is a conversation in the host's database.
+    Its lines are then those of the rendered conversation, one for each turn."""
     title: str | None = None
-    """Of the note's front matter, as `tags`."""
+    """The title in the note's front matter, which also has the `tags`."""
     tags: tuple[str, ...] = ()
     stretches: tuple[Stretch, ...] = ()
     """The lines of each part of a snippet that leaves some out; empty where it leaves none out."""
@@ -137,13 +136,13 @@ class ReadAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     disabled: bool = False
     error: str | None = None
     kind: ErrorKind | None = None
-    """Of the error; `path_not_allowed` for every refusal."""
+    """The kind of the error; `path_not_allowed` for every refusal."""
     links: Mapping[str, str] = msgspec.field(default_factory=dict)
     """The wiki links in `text` that lead to a note, by their names: its path."""
 
 
-BY_HAND: Final = frozenset({"manual", "cli"})
-"""Reasons of syncs that a person asked for."""
+MANUAL_REASONS: Final = frozenset({"manual", "cli"})
+"""The reasons that are given when a person asks for a sync."""
 
 
 class SyncRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -155,9 +154,9 @@ class SyncRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Also read some files that seem unchanged, those that were read longest ago, and compare."""
 
     @property
-    def is_by_hand(self) -> bool:
+    def is_manual(self) -> bool:
         """A person asked: nothing that changed may be left to a later sync."""
-        return self.force or not BY_HAND.isdisjoint(self.reason.split(", "))
+        return self.force or not MANUAL_REASONS.isdisjoint(self.reason.split(", "))
 
 
 class SyncProgress(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -341,7 +340,7 @@ class QmdDetails(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     command: str
     home: str
     search_mode: str
-    """As configured."""
+    """The configured one."""
     version: str | UnsetType = UNSET
     runs: tuple[str, ...] | UnsetType = UNSET
     """The command that is run, as a person would type it."""

@@ -1,7 +1,7 @@
-"""Which agents a configuration file knows, and which of them is meant.
+"""Which agents a configuration file lists, and which of them is the default.
 
-Owns the normalisation of agent ids and the reading order of the two places that list agents: the
-list `agents.list[]` and the map `agents.entries.<id>` of later releases.
+Agents are listed in two places, read in this order: the list `agents.list[]`, and the map
+`agents.entries.<id>` of later releases.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ class AgentEntry(msgspec.Struct, frozen=True):
     id: str
     """Normalised."""
     prefixes: tuple[KeyPath, ...]
-    """Where its own keys stand, the documented place first."""
+    """The paths of its own keys, the documented one first."""
     is_default: bool = False
 
 
 def normalize_agent_id(text: str) -> str:
-    """Lower case; runs of other characters than `a-z0-9_-` become one dash; at most 64 long.
+    """In lower case, with one dash for each run of characters other than `a-z0-9_-`; at most 64 long.
 
-    `main` when nothing is left.
+    `main` if nothing is left.
     """
     lowered = text.strip().lower()
     if re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,63}", lowered):
@@ -37,21 +37,21 @@ def normalize_agent_id(text: str) -> str:
 
 
 def default_agent_id(entries: tuple[AgentEntry, ...]) -> str:
-    """The first that is marked as default, else the first listed, else `main`."""
+    """The first one marked as default, else the first one listed, else `main`."""
     marked = (entry for entry in entries if entry.is_default)
     first = next(marked, entries[0] if entries else None)
     return first.id if first else MAIN_AGENT
 
 
 def listed_agents(root: Located, reading: Reading) -> tuple[AgentEntry, ...]:
-    """Every agent of the file in file order; of two with the same id the first counts."""
+    """The agents in the order of the file; if two have the same id, the first counts."""
     found: dict[str, AgentEntry] = {}
     for place in (_from_list(root), _from_map(root)):
         seen: set[str] = set()
         for agent_id, prefix, node in place:
             if agent_id in seen:
                 reading.warn(
-                    prefix, node, f"the agent {agent_id!r} is already listed above; ignored"
+                    prefix, node, f"is ignored: the agent {agent_id!r} is already listed above"
                 )
                 continue
             seen.add(agent_id)
@@ -59,8 +59,8 @@ def listed_agents(root: Located, reading: Reading) -> tuple[AgentEntry, ...]:
     return tuple(found.values())
 
 
-def agents_at_home(root: Located, home: KeyPath) -> tuple[tuple[str, KeyPath], ...]:
-    """Ids and places of what our own entry says of single agents, who need not be listed anywhere."""
+def agents_in_own_entry(root: Located, home: KeyPath) -> tuple[tuple[str, KeyPath], ...]:
+    """Ids and paths of the agents that our own entry configures; they need not be listed anywhere."""
     path = (*home, "agents")
     node = descend(root, *map(str, path))
     members = node.value if node and isinstance(node.value, dict) else {}

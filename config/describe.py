@@ -1,4 +1,4 @@
-"""The settings for people: the effective values with their origins, and the reference of all keys. Never a secret."""
+"""The settings for people: effective values with their origins, and the reference of all keys. Shows no secret."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import msgspec
 
 from config.keys.kinds import Address, ApiKey, Headers
 from config.keys.table import SECTIONS
-from config.keys.tree import HOME, Key, Section
+from config.keys.tree import OWN_ENTRY, Key, Section
 from config.loading.build import field_of
 from config.loading.load import load_settings
 from config.secrets import MASK
@@ -47,16 +47,16 @@ def describe_rows(settings: Settings) -> tuple[Row, ...]:
 
 
 def rows_of(rows: Sequence[Row], key: str) -> tuple[Row, ...]:
-    """The row of a key, or all below it; by its documented path or by another place where it may stand.
+    """The row of a key and those below it. The key may be given by any of its paths.
 
-    Empty when there is none.
+    Empty if there is none.
     """
     wanted = _documented(key)
     return tuple(row for row in rows if f"{row.path}.".startswith(f"{wanted}."))
 
 
 def nearest_path(rows: Sequence[Row], key: str) -> str | None:
-    """The documented path that is probably meant by one that is none."""
+    """The documented path that an unknown one probably means."""
     wanted, paths = _documented(key), [row.path for row in rows]
     deeper = (path for path in paths if path.endswith(f".{wanted}"))
     return next(iter(difflib.get_close_matches(wanted, paths, n=1)), None) or next(deeper, None)
@@ -64,7 +64,7 @@ def nearest_path(rows: Sequence[Row], key: str) -> str | None:
 
 def _documented(key: str) -> str:
     key = key.strip().strip(".")
-    for place in ("agents.defaults.", f"{HOME}."):
+    for place in ("agents.defaults.", f"{OWN_ENTRY}."):
         key = key.removeprefix(place)
     if f"{key}.".startswith(("memory.search.", "search.")):
         key = f"memorySearch.{key.partition('search')[2].strip('.')}".rstrip(".")
@@ -139,7 +139,7 @@ def _encodable(value: Any) -> Any:
 
 
 _HOME: Final = "/nonexistent"
-"""Of nobody: the defaults must not depend on whose machine writes them down."""
+"""A user who does not exist, so that the defaults do not depend on the machine that prints them."""
 _INTRODUCTION: Final = """\
 # Configuration
 
@@ -147,7 +147,7 @@ Made from the program's own table of keys by `./scripts/reference`. The file is 
 optional. `./scripts/run config` shows what is in force and where each value comes from. A key may stand at several places: the first named
 place wins, and an agent's own entry wins over the defaults. Unknown keys are warned of with the nearest known name.
 
-A key that OpenClaw has too never stops the start: a value that cannot be read is warned of with file and line and does not count. Settings
+A key that OpenClaw has too never stops the start: a value that cannot be read is ignored, with a warning that names file and line. Settings
 that are ours alone are strict: such a value there stops the start (exit code 78) and says line and column. Where the default would be careless,
 what cannot be read errs on the safe side: `enabled` is then off, `provider` is `none`, and a key is sent nowhere whose address is not known.
 

@@ -1,8 +1,8 @@
-"""Which keys OpenClaw 2026.9 has where memory looks, and which are ours alone.
+"""Which keys that memory reads belong to OpenClaw 2026.9, and which are ours alone.
 
-A mistake in a key of the host's can never end us: it is a warning, and the value does not count. What
-stands in our own entry of its `plugins`, or at places under `memory` that it does not know, is ours and
-stays strict. The table is that of the schema which `openclaw config schema` prints (2026.9.6).
+A mistake in one of the host's keys is only a warning, and the value is ignored. Keys in our own entry of its
+`plugins`, and keys below `memory` that it does not know, are ours, and a mistake there is an error. The table
+follows the schema that `openclaw config schema` prints (2026.9.6).
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from config.keys.tree import HOME
+from config.keys.tree import OWN_ENTRY
 from config.source.located import KeyPath, Located
 
 HOST_RELEASE: Final = "2026.9"
 PLUGIN_ID: Final = "memory-gateway"
-HOME_PATH: Final[KeyPath] = tuple(HOME.split("."))
+OWN_ENTRY_PATH: Final[KeyPath] = tuple(OWN_ENTRY.split("."))
 
 SEARCH_PLACES: Final[tuple[KeyPath, ...]] = (
     ("memory", "search"),
@@ -108,30 +108,30 @@ SEARCH: Final[Mapping[str, Accepts]] = {
     "query.minScore": _share,
     "cache.enabled": _flag,
 }
-"""Dotted, below `memory.search`, with what the host takes for a value: at least that, it may take more."""
+"""Dotted, below `memory.search`, each with a check of the values that the host certainly accepts."""
 
 _MEMORY: Final = frozenset({"citations"})
 COMPACTION_ONLY_OURS: Final = frozenset(
     {"reserveTokensFloor", "maxHistoryShare", "memoryFlush.prompt", "memoryFlush.systemPrompt"}
 )
-"""Below `agents.defaults.compaction`: keys of February that the host of today refuses."""
+"""Below `agents.defaults.compaction`: keys of the February release that today's host refuses."""
 
 
 def search_place(at: KeyPath) -> KeyPath | None:
-    """The part of a path that leads to keys of memory search, outside our home; None elsewhere."""
+    """The part of a path that leads to keys of memory search outside our own entry; None elsewhere."""
     for place in SEARCH_PLACES:
         if len(at) >= len(place) and all(p in ("*", a) for p, a in zip(place, at, strict=False)):
             return at[: len(place)]
     return None
 
 
-def is_at_home(at: KeyPath) -> bool:
-    return at[: len(HOME_PATH)] == HOME_PATH
+def is_own_entry(at: KeyPath) -> bool:
+    return at[: len(OWN_ENTRY_PATH)] == OWN_ENTRY_PATH
 
 
 def tolerates(at: KeyPath) -> bool:
-    """Whether a mistake at this path is a warning: the key is one of the host's, or leads to one."""
-    if is_at_home(at):
+    """Whether a mistake at this path is only a warning, because the key is or contains one of the host's."""
+    if is_own_entry(at):
         return False
     place = search_place(at)
     if place is not None:
@@ -142,7 +142,7 @@ def tolerates(at: KeyPath) -> bool:
 
 
 def _leads_to(known: Mapping[str, Any] | frozenset[str], below: KeyPath) -> bool:
-    """Whether the path is a known one, stands inside of one, or is on the way to one."""
+    """Whether the path is a known one, inside a known one, or a parent of one."""
     dotted = ".".join(map(str, below))
     return not below or any(
         dotted == name or dotted.startswith(f"{name}.") or name.startswith(f"{dotted}.")
@@ -151,7 +151,7 @@ def _leads_to(known: Mapping[str, Any] | frozenset[str], below: KeyPath) -> bool
 
 
 def plain(node: Located) -> Any:
-    """The value without the places."""
+    """The value without its positions in the file."""
     if isinstance(node.value, dict):
         return {name: plain(member) for name, member in node.value.items()}
     if isinstance(node.value, list):

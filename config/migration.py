@@ -1,9 +1,8 @@
 """Moving keys that today's OpenClaw refuses to where it accepts them, without changing what they mean.
 
-Owns what moves where, and the new text of the file: members are cut out and put in as they were
-written, with the comments that stand beside them, so that everything else stays as it is. The result is
-compared with what was in force before; a file that cannot be moved without a change is refused. Pure
-but for reading the files that are included.
+Members are cut out and inserted as they were written, with the comments beside them, and everything else
+stays as it is. The settings before and after are compared, and a file that cannot be moved without changing
+them is refused. The only input besides the file is the files that it includes.
 """
 
 from __future__ import annotations
@@ -16,15 +15,15 @@ from typing import Any, Final
 
 import msgspec
 
-from config.agents import agents_at_home, listed_agents, normalize_agent_id
+from config.agents import agents_in_own_entry, listed_agents, normalize_agent_id
 from config.errors import ConfigInvalidError, ConfigProblem
 from config.host_keys import (
     COMPACTION_ONLY_OURS,
-    HOME_PATH,
     HOST_RELEASE,
+    OWN_ENTRY_PATH,
     SEARCH,
     SEARCH_PLACES,
-    is_at_home,
+    is_own_entry,
     plain,
     search_place,
     tolerates,
@@ -63,7 +62,7 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
     at: KeyPath
     node: Located
     to: KeyPath | None
-    """Where the host accepts it; None: it is left out."""
+    """Where the host accepts it; None if it is left out."""
     reason: str = ""
     """Why it is left out."""
 
@@ -80,13 +79,13 @@ class Migration(msgspec.Struct, frozen=True, kw_only=True):
     """The whole file as it should be."""
     moves: tuple[Move, ...]
     elsewhere: tuple[Move, ...]
-    """What stands in files that are included, and is left there."""
+    """What is in included files, and stays there."""
 
 
 def find_moves(root: Located, environment: Mapping[str, str]) -> tuple[Move, ...]:
-    """What of a file, its includes filled in, the host would refuse, in the order of the file.
+    """The members that the host would refuse, in the order of the file, whose includes are filled in.
 
-    Raises ConfigInvalidError for what cannot be moved before somebody has corrected it.
+    Raises ConfigInvalidError for what has to be corrected before it can be moved.
     """
     reading = Reading(_AnyVariable(environment), root.source.path, tolerates)
     tree = build_tree(SECTIONS)
@@ -98,7 +97,7 @@ def find_moves(root: Located, environment: Mapping[str, str]) -> tuple[Move, ...
 
 
 def is_of_today(root: Located) -> bool:
-    """Whether a host that has no room for the older places has written this file."""
+    """Whether this file was written by a release of the host that refuses the older places."""
     touched = descend(root, "meta", "lastTouchedVersion")
     match = re.match(r"(\d+)\.(\d+)\.", touched.value) if touched and _is_text(touched) else None
     return match is not None and (int(match[1]), int(match[2])) >= _FIRST_STRICT
@@ -140,18 +139,18 @@ def migrate_in_force(request: LoadRequest) -> Migration | None:
         one = msgspec.structs.replace(request, agent_id=agent_id)
         old, new = load_found(one, found), load_found(one, after)
         if _values(old) != _values(new) or _off(old) != _off(new):
-            changed = ", ".join(changed_keys(old, new)) or "what is in force"
-            message = f"moving would change {changed} of the agent {old.agent_id}"
+            changed = ", ".join(changed_keys(old, new)) or "the settings"
+            message = f"moving the keys would change {changed} for the agent {old.agent_id}"
             problem = ConfigProblem(message=message, file=str(source.path))
             raise ConfigInvalidError([problem], remedy="Move these keys by hand.")
     return migration
 
 
 def _agents(root: Located) -> list[str | None]:
-    """None for the default agent, then all that the file names anywhere."""
+    """None for the default agent, then every agent that the file names anywhere."""
     reading = Reading({})
     listed = [entry.id for entry in listed_agents(root, reading)]
-    return [None, *listed, *(name for name, _ in agents_at_home(root, HOME_PATH))]
+    return [None, *listed, *(name for name, _ in agents_in_own_entry(root, OWN_ENTRY_PATH))]
 
 
 def _values(settings: Settings) -> Settings:
@@ -159,7 +158,7 @@ def _values(settings: Settings) -> Settings:
 
 
 def _off(settings: Settings) -> list[bool]:
-    """Whether memory is off for those who do and who do not heed the switches of the host's."""
+    """Whether memory is off for a process that obeys the host's switches, and for one that does not."""
     return [
         is_disabled(msgspec.structs.replace(settings, started_as=one))
         for one in ("sidecar", "service")
@@ -170,28 +169,28 @@ class _Found(msgspec.Struct, frozen=True):
     at: KeyPath
     node: Located
     child: Leaf | Retired | None
-    """None: nobody knows the key."""
+    """None for an unknown key."""
 
 
 class _AnyVariable(dict[str, str]):
-    """Variables of which every one is set: those of a service need not be those of a person."""
+    """An environment in which every variable is set: a service need not have those of this shell."""
 
     def get(self, key: str, _default: Any = None) -> Any:
         return super().get(key, "").strip() or "variable"
 
 
 def _refused(tree: Branch, node: Located, at: KeyPath, root: Located) -> Iterator[_Found]:
-    """The deepest members that the host refuses, with what they are to us."""
+    """The innermost members that the host refuses, with what they mean here."""
     members = _members(node)
     for name, member in members:
         child = tree.children.get(ANY_ITEM if isinstance(name, int) else name)
         child = child or tree.children.get(ANY_NAME)
         path = (*at, name)
-        if name == INCLUDE or isinstance(child, Foreign) or is_at_home(path):
+        if name == INCLUDE or isinstance(child, Foreign) or is_own_entry(path):
             continue
         if isinstance(child, Branch) and isinstance(member.value, dict | list) and member.value:
             yield from _refused(child, member, path, root)
-        elif not _hosts_accept(path):
+        elif not _hosts_accept(path) or _excludes(path, member):
             yield _Found(path, member, None if isinstance(child, Branch) else child)
 
 
@@ -210,6 +209,12 @@ def _hosts_accept(at: KeyPath) -> bool:
     return tolerates(at)
 
 
+def _excludes(at: KeyPath, node: Located) -> bool:
+    """Whether these are extra paths with `exclude`, which the host does not know."""
+    is_list = at[-1] == "extraPaths" and isinstance(node.value, list)
+    return is_list and any("exclude" in one for one in plain(node) if isinstance(one, dict))
+
+
 def _is_hosts_place(place: KeyPath) -> bool:
     general = tuple("*" if i == 2 and place[0] == "agents" else p for i, p in enumerate(place))
     return place == ("memory", "search") or general in _HOSTS_SEARCH
@@ -221,17 +226,15 @@ def _refuse_unreadable(reading: Reading, refused: Sequence[_Found]) -> None:
     bad = [
         remark.warning
         for remark in reading.remarks
-        if remark.warning.message.endswith("it does not count") and remark.warning.path in paths
+        if remark.warning.message.endswith("it is ignored") and remark.warning.path in paths
     ]
     twice = [found for found in refused if found.node.shadowed is not None]
     problems = [
         *(ConfigProblem(message=w.message, file=w.file, line=w.line, path=w.path) for w in bad),
-        *(_problem(found, "stands twice, of which only the last counts") for found in twice),
+        *(_problem(found, "appears twice, and only the last one counts") for found in twice),
     ]
     if problems:
-        raise ConfigInvalidError(
-            problems, remedy="Correct this first; then the file can be migrated."
-        )
+        raise ConfigInvalidError(problems, remedy="Correct this first, then migrate the file.")
 
 
 def _problem(found: _Found, message: str) -> ConfigProblem:
@@ -242,7 +245,7 @@ def _problem(found: _Found, message: str) -> ConfigProblem:
 
 
 class _Levels:
-    """Which of several places gives a key, for everybody and for each agent."""
+    """Which of several places gives a key its value, for all agents and for each one."""
 
     def __init__(self, givens: Any, root: Located) -> None:
         self._root = root
@@ -256,26 +259,26 @@ class _Levels:
         return self.agent(given.at), leaf.section.documented(leaf.key)
 
     def agent(self, at: KeyPath) -> str:
-        """The id of the agent whose own object a path is in; empty for everybody's."""
+        """The id of the agent that a path belongs to; empty for what applies to all."""
         if at[:1] == ("agents",) and at[1:2] in (("list",), ("entries",)):
             name: Any = at[2]
             if isinstance(name, int):
                 item = self._root.value["agents"].value["list"].value[name]
                 name = plain(item).get("id", "") if isinstance(item.value, dict) else ""
             return normalize_agent_id(str(name))
-        home = (*HOME_PATH, "agents")
+        home = (*OWN_ENTRY_PATH, "agents")
         return normalize_agent_id(str(at[len(home)])) if at[: len(home)] == home else ""
 
     def winner(self, given: Given) -> Given:
         return min(self._by_key[self._key(given)], key=lambda one: one.leaf.rank)
 
     def is_alone(self, given: Given) -> bool:
-        """Whether no place that stays gives the same key."""
+        """Whether no other place that remains gives the same key."""
         others = self._by_key[self._key(given)]
         return not any(_hosts_accept(other.at) for other in others)
 
     def stands(self, path: KeyPath) -> bool:
-        """Whether the file has anything at a path, be it without a value."""
+        """Whether the file has a member at this path, even a null."""
         return _at(self._root, path) is not None
 
 
@@ -284,7 +287,7 @@ def _move(found: _Found, given: Given | None, levels: _Levels) -> Move:
         return Move(at=found.at, node=found.node, to=None, reason="it has no effect")
     if found.child is None:
         empty = plain(found.node) in ({}, [], None)
-        reason = "it holds nothing" if empty else "it is not a known key"
+        reason = "it is empty" if empty else "it is not a known key"
         return Move(at=found.at, node=found.node, to=None, reason=reason)
     if given is None:
         return Move(at=found.at, node=found.node, to=None, reason="it has no value")
@@ -299,18 +302,18 @@ def _target(given: Given, levels: _Levels) -> KeyPath:
     section, key = given.leaf.section, given.leaf.key
     names = tuple(key.path.split("."))
     if section.name == "memory":
-        return (*HOME_PATH, *names)
+        return (*OWN_ENTRY_PATH, *names)
     if section.name != "memorySearch":
         return (
-            *HOME_PATH,
+            *OWN_ENTRY_PATH,
             *section.field.replace("memory_flush", "memoryFlush").split("."),
             *names,
         )
-    # The host's `enabled` is about its own memory, the older place was about ours.
+    # The host's `enabled` switches its own memory; the older place switched ours.
     accepts = SEARCH.get(key.path) if key.path != "enabled" else None
     agent = levels.agent(given.at)
     own = (*given.at[:_AGENT_ITEM], "memory", "search") if agent else ("memory", "search")
-    home = (*HOME_PATH, "agents", agent, "search") if agent else (*HOME_PATH, "search")
+    home = (*OWN_ENTRY_PATH, "agents", agent, "search") if agent else (*OWN_ENTRY_PATH, "search")
     is_hosts = accepts is not None and accepts(plain(given.node)) and levels.is_alone(given)
     return (own if is_hosts and not levels.stands((*own, *names)) else home) + names
 
@@ -355,8 +358,8 @@ class _Editor:
             return self._text
         gone = {move.node.offset for move in moves}
         # Whatever stands at the new place already has no value, or it would count.
-        at_home = [move.to for move in moves if move.to is not None and is_at_home(move.to)]
-        gone |= {node.offset for to in at_home if (node := _at(self._root, to)) is not None}
+        in_own_entry = [move.to for move in moves if move.to is not None and is_own_entry(move.to)]
+        gone |= {node.offset for to in in_own_entry if (node := _at(self._root, to)) is not None}
         edits = list(self._cuts(self._root, (), gone))
         cut = [(one.start, one.end) for one in edits]
         grown: dict[int, tuple[Located, dict[str, Any]]] = {}

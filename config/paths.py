@@ -1,8 +1,8 @@
-"""Where things are: home, state, configuration, workspace, index, transcripts, sockets.
+"""Where files are: home, state, configuration, workspace, index, transcripts, sockets.
 
-Every function takes the environment, the home and the working directory as values and at most asks
-the disk whether a path exists. Nothing is created. Paths that come out are absolute and lexically
-normalised; links are not resolved.
+The functions take the environment, the home and the working directory as arguments, and at most check
+whether a path exists. Nothing is created. The paths they return are absolute and lexically normalised; links
+are not resolved.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ AGENT_PLACEHOLDER = "{agentId}"
 
 
 class Directories(msgspec.Struct, frozen=True, kw_only=True):
-    """What relative and derived paths of one agent's settings are reckoned from."""
+    """The directories that one agent's relative and derived paths start from."""
 
     home: Path
     cwd: Path
@@ -51,7 +51,7 @@ def variable(environment: Mapping[str, str], *names: str) -> tuple[str, str] | N
 
 
 def home_dir(environment: Mapping[str, str], cwd: Path) -> Path:
-    """`OPENCLAW_HOME`, then `HOME`, then `USERPROFILE`, then what the system knows of the user."""
+    """`OPENCLAW_HOME`, else `HOME`, else `USERPROFILE`, else the system's entry for the user."""
     plain = variable(environment, "HOME", "USERPROFILE")
     chosen = variable(environment, "OPENCLAW_HOME")
     if chosen and not chosen[1].startswith("~"):
@@ -79,12 +79,12 @@ def resolve_path(text: str, *, home: Path, base: Path) -> Path:
 
 
 def exists(path: Path) -> bool:
-    """Whether there is anything at the path; what may not be looked at counts as missing."""
+    """Whether there is anything at the path; what we may not look at counts as missing."""
     return os.access(path, os.F_OK)
 
 
 def state_dir(environment: Mapping[str, str], *, home: Path, cwd: Path) -> Path:
-    """The variables, else `~/.openclaw`, else the first older place that exists."""
+    """What the variables name, else `~/.openclaw`, else the first older place that exists."""
     named = variable(environment, *STATE_DIR_VARIABLES)
     if named:
         return resolve_path(named[1], home=home, base=cwd)
@@ -93,9 +93,9 @@ def state_dir(environment: Mapping[str, str], *, home: Path, cwd: Path) -> Path:
 
 
 def config_candidates(state: Path, *, home: Path, everywhere: bool) -> Iterator[Path]:
-    """Where a configuration file that nobody named may be, best first.
+    """The usual places of a configuration file, best first.
 
-    `everywhere` adds the default and the older state directories: right unless the user chose one.
+    `everywhere` adds the default and the older state directories; right unless the user chose one.
     """
     dirs = [state]
     if everywhere:
@@ -108,7 +108,7 @@ def config_candidates(state: Path, *, home: Path, everywhere: bool) -> Iterator[
 def default_workspace(
     environment: Mapping[str, str], *, home: Path, state: Path, agent_id: str, is_default: bool
 ) -> Path:
-    """The workspace of an agent for which no configuration names one."""
+    """The workspace of an agent for which the configuration names none."""
     if not is_default:
         return state / f"workspace-{agent_id}"
     profile = environment.get("OPENCLAW_PROFILE", "").strip()
@@ -142,12 +142,12 @@ def sessions_dir(state: Path, agent_id: str) -> Path:
 
 
 def own_dir(state: Path, agent_id: str) -> Path:
-    """For what is ours alone: no chat gateway uses a directory of this name."""
+    """A directory of our own: no chat gateway uses one of this name."""
     return state / "memory-gateway" / agent_id
 
 
 def flush_records_path(state: Path, agent_id: str) -> Path:
-    """What the chat gateway's `sessions.json` would hold of flushes, where it has none."""
+    """Where flushes are recorded if the chat gateway has no `sessions.json`."""
     return own_dir(state, agent_id) / "flushes.json"
 
 
@@ -157,7 +157,7 @@ def qmd_home(state: Path, agent_id: str) -> Path:
 
 
 def former_qmd_home(state: Path, agent_id: str) -> Path:
-    """The documented place, where releases up to 0.1 had QMD's home. OpenClaw 2026.9 deletes it at its start."""
+    """The documented place, which releases up to 0.1 used. OpenClaw 2026.9 deletes it when it starts."""
     return state / "agents" / agent_id / "qmd"
 
 
@@ -171,22 +171,22 @@ def index_path(state: Path, agent_id: str) -> Path:
 
 
 def former_index_path(state: Path, agent_id: str) -> Path:
-    """The documented place, where releases up to 0.1 had the index.
+    """The documented place, which releases up to 0.1 used.
 
-    OpenClaw 2026.9 takes what it finds there for its own former index, and refuses to start over ours.
+    OpenClaw 2026.9 takes a file there for an index of its own, and refuses to start if it is one of ours.
     """
     return state / "memory" / f"{agent_id}.sqlite"
 
 
 def data_dir(environment: Mapping[str, str], *, home: Path) -> Path:
-    """Where we keep what belongs to no chat gateway: `XDG_DATA_HOME`, else `~/.local/share`."""
+    """The base of what belongs to no chat gateway: `XDG_DATA_HOME`, else `~/.local/share`."""
     named = variable(environment, "XDG_DATA_HOME")
     base = Path(named[1]) if named and Path(named[1]).is_absolute() else home / ".local" / "share"
     return base / "memory-gateway"
 
 
 def notes_state_dir(base: Path, folder: Path) -> Path:
-    """For what belongs to one folder of notes; another folder of the same name has another one."""
+    """The state directory of one folder of notes; folders of the same name have different ones."""
     mark = hashlib.blake2s(os.fsencode(folder), digest_size=4).hexdigest()
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", folder.name).strip("-")[:_SHOWN_NAME] or "notes"
     return base / "notes" / f"{name}-{mark}"
@@ -195,9 +195,9 @@ def notes_state_dir(base: Path, folder: Path) -> Path:
 def runtime_dir(environment: Mapping[str, str], *, state: Path, uid: int) -> Path:
     """The directory for this user's sockets; not created here, it must become mode 0700.
 
-    `XDG_RUNTIME_DIR` (a relative value is ignored, as its specification wants), else the place that
-    the login manager gives: a service and a child of the chat gateway then meet although only one of
-    them has the variable. Without either, `run` in the state directory.
+    `XDG_RUNTIME_DIR` (a relative value is ignored, as its specification demands), else the directory that the
+    login manager makes, so that a service and a child of the chat gateway find each other although only one
+    of them has the variable. Without either, `run` in the state directory.
     """
     named = variable(environment, "XDG_RUNTIME_DIR")
     if named and Path(named[1]).is_absolute():

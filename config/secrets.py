@@ -1,7 +1,6 @@
 """Keeping credentials out of everything that is logged or answered.
 
-Owns how known secrets and well-known shapes of keys are masked in any text. The mask never shows a part
-of the secret.
+Known secrets and whatever has the shape of a key are masked in any text. The mask shows no part of them.
 """
 
 from __future__ import annotations

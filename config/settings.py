@@ -154,7 +154,7 @@ class ExtraPath(msgspec.Struct, frozen=True, kw_only=True):
     raw: str
     """As written in the configuration, for messages."""
     is_optional: bool = False
-    """Nobody named it, so that it is missing needs no word."""
+    """The user did not name it, so nothing is said if it is missing."""
 
 
 class MemorySearchSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -279,6 +279,8 @@ class ModelProviderSettings(msgspec.Struct, frozen=True, kw_only=True):
     api_key: Secret | None = None
     api_key_problem: str | None = None
     """As in `RemoteSettings`."""
+    base_url_problem: str | None = None
+    """Why the address is configured and cannot be read: nothing may go to another one in its place."""
     headers: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 

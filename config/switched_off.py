@@ -1,8 +1,9 @@
-"""Whether memory is switched off, and by which key. Pure; imports nothing of the backends.
+"""Whether memory is switched off, and by which key. Pure.
 
 The rule: `enabled: false` at a place of ours always switches us off. `memory.search.enabled: false` and
-a `plugins.slots.memory` that names somebody else switch OpenClaw's own memory off; us only as the sidecar
-that stands in for it, not as a service, over MCP, as the plugin in that slot or at the command line.
+a `plugins.slots.memory` that names another plugin switch off OpenClaw's own memory. They switch us off only
+as the sidecar that replaces that memory; not as a service, over MCP, as the plugin in that slot or at the
+command line.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ class Switch(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A key that asks for memory to be off."""
 
     key: str
-    """As it stands in the file, with its value."""
+    """As it is written in the file, with its value."""
     obeyed: bool
     reason: str
 
 
 def switches(settings: Settings) -> tuple[Switch, ...]:
-    """Every key that asks for it, those that are obeyed first."""
+    """Every key that asks for memory to be off; those that are obeyed come first."""
     found = [one for one in (_enabled(settings), _slot(settings)) if one is not None]
     return tuple(sorted(found, key=lambda one: not one.obeyed))
 
@@ -38,12 +39,12 @@ def is_disabled(settings: Settings) -> bool:
 
 
 def why_disabled(settings: Settings) -> str:
-    """Only while it is."""
+    """The reason; only valid while `is_disabled`."""
     return switches(settings)[0].reason
 
 
 def heeds_host(settings: Settings) -> bool:
-    """Whether what switches OpenClaw's own memory off holds for us: we stand in for that memory."""
+    """Whether the switches of OpenClaw's own memory apply to us, because we replace that memory."""
     return settings.started_as == "sidecar" and settings.memory_slot != PLUGIN_ID
 
 
@@ -77,7 +78,7 @@ def _by_host(settings: Settings, key: str) -> Switch:
         "command": "at the command line",
         "sidecar": "as the plugin in its slot",
     }[settings.started_as]
-    reason = f"{key} switches off OpenClaw's own memory; started {started}, this gateway goes on."
+    reason = f"{key} switches off OpenClaw's own memory. This gateway was started {started} and is not affected."
     return Switch(key=key, obeyed=False, reason=reason)
 
 

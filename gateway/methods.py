@@ -3,64 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from backends.interface import ReadAnswer, SearchAnswer, SyncProgress, SyncRequest
-from gateway.agent.conversations import Conversations
 from gateway.agent.memory import Memory
 from gateway.agent.reloading import ReloadResult
-from gateway.mcp.eras import handshake
-from gateway.mcp.methods import mcp_methods
 from gateway.rpc.registry import Handler, Method, MethodRegistry, NoParams, RequestContext, Session
-from gateway.sessions.loading import recall_instructions
 from gateway.sessions.terms import GREETING, Guest, Terms
-from gateway.tools.get import AppendParams, AppendResult, GetParams
-from gateway.tools.metrics import MetricsResult
+from gateway.tools.get import GetParams
 from gateway.tools.search import MAX_NAME_CHARS, Key, Name, SearchParams
-from gateway.tools.sessions import (
-    FlushDoneParams,
-    FlushDoneResult,
-    FlushParams,
-    FlushResult,
-    SessionStartParams,
-    SessionStartResult,
-    SessionUpdatedParams,
-    read_reference,
-)
-from gateway.tools.status import Health, HealthParams, StatusResult
+from gateway.tools.status import Health, HealthParams, MetricsResult, StatusResult
 from gateway.version import PROTOCOL, VERSION
-
-
-def session_methods(memory: Memory) -> list[Method[Any]]:
-    conversations = Conversations(memory)
-
-    async def start(params: SessionStartParams, context: RequestContext) -> SessionStartResult:
-        return await conversations.start(params, context.session.guest)
-
-    async def flush(params: FlushParams, _context: RequestContext) -> FlushResult:
-        return await conversations.flush(params)
-
-    async def flush_done(params: FlushDoneParams, _context: RequestContext) -> FlushDoneResult:
-        return await conversations.flush_done(params)
-
-    async def append(params: AppendParams, context: RequestContext) -> AppendResult:
-        session = context.session
-        return await conversations.append(
-            params, session.session_key, session.guest, operator=session.operator
-        )
-
-    async def updated(params: SessionUpdatedParams, _context: RequestContext) -> dict[str, bool]:
-        return {"scheduled": await memory.transcript_grew(read_reference(params))}
-
-    return [
-        Method("session_start", SessionStartParams, start),
-        Method("memory_flush", FlushParams, flush),
-        Method("memory_flush_done", FlushDoneParams, flush_done, accepts_notification=True),
-        Method("memory_append", AppendParams, append),
-        Method("session_updated", SessionUpdatedParams, updated, accepts_notification=True),
-    ]
 
 
 class InitializeParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -95,6 +51,9 @@ def build_registry(
     """The methods of one process. `end` makes it end; `reload_settings` is `Reloader.reload`."""
 
     async def initialize(params: InitializeParams, context: RequestContext) -> dict[str, Any]:
+        from gateway.mcp.eras import handshake  # noqa: PLC0415 - see `_later`
+        from gateway.sessions.loading import recall_instructions  # noqa: PLC0415
+
         _introduce(context.session, params)
         for_mcp = handshake(params.protocol_version)
         return for_mcp | {
@@ -105,7 +64,7 @@ def build_registry(
             "instructions": recall_instructions(memory.settings.citations),
             "capabilities": for_mcp["capabilities"]
             | {
-                "methods": [method.name for method in methods],
+                "methods": registry.names(),
                 "batch": True,
                 "cancel": True,
                 "progress": True,
@@ -146,23 +105,31 @@ def build_registry(
         (context.session.leave or end)()
         return {"stopping": True}
 
-    methods: list[Method[Any]] = [
-        Method("initialize", InitializeParams, initialize),
-        Method("memory_search", SearchParams, memory_search),
-        Method("memory_get", GetParams, memory_get),
-        Method("sync", SyncParams, _sync_handler(memory), accepts_notification=True),
-        Method("status", StatusParams, status),
-        Method("health", HealthParams, health),
-        Method("metrics", NoParams, metrics),
-        Method("reload", NoParams, reload),
-        *session_methods(memory),
-        Method("shutdown", NoParams, stop, accepts_notification=True),
-        *mcp_methods(memory),
-    ]
-    return MethodRegistry(
-        [*methods, Method(GREETING, Terms, _greet_handler(memory), open_params=True)],
+    registry = MethodRegistry(
+        [
+            Method("initialize", InitializeParams, initialize),
+            Method("memory_search", SearchParams, memory_search),
+            Method("memory_get", GetParams, memory_get),
+            Method("sync", SyncParams, _sync_handler(memory), accepts_notification=True),
+            Method("status", StatusParams, status),
+            Method("health", HealthParams, health),
+            Method("metrics", NoParams, metrics),
+            Method("reload", NoParams, reload),
+            Method("shutdown", NoParams, stop, accepts_notification=True),
+            Method(GREETING, Terms, _greet_handler(memory), open_params=True),
+        ],
+        later=partial(_later, memory),
         observe=memory.counted.answered,
     )
+    return registry
+
+
+def _later(memory: Memory) -> list[Method[Any]]:
+    """What a client that only searches does not wait for."""
+    from gateway.agent.conversations import session_methods  # noqa: PLC0415
+    from gateway.mcp.methods import mcp_methods  # noqa: PLC0415
+
+    return [*session_methods(memory), *mcp_methods(memory)]
 
 
 def _greet_handler(memory: Memory) -> Handler[Terms]:

@@ -54,7 +54,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     labels: tuple[str, ...] = ()
     value: float = 0.0
-    """Of a histogram: the sum of what was observed."""
+    """For a histogram, the sum of what was observed."""
     buckets: tuple[int, ...] = ()
 
 
@@ -151,7 +151,7 @@ _LANES = {
 
 
 class Metrics:
-    """Of one process, from its start."""
+    """What one process has counted since its start."""
 
     def __init__(self) -> None:
         self._started = time.monotonic()

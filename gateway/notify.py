@@ -8,15 +8,17 @@ import socket
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import anyio
 import structlog
 
 from config.errors import ungrouped
-from gateway.agent.memory import Memory
-from gateway.metrics import Metrics
-from gateway.tools.status import Health
+
+if TYPE_CHECKING:
+    from gateway.agent.memory import Memory
+    from gateway.metrics import Metrics
+    from gateway.tools.status import Health
 
 _log = structlog.get_logger(__name__)
 

@@ -11,6 +11,7 @@ import msgspec
 
 import gateway
 from config.runtime.files import make_directories
+from config.settings import Settings
 
 SERVICE: Final = "memory-gateway@.service"
 SOCKET: Final = "memory-gateway@.socket"
@@ -35,12 +36,18 @@ def unit_directory(environment: Mapping[str, str], home: Path) -> Path:
     return base / "systemd" / "user"
 
 
-def instance(agent_id: str) -> str:
-    return SERVICE.replace("@", f"@{agent_id}")
+def name_of(settings: Settings) -> str:
+    """What the unit of this memory is called: as its agent; a folder of notes as the directory of its index."""
+    return settings.agent_id if settings.notes_folder is None else settings.state_dir.name
 
 
-def drop_in_path(directory: Path, agent_id: str) -> Path:
-    return directory / f"{instance(agent_id)}.d" / "installed.conf"
+def instance(name: str) -> str:
+    """The unit of an agent, or of a folder of notes."""
+    return SERVICE.replace("@", f"@{name}")
+
+
+def drop_in_path(directory: Path, name: str) -> Path:
+    return directory / f"{instance(name)}.d" / "installed.conf"
 
 
 def render(template: str, program: Sequence[str]) -> str:
@@ -51,7 +58,7 @@ def render(template: str, program: Sequence[str]) -> str:
 def render_drop_in(
     program: Sequence[str], arguments: Sequence[str], writable: Sequence[Path]
 ) -> str:
-    """What one agent needs beyond the template: more arguments, other places to write to."""
+    """What one service needs beyond the template: more arguments, other places to write to."""
     command = " ".join(map(_quote_argument, (*program, "serve", "--socket-only", *arguments)))
     paths = " ".join(_quote(f"-{path}") for path in writable)
     return f"[Service]\nExecStart=\nExecStart={command}\nReadWritePaths={paths}\n"
@@ -84,7 +91,7 @@ class UnitState(msgspec.Struct, frozen=True, rename="camel"):
     enabled: bool
     active: bool
     state: str
-    """As systemd names it: `active (running)`."""
+    """In the words of systemd: `active (running)`."""
     pid: int | None
     status: str
     """The gateway's own words."""
@@ -137,13 +144,13 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """One agent's service: `program` runs the gateway, `arguments` follow `serve --socket-only`."""
+    """One service: `program` runs the gateway, `arguments` follow `serve --socket-only`."""
 
-    agent_id: str
+    name: str
     program: tuple[str, ...]
     arguments: tuple[str, ...]
     directory: Path
-    """Of the units."""
+    """The directory of the units."""
     writable: tuple[Path, ...]
     """Where the gateway writes: made now, as a unit cannot make what it may not write beside."""
     workspace: Path
@@ -158,27 +165,27 @@ def install(plan: Plan) -> Change:
         plan.directory / name: render((folder / name).read_text(encoding="utf-8"), plan.program)
         for name in (SERVICE, SOCKET)
     }
-    drop_in = drop_in_path(plan.directory, plan.agent_id)
+    drop_in = drop_in_path(plan.directory, plan.name)
     units[drop_in] = render_drop_in(plan.program, plan.arguments, plan.writable)
     for path, text in units.items():
         make_directories(path.parent, mode=0o755)
         path.write_text(text, encoding="utf-8")
-    unit = instance(plan.agent_id)
+    unit = instance(plan.name)
     change = _follow(tuple(units), (("daemon-reload",), ("enable", unit), ("restart", unit)))
     needed = (Path(plan.program[0]), plan.workspace, *plan.writable)
     hidden = tuple(str(path) for path in needed if any(map(path.is_relative_to, _HIDDEN)))
     return msgspec.structs.replace(change, hidden=hidden)
 
 
-def uninstall(directory: Path, agent_id: str) -> Change:
-    """Stops the service and removes what `install` wrote; templates go with the last agent.
+def uninstall(directory: Path, name: str) -> Change:
+    """Stops the service and removes what `install` wrote; templates go with the last service.
 
     The socket goes first: a client that connects to it would start the service again, and the link of
     one that the user enabled would outlive its unit.
     """
-    socket = SOCKET.replace("@", f"@{agent_id}")
-    stopped = _follow((), (("disable", "--now", socket, instance(agent_id)),))
-    drop_in = drop_in_path(directory, agent_id)
+    socket = SOCKET.replace("@", f"@{name}")
+    stopped = _follow((), (("disable", "--now", socket, instance(name)),))
+    drop_in = drop_in_path(directory, name)
     removed = [drop_in] if drop_in.exists() else []
     others = set(directory.glob(f"{instance('*')}.d/installed.conf")) - {drop_in}
     if not others:

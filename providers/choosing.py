@@ -1,4 +1,4 @@
-"""Choosing a provider from the configuration, saying of each candidate why or why not, and making the chosen one.
+"""Choosing a provider from the configuration, with a reason for or against each candidate, and making it.
 
 Unset or "auto": local if its model file exists, then OpenAI, Gemini, Voyage, by key; else keywords only. Named: that one;
 if it cannot be made, its fallback; else keywords only. What happens when a chosen provider fails later is decided in
@@ -57,7 +57,7 @@ class _Remote:
         return Candidate(
             provider=self._name,
             usable=True,
-            reason=f"The key comes from {source}." if source else "It is asked without a key.",
+            reason=f"The key comes from {source}." if source else "It is used without a key.",
             model=spec.model,
             endpoint=spec.endpoint.base_url,
             key_source=source,
@@ -105,23 +105,23 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     requested: str
     primary: Candidate | None
     fallback: Candidate | None = None
-    """Stands by; usable, and another provider than the primary."""
+    """Another usable provider, for when the primary fails."""
     fell_back: FallbackRecord | None = None
     """Set when the primary is the configured fallback, because the requested one cannot be made."""
     candidates: tuple[Candidate, ...] = ()
-    """All that were considered, in order."""
+    """All candidates, in the order in which they were considered."""
     reason: str
 
     @property
     def keys_in_vain(self) -> tuple[Candidate, ...]:
-        """Those whose key is there and whose library is not, where nothing else is used instead."""
+        """Candidates that have a key but lack their library, if no other provider is used instead."""
         if self.primary is not None:
             return ()
         return tuple(one for one in self.candidates if not one.usable and one.key_source)
 
     @property
     def remedy(self) -> str | None:
-        """What would make a provider usable; of several, any one will do."""
+        """What would make a provider usable; any one of several is enough."""
         if len({one.provider for one in self.candidates}) > 2:
             return "Set the key of one provider, or memorySearch.provider."
         return next((one.remedy for one in self.candidates if not one.usable), None)
@@ -131,7 +131,7 @@ def choose(settings: Settings) -> Choice:
     """Chooses. Blocking (reads the auth profiles): run it in a worker thread. Never raises."""
     requested = settings.search.provider
     if requested == "none":
-        reason = f"{_KEYWORDS_ONLY}, because the provider is none."
+        reason = f'{_KEYWORDS_ONLY}, because the configured provider is "none".'
         return Choice(requested=requested, primary=None, reason=reason)
     if requested == "auto":
         return _automatic(settings)
@@ -185,7 +185,7 @@ def _assess_automatically(name: str, settings: Settings) -> Candidate:
 
 
 def _no_model_file(local: LocalSettings) -> ProviderUnavailableError | None:
-    """Local models are chosen unasked only if that downloads nothing."""
+    """A local model that nobody asked for is chosen only if nothing has to be downloaded."""
     path = local.model_path
     if local.model_path_is_default or path.startswith(("hf:", "http://", "https://")):
         cause = "memorySearch.local.modelPath names no file"
@@ -194,7 +194,7 @@ def _no_model_file(local: LocalSettings) -> ProviderUnavailableError | None:
     else:
         cause = f"The model file {path} does not exist"
     return ProviderUnavailableError(
-        f"{cause}, and a model is not downloaded unasked.",
+        f"{cause}, and no model is downloaded unless it is asked for.",
         remedy='Set memorySearch.provider to "local" to use local embeddings.',
     )
 

@@ -1,4 +1,4 @@
-"""Addresses: base URL rules, origins, and which origin a credential may be sent to.
+"""Base URLs, their origins, and which origin a credential may be sent to.
 
 The binding rule. `memorySearch.remote.apiKey` was written for `remote.baseUrl` and goes there. Any
 other key belongs to its vendor: it goes to the vendor's own origin, to the origin of the vendor's
@@ -63,7 +63,7 @@ def is_this_machine(host: str) -> bool:
 
 
 def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """The address that a connection would take the host for: `127.1` and `0x7f.1` are addresses, too."""
+    """The address, if a connection would read the host as one: `127.1` and `0x7f.1` are addresses, too."""
     name = host.rstrip(".").partition("%")[0]
     try:
         address = ipaddress.ip_address(name)
@@ -87,7 +87,7 @@ class Endpoint(msgspec.Struct, frozen=True):
     def parse(cls, raw: str, *, cut_from: str | None = None, ends_in: str = "") -> Self:
         """Checks and normalises a base URL.
 
-        From `cut_from` on its path is dropped, and `ends_in` is added unless it stands there.
+        The path is cut off where `cut_from` begins; `ends_in` is added if the path does not end in it.
 
         Raises `ProviderUnavailableError` for anything that is not a plain http(s) address. The
         message never repeats the address, which may hold credentials anywhere.
@@ -109,12 +109,14 @@ class Endpoint(msgspec.Struct, frozen=True):
 
 
 def may_receive(origin: Origin, homes: frozenset[Origin]) -> bool:
-    """Whether a credential whose homes these are may be sent to this origin (the binding rule)."""
+    """Whether a credential that belongs to `homes` may be sent to this origin (the binding rule)."""
     return origin in homes or origin.private
 
 
 def _port(parts: SplitResult) -> int:
     try:
         return parts.port or _DEFAULT_PORTS.get(parts.scheme.lower(), 0)
-    except ValueError:  # of an address that somebody else sent, say as a redirect: nobody's origin
+    except (
+        ValueError
+    ):  # an address that somebody else sent, such as a redirect, has no usable origin
         return 0

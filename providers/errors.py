@@ -1,4 +1,4 @@
-"""Every way in which embedding can fail, as types that the retry policy and the caller branch on."""
+"""The ways in which embedding can fail, as types for the retry policy and the caller."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class ProviderError(MemoryGatewayError):
 
     `retryable`: the same request may succeed when it is sent again soon.
     `final`: nothing but a change on the user's or the host's side will help; the circuit opens at
-    once. `status` is the HTTP status, if there was one; `retry_after_s` what the host asked for.
+    once. `status` is the HTTP status, if there was one; `retry_after_s` the wait that the host asked for.
     """
 
     kind = ErrorKind.PROVIDER_TRANSIENT
@@ -44,21 +44,21 @@ class ProviderAuthError(ProviderError):
 
 
 class ProviderQuotaError(ProviderError):
-    """The account is used up: money, a daily allowance. Waiting some seconds changes nothing."""
+    """The account has no credit or daily allowance left. Waiting some seconds does not help."""
 
     kind = ErrorKind.PROVIDER_QUOTA
     final = True
 
 
 class ProviderRateLimitError(ProviderError):
-    """Too much at a time; the host is healthy and takes more later."""
+    """Too many requests at a time; the host is healthy and accepts more later."""
 
     kind = ErrorKind.PROVIDER_RATE_LIMITED
     retryable = True
 
 
 class ProviderTransientError(ProviderError):
-    """The host or the way to it is broken just now."""
+    """The host, or the connection to it, fails at the moment."""
 
     kind = ErrorKind.PROVIDER_TRANSIENT
     retryable = True
@@ -69,11 +69,11 @@ class ProviderTimeoutError(ProviderTransientError):
 
 
 class ProviderNotReadyError(ProviderError):
-    """It cannot answer yet, because it is still being set up; nothing is wrong with it."""
+    """The provider is still being prepared and cannot answer yet; nothing is wrong with it."""
 
 
 class ProviderInputTooLargeError(ProviderError):
-    """The request was refused for its size. `limit` is the host's own number, when it said one."""
+    """The request was refused for its size. `limit` is the number that the host named, if any."""
 
     kind = ErrorKind.PROVIDER_INPUT_TOO_LARGE
 
@@ -99,7 +99,7 @@ class ProviderBadResponseError(ProviderError):
 
 
 class ProviderRedirectError(ProviderBadResponseError):
-    """The host sent us elsewhere. Not followed, so that no key and no text leaves with it."""
+    """The host redirected us. Redirects are not followed, so that no key or text goes elsewhere."""
 
     retryable = False
     final = True
@@ -113,18 +113,18 @@ class ProviderUnavailableError(ProviderError):
 
 
 class ProviderRejectedError(ProviderError):
-    """The host will not do this very request: one of the texts, or the settings, displease it."""
+    """The host rejects this request because of one of its texts, or of the settings."""
 
     kind = ErrorKind.PROVIDER_UNAVAILABLE
 
 
 class CircuitOpenError(ProviderError):
-    """Nothing was sent, because the host failed before. `cause` is that failure, repeated."""
+    """Nothing was sent, because the host failed earlier. `cause` is that failure."""
 
     kind = ErrorKind.PROVIDER_UNAVAILABLE
 
     def __init__(self, cause: ProviderError, *, wait_s: float) -> None:
-        when = f"It is tried again in {wait_s:.0f} s" if wait_s > 0 else "It is being tried now"
+        when = f"The next attempt is in {wait_s:.0f} s" if wait_s > 0 else "It is being tried now"
         super().__init__(
             f"{when}; the last failure was: {cause.message}",
             remedy=cause.remedy,

@@ -1,7 +1,7 @@
-"""What to run when the libraries of an extra are missing: the command that fits how we were installed.
+"""The command that installs the missing libraries of an extra, which depends on how we were installed.
 
-The libraries are named rather than an extra of ours, which an installer could only resolve where the
-package itself comes from an index.
+It names the libraries rather than the extra, which an installer can only resolve if our package itself
+comes from an index.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _COMPILES: Final = " (it compiles llama.cpp for two to four minutes)"
 
 
 def install_command(extra: str) -> str:
-    """A shell command that brings the libraries of an extra to where this program runs."""
+    """A shell command that installs the libraries of an extra for this program."""
     return f"{_installer()} {' '.join(map(shlex.quote, _libraries(extra)))}"
 
 
 def install_remedy(extra: str) -> str:
-    """The same as a sentence for people."""
+    """The same as a sentence."""
     if extra != "local":
         return f"Run: {install_command(extra)}"
     if _is_checkout():
@@ -34,7 +34,7 @@ def install_remedy(extra: str) -> str:
 
 
 def _installer() -> str:
-    """What puts libraries here: environments that pipx and uv make have no pip."""
+    """The program that installs libraries here; environments of pipx and uv have no pip."""
     if Path(sys.prefix, "pipx_metadata.json").is_file():
         return f"pipx inject {DISTRIBUTION}"
     if importlib.util.find_spec("pip") is not None:
@@ -43,7 +43,7 @@ def _installer() -> str:
 
 
 def _libraries(extra: str) -> list[str]:
-    """The requirements that only this extra has."""
+    """The requirements of this extra alone."""
     try:
         requirements = metadata.requires(DISTRIBUTION) or []
     except metadata.PackageNotFoundError:

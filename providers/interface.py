@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 import msgspec
@@ -33,7 +32,7 @@ class Fingerprint(msgspec.Struct, frozen=True, kw_only=True):
     input_type: str | None = None
     """How documents are marked: task type, input type."""
     variant: tuple[str, ...] = ()
-    """Whatever else changes vectors: a document prompt, a model file's hash, pooling ..."""
+    """Everything else that changes vectors: a document prompt, the hash of a model file, pooling ..."""
 
     def digest(self) -> bytes:
         """32 bytes, the same in every process and on every machine."""
@@ -51,6 +50,12 @@ def digest_headers(headers: Mapping[str, str]) -> str:
 Vector: TypeAlias = "NDArray[np.float32]"
 """One embedding: one-dimensional, finite, float32, of length (L2 norm) 1."""
 
+
+class QueryVector(msgspec.Struct, frozen=True):
+    vector: Vector
+    fingerprint: Fingerprint
+
+
 Purpose = Literal["query", "document"]
 Role = Literal["primary", "fallback"]
 """A fallback takes nothing of what was configured for the primary."""
@@ -64,23 +69,22 @@ class ItemError(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class InputLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """What one request may hold. Tokens are estimates (`providers.embedding.batching.estimate_tokens`)."""
+    """What one request may hold. Tokens are estimates (`providers.embedding.sizing.estimate_tokens`)."""
 
     max_input_tokens: int
-    """Of one text. A longer one is still sent, alone: the host decides."""
+    """The limit of one text. A longer one is still sent, alone, and the host decides."""
     max_items: int
     max_request_tokens: int
     max_request_bytes: int
-    """Of all texts together, UTF-8."""
+    """The limit of all texts together, in UTF-8."""
 
 
-@dataclass(frozen=True, slots=True)
-class EmbeddedBatch:
+class EmbeddedBatch(msgspec.Struct, frozen=True):
     """The answer to one request: one item for each text, in the order of the texts."""
 
     items: tuple[Vector | ItemError, ...]
     tokens: int = 0
-    """What the host says it counted; 0 when it does not say."""
+    """The tokens that the host counted; 0 if it does not say."""
 
 
 class Embedder(Protocol):
@@ -102,19 +106,19 @@ class Embedder(Protocol):
 
     @property
     def is_prepared(self) -> bool:
-        """Whether `prepare` would have nothing to do."""
+        """Whether `prepare` has nothing left to do."""
         ...
 
     async def prepare(self) -> None:
-        """Does what may take longer than a request: a download. Raises `ProviderError`."""
+        """Does what may take longer than a request, such as a download. Raises `ProviderError`."""
         ...
 
     async def run(self) -> None:
-        """What goes on beside the requests, until cancelled; must be running for them."""
+        """Runs what the requests need beside them, until cancelled; it must be running when they are made."""
         ...
 
     def report(self) -> LocalState | None:
-        """For `status`, from any thread: what only this kind of provider has to tell."""
+        """What only this kind of provider reports in `status`. May be called from any thread."""
         ...
 
     async def embed_documents(self, texts: Sequence[str]) -> EmbeddedBatch: ...
@@ -124,16 +128,15 @@ class Embedder(Protocol):
     async def aclose(self) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class ProviderRequest:
-    """What a provider may look at: the settings, and the role it is wanted for."""
+class ProviderRequest(msgspec.Struct, frozen=True):
+    """What a provider is made from: the settings, and the role it is to have."""
 
     settings: Settings
     role: Role
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One provider that was considered: whether it can be used, why (not), and what to do."""
+    """One provider that was considered: whether it can be used, why or why not, and the remedy."""
 
     provider: str
     usable: bool
@@ -142,9 +145,9 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     model: str | None = None
     endpoint: str | None = None
     key_source: str | None = None
-    """None: no key is sent. Of one that cannot be used: there is a key, and only the library is missing."""
+    """None: no key is sent. Set for an unusable provider, it means that only the library is missing."""
     lacks: str | None = None
-    """What has to come before it gives its first vector; None: nothing."""
+    """What is still missing before its first vector; None: nothing."""
 
 
 def unusable(name: str, error: ProviderError, *, key_source: str | None = None) -> Candidate:
@@ -170,7 +173,7 @@ class FingerprintState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
 
 
 class Statistics(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One snapshot. `requests` counts every request sent, also repeated and refused ones."""
+    """A snapshot. `requests` counts every request sent, repeated and refused ones included."""
 
     requests: int
     retries: int
@@ -179,9 +182,9 @@ class Statistics(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     documents: int
     """Texts that got a vector."""
     item_errors: int
-    """Texts that got none although their request succeeded, or that were refused alone."""
+    """Texts that got no vector although their request succeeded, or that were refused alone."""
     queries: int
-    """Query embeddings asked for, cached ones included."""
+    """Query embeddings that were requested, cached ones included."""
     query_cache_hits: int
     tokens: int
     """As counted by the host."""
@@ -193,12 +196,12 @@ class WorkerState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     status: Literal["off", "loading", "running"]
     pid: int | None = None
     resident_bytes: int | None = None
-    """Memory of the worker process; None where the system does not tell."""
+    """The memory of the worker process; None if the system does not tell."""
     deaths: int = 0
-    """Ends that nobody asked for."""
+    """How many workers ended without being told to."""
     last_death: str | None = None
     cut_texts: int = 0
-    """Texts of which the model read only the beginning."""
+    """How many texts the model has read only the beginning of."""
 
 
 class LocalModelState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -218,7 +221,7 @@ class Download(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class LocalState(msgspec.Struct, frozen=True, kw_only=True):
-    """What only a local model has to tell."""
+    """What only a local model reports."""
 
     reference: str
     worker: WorkerState
@@ -254,7 +257,7 @@ class FallbackRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EmbeddingsState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Who gives vectors: the provider in use, the one that is asked first, and its fallback."""
+    """The providers of vectors: the one in use, the one that is preferred, and its fallback."""
 
     active: ServiceState
     primary: ServiceState
@@ -264,11 +267,11 @@ class EmbeddingsState(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
 
 class Provider(Protocol):
     def assess(self, request: ProviderRequest) -> Candidate:
-        """Whether it could be made. Blocking, but never for long: no network, no heavy import."""
+        """Whether it could be made. Blocks only briefly: no network, no slow import."""
         ...
 
     def create(self, request: ProviderRequest) -> Embedder:
-        """Makes it. Only after a successful `assess`; raises `ProviderError`."""
+        """Makes the embedder. Call it only after a successful `assess`. Raises `ProviderError`."""
         ...
 
 
@@ -276,5 +279,5 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def without_lone_surrogates(text: str) -> str:
-    """Halves of broken emoji, which UTF-8 cannot hold, become replacement characters."""
+    """Replaces lone surrogates (halves of broken emoji), which UTF-8 cannot hold."""
     return _LONE_SURROGATE.sub("\ufffd", text)

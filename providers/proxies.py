@@ -75,7 +75,7 @@ class _Chosen(httpx2.AsyncBaseTransport):
 
 
 async def _resolves_to_this_machine(origin: Origin) -> bool:
-    """Whether any of its addresses is this machine's own."""
+    """Whether any of its addresses leads to this machine."""
     addresses: list[str] = []
     done, token = anyio.Event(), current_token()
 

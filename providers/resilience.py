@@ -1,4 +1,4 @@
-"""Living with a host that fails: retries, pauses, the circuit breaker, and a clock that tests can set."""
+"""Handling failures of a host: retries, pauses, the circuit breaker, and a clock that tests can set."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Circuit:
         self._open(error, self._policy.cooldown_s)
 
     def state(self) -> CircuitState:
-        """May be asked from any thread."""
+        """May be called from any thread."""
         probe_at, cause = self._probe_at, self._cause
         status: Literal["closed", "open", "half-open"] = "closed"
         wait: float | None = None
@@ -127,7 +127,7 @@ class Circuit:
         elif _counts(error):
             self._count(error, pause, probe=probe)
         elif isinstance(error, ProviderNotReadyError):
-            return  # nobody was asked, so it tells nothing of the host
+            return  # nothing was sent, so it says nothing about the host
         elif probe or not isinstance(error, ProviderRateLimitError):
             # The host is well; it only did not like this request, or wants it later.
             self._close()
@@ -180,7 +180,7 @@ class Pacer:
             yield
 
     def slow_down(self, pause_s: float) -> None:
-        """A rate limit was hit: nobody begins before the pause is over, and fewer at once after."""
+        """After a rate limit: no request begins before the pause is over, and fewer run at once afterwards."""
         self._not_before = max(self._not_before, self._clock.now() + pause_s)
         self._limiter.total_tokens = max(1, self.at_once // 2)
         self._successes = 0
@@ -205,14 +205,14 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     cap_s: float = 8.0
     jitter: float = 0.2
     longest_wait_s: float = 60.0
-    """A host that asks for more is not waited for."""
+    """If a host asks for a longer wait, we give up."""
     deadline_s: float = 600.0
-    """For all attempts and waits together; no wait begins that would pass it."""
+    """For all attempts and waits together; no wait begins that would exceed it."""
 
     def wait_s(self, error: ProviderError, attempt: int, draw: float) -> float | None:
         """Seconds to wait after the failure of attempt number `attempt` (from 1); None: give up.
 
-        `draw` is a random number in [0, 1). A host's own wish is a lower bound, jitter comes on top.
+        `draw` is a random number in [0, 1). A wait that the host asks for is a lower bound, to which jitter is added.
         """
         if not error.retryable or attempt >= self._attempts(error):
             return None
@@ -230,7 +230,7 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 SINGLE = RetryPolicy(attempts=1, rate_limit_attempts=1, timeout_attempts=1)
-"""For a probe: one attempt tells enough."""
+"""For a probe, which is one attempt."""
 
 
 async def retrying(

@@ -26,11 +26,12 @@ npm_install() {
         --loglevel=error "$@" >&2
 }
 
-# install_once NAME VERSION COST: prints the path of the program's command. Where it is not there yet,
-# the caller's `fill DIRECTORY` installs it; a start that is killed meanwhile leaves nothing half made.
+# install_once NAME VERSION COST [COMMAND]: prints the path of the program's command, which is called NAME
+# unless COMMAND says otherwise. Where it is not there yet, the caller's `fill DIRECTORY` installs it; a start
+# that is killed meanwhile leaves nothing half made.
 install_once() {
     local place=${XDG_CACHE_HOME:-$HOME/.cache}/memory-gateway/$1/$2
-    local program=$place/node_modules/.bin/$1 making=$place.making
+    local program=$place/node_modules/.bin/${4:-$1} making=$place.making
     if [ ! -x "$program" ]; then
         mkdir -p "$(dirname "$place")"
         # Two starts at once install one after the other; the lock goes with the process.

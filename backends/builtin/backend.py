@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
-import secrets
+import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
+from operator import methodcaller
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 import anyio
@@ -18,18 +18,23 @@ from anyio.to_thread import run_sync
 
 from backends.builtin.embedding.queries import Meaning
 from backends.builtin.embedding.semantics import Semantics
-from backends.builtin.notes.facts import links_in, resolve_links
+from backends.builtin.notes.links import links_in, resolve_links
 from backends.builtin.notes.preparing import Preparer
 from backends.builtin.reporting import probe_weaknesses, report_status
 from backends.builtin.searching.search import Found, Searcher
-from backends.builtin.sessions.indexing import SessionIndexer
-from backends.builtin.storage.connections import IndexDamagedError
-from backends.builtin.storage.database import LIMIT_S as SCRUB_LIMIT_S
-from backends.builtin.storage.database import READERS, Database, give_back_unused, scrub
+from backends.builtin.store.opening import connect
+from backends.builtin.store.port import (
+    READERS,
+    SCRUB_LIMIT_S,
+    IndexDamagedError,
+    Store,
+    Unavailable,
+)
 from backends.builtin.syncing.freshness import Freshness
-from backends.builtin.syncing.indexing import Courtesy, Indexer
+from backends.builtin.syncing.indexing import Indexer, SearchPriority
+from backends.builtin.syncing.transcripts import SessionIndexer
 from backends.chunking import ChunkLimits
-from backends.errors import FileUnreadableError, IndexUnavailableError
+from backends.errors import IndexUnavailableError, out_of_reach
 from backends.files.reading import NoteReads, read_lines
 from backends.files.roots import MemoryRoots
 from backends.interface import (
@@ -50,7 +55,8 @@ from config.runtime.bounded import BoundedWork
 from config.settings import Settings
 
 if TYPE_CHECKING:
-    from providers.embedding.failover import Embeddings, QueryVector
+    from providers.embedding.failover import Embeddings
+    from providers.interface import QueryVector
 
 
 _READABLE: Final = 0.8
@@ -79,24 +85,29 @@ STATUS_CHOICE_PATIENCE_S: Final = 3.0
 """`status` is for people, who want to know; the libraries are slow to load on a busy machine."""
 STATUS_PATIENCE_S: Final = 10.0
 """`status` lists the disk, and a mount may hang."""
+_SCRUB_PATIENCE_S: Final = 2 * SCRUB_LIMIT_S
 INDEX_PATIENCE_S: Final = 30.0
 """How long the index may take, whose disk may be busy, and as long to wait for those that it keeps."""
+
+
+OPENING_PATIENCE_S: Final = 60.0
+"""A large log may have to be taken in, and a disk has to wake up."""
 
 
 class BuiltinBackend:
     """The memory of one agent in one SQLite file. Make it with `open_builtin`."""
 
     def __init__(
-        self, settings: Settings, database: Database, limits: ChunkLimits, *, background: bool
+        self, settings: Settings, store: Store, limits: ChunkLimits, *, background: bool
     ) -> None:
         search = settings.search
         self._settings = settings
-        self._database = database
+        self._store = store
         self._roots = MemoryRoots.of(settings)
         preparer = Preparer(limits)
         self._transcripts = AgentTranscripts.of(settings)
         self._sessions = SessionIndexer(
-            database,
+            store,
             self._transcripts,
             preparer,
             search.sync.sessions,
@@ -106,19 +117,16 @@ class BuiltinBackend:
             settings.backend == "qmd" and settings.qmd.sessions.enabled
         )
         """Whether conversations are answered at all, be it by QMD."""
-        self._indexer = Indexer(
-            database, self._roots, preparer, self._sessions, settings.sessions_dir
-        )
-        self._courtesy = Courtesy()
+        self._indexer = Indexer(store, self._roots, preparer, self._sessions, settings.sessions_dir)
+        self._priority = SearchPriority()
         self._freshness = Freshness(
-            self._indexer, courtesy=self._courtesy, on_written=self._embed_soon
+            self._indexer, priority=self._priority, on_written=self._embed_soon
         )
         self._semantics = Semantics(
             settings,
-            database,
+            store,
             backfill=background,
             is_indexing=self._freshness.is_syncing,
-            is_level=lambda: self._freshness.unsynced() is None,
         )
         self._reporting = BoundedWork("status")
         self._scrubbing = BoundedWork("scrub of the index")
@@ -135,10 +143,10 @@ class BuiltinBackend:
         await self._semantics.run()
 
     async def search(self, request: SearchRequest) -> SearchAnswer:
-        with self._courtesy.searching():
-            generation = self._database.generation
+        with self._priority.searching():
+            generation = self._store.generation
             answer = await self._mended(lambda: self._search(request))
-            if generation == self._database.generation:
+            if generation == self._store.generation:
                 return answer
             # Replaced meanwhile, perhaps after it was levelled: an empty one answers nothing.
             return await self._mended(lambda: self._search(request))
@@ -203,9 +211,9 @@ class BuiltinBackend:
 
     async def _scan_ahead(self, meaning: Meaning) -> None:
         """What a search by vector can do before the index is level with the disk, where it is long."""
-        engines = self._semantics.engines
-        if meaning.vector is not None and engines is not None and engines.is_long:
-            scan = partial(engines.scan_ahead, meaning.vector.vector)
+        held = self._semantics.vectors
+        if meaning.vector is not None and held is not None and held.is_long:
+            scan = partial(held.scan_ahead, meaning.vector.vector)
             await _of_index(self._scanning_ahead, scan)
 
     async def read(self, request: ReadRequest) -> ReadAnswer:
@@ -227,10 +235,7 @@ class BuiltinBackend:
         answer = read_lines(self._roots, request)
         reason = self._indexer.out_of_reach(answer.path) if answer.status == "not_found" else None
         if reason is not None:
-            raise FileUnreadableError(
-                f"{answer.path!r} cannot be read: {reason}.",
-                remedy="Check that its disk is mounted and that its directory is where it should be.",
-            )
+            raise out_of_reach(answer.path, reason)
         return msgspec.structs.replace(answer, links=self._links(links_in(answer.text)))
 
     def _links(self, names: Sequence[str]) -> Mapping[str, str]:
@@ -238,11 +243,22 @@ class BuiltinBackend:
         if not names:
             return {}
         try:
-            with self._database.reading() as connection:
-                return resolve_links(connection, names)
+            with self._store.view() as view:
+                return resolve_links(view.files, names)
         except IndexUnavailableError as error:
             _log.warning("links not resolved", error=str(error), kind=error.kind)
             return {}
+
+    async def away(self, *, look: bool) -> str | None:
+        """Why notes are missing that may come back: as of now, or of the last look at the disk."""
+        try:
+            return await self._mended(lambda: self._freshness.away(look=look))
+        except IndexUnavailableError:  # who asks this index will hear of it
+            return None
+
+    async def out_of_reach(self, path: str) -> str | None:
+        """Why a note that is not there may exist all the same: its place is away."""
+        return await self._freshness.out_of_reach(path)
 
     async def sync(
         self, request: SyncRequest, *, progress: ProgressCallback | None = None
@@ -256,7 +272,7 @@ class BuiltinBackend:
     async def _sync(self, request: SyncRequest, progress: ProgressCallback | None) -> SyncReport:
         if request.force or request.verify:
             with suppress(TimeoutError):  # an earlier look at everything still goes on
-                await self._scrubbing.run(partial(scrub, self._database), 2 * SCRUB_LIMIT_S)
+                await self._scrubbing.run(self._store.scrub, _SCRUB_PATIENCE_S)
         return await self._freshness.sync(request, progress)
 
     async def transcript_grew(self, reference: str) -> bool:
@@ -265,11 +281,13 @@ class BuiltinBackend:
 
     async def status(self) -> BackendStatus:
         await self._semantics.choice_made(STATUS_CHOICE_PATIENCE_S)
-        parts = (self._settings, self._database, self._indexer, self._freshness, self._semantics)
+        parts = (self._settings, self._store, self._indexer, self._freshness, self._semantics)
         report = partial(report_status, *parts)
-        patience = {"patience_s": STATUS_PATIENCE_S, "queue_s": STATUS_PATIENCE_S}
+        patience_s = STATUS_PATIENCE_S
         try:
-            return await self._mended(lambda: self._reporting.run(report, **patience))
+            return await self._mended(
+                lambda: self._reporting.run(report, patience_s, queue_s=patience_s)
+            )
         except TimeoutError:
             raise IndexUnavailableError(
                 f"Disk and index could not be compared within {STATUS_PATIENCE_S:g} s.",
@@ -278,13 +296,13 @@ class BuiltinBackend:
 
     async def weaknesses(self) -> tuple[str, ...]:
         await self._semantics.choice_made(CHOICE_PATIENCE_S)
-        parts = (self._database, self._freshness, self._semantics)
+        parts = (self._store, self._freshness, self._semantics)
         probe = partial(probe_weaknesses, *parts)
         return await self._mended(lambda: _of_index(self._probing, probe))
 
     async def try_out(self, timeout_s: float) -> tuple[Trial, ...]:
 
-        return await try_out(self._database, self._semantics, timeout_s)
+        return await try_out(self._store, self._semantics, timeout_s)
 
     async def _mended(self, work: Callable[[], Awaitable[T]]) -> T:
         """Does the work again when it came upon damage: the index is a new one by then."""
@@ -317,7 +335,7 @@ class BuiltinBackend:
 
     def _give_back_space(self) -> None:
         try:
-            give_back_unused(self._database)
+            self._store.tidy()
         except IndexUnavailableError as error:  # the sync itself was a success
             _log.warning("unused space not given back", error=str(error), kind=error.kind)
 
@@ -327,9 +345,8 @@ class BuiltinBackend:
         vector: QueryVector | None,
         without: Collection[str] = (),
     ) -> Found:
-        engines = self._semantics.engines
-        with self._database.reading() as connection:
-            return self._searcher.search(connection, request, vector, engines, without=without)
+        with self._store.view() as view:
+            return self._searcher.search(view, request, vector, without=without)
 
 
 async def _of_index(pool: BoundedWork, work: Callable[[], T]) -> T:
@@ -344,39 +361,50 @@ async def _of_index(pool: BoundedWork, work: Callable[[], T]) -> T:
 
 
 @asynccontextmanager
-async def open_database(settings: Settings, *, is_owner: bool = False) -> AsyncIterator[Database]:
+async def open_store(settings: Settings, *, is_owner: bool = False) -> AsyncIterator[Store]:
     """The index file, for backends that follow one another on it. Raises IndexUnavailableError."""
-    store = settings.search.store
-    open_file = partial(Database, store.path, former=store.former_path, is_owner=is_owner)
+    open_index = partial(connect, settings, is_owner=is_owner)
     opening = BoundedWork("opening of the index")
-    database = await opening.run(open_file, math.inf)
     try:
-        yield database
+        store = await opening.run(open_index, OPENING_PATIENCE_S, discard=methodcaller("close"))
+    except TimeoutError:
+        raise IndexUnavailableError(
+            f"The index could not be opened within {OPENING_PATIENCE_S:g} s.",
+            remedy="See whether the disk that it is on hangs.",
+        ) from None
+    try:
+        yield store
     finally:
         # An open log would cost the next start time.
         with CancelScope(shield=True), suppress(TimeoutError):
-            await opening.run(database.close, INDEX_PATIENCE_S)
+            await opening.run(store.close, INDEX_PATIENCE_S)
 
 
 @asynccontextmanager
 async def open_builtin(
-    settings: Settings, *, background: bool = True, database: Database | None = None
+    settings: Settings, *, background: bool = True, store: Store | None = None
 ) -> AsyncIterator[BuiltinBackend]:
     """Opens or makes the index of the agent; with `background` texts get their vectors meanwhile.
 
-    An open `database` stays open: a process must not open its index file twice. Raises
+    An open `store` stays open: a process must not open its index file twice. Raises
     IndexUnavailableError.
     """
-    if database is None:
+    if store is None:
         async with (
-            open_database(settings, is_owner=background) as own,
-            open_builtin(settings, background=background, database=own) as backend,
+            open_store(settings, is_owner=background) as own,
+            open_builtin(settings, background=background, store=own) as backend,
         ):
             yield backend
         return
     sizing = BoundedWork("limits of chunks")
-    limits = await sizing.run(partial(chunk_limits, settings), math.inf)
-    backend = BuiltinBackend(settings, database, limits, background=background)
+    try:
+        limits = await sizing.run(partial(chunk_limits, settings), OPENING_PATIENCE_S)
+    except TimeoutError:
+        raise IndexUnavailableError(
+            f"The file of the local model could not be read within {OPENING_PATIENCE_S:g} s.",
+            remedy="See whether the disk that it is on hangs (memorySearch.local.modelPath).",
+        ) from None
+    backend = BuiltinBackend(settings, store, limits, background=background)
     with ungrouped():
         async with create_task_group() as tasks:
             tasks.start_soon(backend.run)
@@ -389,14 +417,12 @@ async def open_builtin(
 _SKIPPED = "No vector to search with."
 
 
-async def try_out(
-    database: Database, semantics: Semantics, timeout_s: float
-) -> tuple[Trial, Trial]:
+async def try_out(store: Store, semantics: Semantics, timeout_s: float) -> tuple[Trial, Trial]:
     """See `MemoryBackend.try_out`: the provider gives a vector, the engine searches with it."""
     provider, vector = await _try_provider(semantics, timeout_s)
     if vector is None:
         return provider, Trial(part="vectors", outcome="skipped", detail=_SKIPPED)
-    return provider, await _try_vectors(database, semantics, vector, timeout_s)
+    return provider, await _try_vectors(store, vector, timeout_s)
 
 
 async def _try_provider(semantics: Semantics, timeout_s: float) -> tuple[Trial, QueryVector | None]:
@@ -423,32 +449,27 @@ async def _ask(embeddings: Embeddings, timeout_s: float) -> QueryVector:
     """A text that no cache knows; a lost primary gets its chance before its stand-in is asked."""
     if embeddings.state().fell_back is not None:
         await embeddings.probe()
-    return await embeddings.embed_query(f"health {secrets.token_hex(4)}", deadline_s=timeout_s)
+    return await embeddings.embed_query(f"health {os.urandom(4).hex()}", deadline_s=timeout_s)
 
 
-async def _try_vectors(
-    database: Database, semantics: Semantics, vector: QueryVector, timeout_s: float
-) -> Trial:
+async def _try_vectors(store: Store, vector: QueryVector, timeout_s: float) -> Trial:
     started = time.perf_counter()
     trial = Trial(part="vectors", outcome="failed", detail=f"No answer within {timeout_s:g} s.")
     try:
         with anyio.move_on_after(timeout_s):
-            trial = await run_sync(_search, database, semantics, vector, abandon_on_cancel=True)
+            trial = await run_sync(_search, store, vector, abandon_on_cancel=True)
     except MemoryGatewayError as error:
         return _failed("vectors", error, started)
     return _timed(trial, started)
 
 
-def _search(database: Database, semantics: Semantics, vector: QueryVector) -> Trial:
-    from backends.builtin.vectors import store  # noqa: PLC0415 - needs numpy
-    from backends.builtin.vectors.engines import Unavailable  # noqa: PLC0415
-
-    with database.reading() as connection:
-        number = store.fingerprint_id(connection, vector.fingerprint)
-        if semantics.engines is None or number is None:
+def _search(store: Store, vector: QueryVector) -> Trial:
+    with store.view() as view:
+        space = view.vectors(vector.fingerprint)
+        if space is None or space.is_empty:
             detail = f"{vector.fingerprint.model} has not embedded any note yet."
             return Trial(part="vectors", outcome="skipped", detail=detail)
-        answer = semantics.engines.search(connection, number, vector.vector, limit=1)
+        answer = space.search(vector.vector, limit=1)
     if isinstance(answer, Unavailable) or answer.reason:
         return Trial(part="vectors", outcome="failed", detail=f"{answer.reason}.")
     return Trial(part="vectors", outcome="ok", detail=f"{answer.engine} answered.")

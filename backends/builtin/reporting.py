@@ -1,27 +1,33 @@
-"""What `status` says about the builtin engine.
-
-Owns the counting: disk and index are compared in one read transaction, so that the numbers agree.
-"""
+"""What `status` says about the builtin engine. Disk and index are compared in one view, so that the numbers agree."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from backends.builtin.notes.facts import odd_encodings
-from backends.builtin.searching.keyword import known_languages
-from backends.builtin.sessions.reporting import report_sessions
 from backends.builtin.syncing.indexing import skipped_by
-from backends.interface import BackendStatus, Details, KeywordDetails, SourceCount
+from backends.builtin.syncing.transcripts import skipped_transcripts
+from backends.files.encodings import BROKEN, UNKNOWN
+from backends.interface import (
+    BackendStatus,
+    DatabaseDetails,
+    Details,
+    KeywordDetails,
+    SessionDetails,
+    SkippedFile,
+    SourceCount,
+)
 
 if TYPE_CHECKING:
     from backends.builtin.embedding.semantics import Semantics
-    from backends.builtin.notes.planning import Held
-    from backends.builtin.storage.database import Database
+    from backends.builtin.store.port import FileReads, Store, View
     from backends.builtin.syncing.freshness import Freshness
     from backends.builtin.syncing.indexing import Indexer
+    from backends.builtin.syncing.planning import Held
+    from backends.builtin.syncing.transcripts import SessionIndexer
+    from backends.transcripts.source import HostDatabase, TranscriptListing
     from config.settings import Settings
 
 MEASURED_CHUNKS: Final = 1_000_000
@@ -30,7 +36,7 @@ MEASURED_CHUNKS: Final = 1_000_000
 
 def report_status(
     settings: Settings,
-    database: Database,
+    store: Store,
     indexer: Indexer,
     freshness: Freshness,
     semantics: Semantics,
@@ -39,16 +45,14 @@ def report_status(
     counted = indexer.scan(counting=True)
     scan = msgspec.structs.replace(counted, ignored=(), near_misses=())  # as a search sees the disk
     listing = indexer.sessions.listing() if indexer.sessions else None
-    with database.reading() as connection:
-        plan = indexer.compare(connection, scan)
-        sessions = report_sessions(connection, indexer.sessions, listing, freshness.unreadable)
-        files, chunks = connection.execute(
-            "SELECT count(*), ifnull(sum(chunk_count), 0) FROM files WHERE source = 'memory'"
-        ).get
-        vector = semantics.report(connection)
-        languages = tuple(known_languages(connection))
-        journal = connection.pragma("journal_mode")
-        encodings = odd_encodings(connection)
+    with store.view() as view:
+        plan = indexer.compare(view, scan)
+        sessions = report_sessions(view, indexer.sessions, listing, freshness.unreadable)
+        files, chunks = view.files.count("memory")
+        vector = semantics.report(view)
+        languages = view.keywords.corpus().languages
+        journal = view.journal()
+        encodings = odd_encodings(view.files)
     differing = {found.path for found in plan.to_read} - plan.doubtful
     unreadable = tuple(one for one in freshness.unreadable if one.path in differing)
     pending = len(differing) - len(unreadable) + sum(one.files for one in plan.held)
@@ -59,8 +63,8 @@ def report_status(
         provider=mark.provider if mark else None,
         model=mark.model if mark else None,
         workspace=str(settings.workspace),
-        database_path=str(database.path),
-        database_bytes=database.size_bytes(),
+        database_path=store.place,
+        database_bytes=store.size_bytes(),
         sources=(
             SourceCount(
                 source="memory",
@@ -77,7 +81,7 @@ def report_status(
         syncing=freshness.running,
         recent_syncs=tuple(freshness.recent),
         issues=(
-            *database.notes,
+            *store.notes,
             *scan.issues,
             *counted.near_misses,
             *encodings,
@@ -87,19 +91,98 @@ def report_status(
         details=Details(
             keyword=KeywordDetails("fts5", available=True, languages=languages),
             vector=vector,
-            journal=journal,
+            journal=journal or msgspec.UNSET,
             sessions=sessions.details,
             left_out={one.rule: one.files for one in counted.ignored} or msgspec.UNSET,
         ),
     )
 
 
-def probe_weaknesses(
-    database: Database, freshness: Freshness, semantics: Semantics
-) -> tuple[str, ...]:
+class SessionReport(NamedTuple):
+    details: SessionDetails
+    counts: tuple[SourceCount, ...] = ()
+    """Empty while transcripts are no source."""
+    skipped: tuple[SkippedFile, ...] = ()
+    unreadable: int = 0
+    is_dirty: bool = False
+    chunks: int = 0
+
+
+def report_sessions(
+    view: View,
+    sessions: SessionIndexer | None,
+    listing: TranscriptListing | None,
+    unreadable: Iterable[SkippedFile],
+) -> SessionReport:
+    """`unreadable` are the files that the last sync could not read, transcripts or not."""
+    if sessions is None or listing is None or not sessions.enabled:
+        return SessionReport(SessionDetails(enabled=False))
+    plan = sessions.compare(view, listing)
+    lost = tuple(one for one in unreadable if one.path in plan.due)
+    pending = len(plan.due) - len(lost)
+    skipped = (*skipped_transcripts(plan), *lost)
+    files, chunks = view.files.count("sessions")
+    return SessionReport(
+        details=SessionDetails(
+            enabled=True,
+            below_thresholds=plan.waiting,
+            database=_database(listing.database),
+        ),
+        counts=(
+            SourceCount(
+                source="sessions",
+                on_disk=len(listing.files),
+                indexed=files,
+                pending=pending,
+                skipped=len(skipped),
+                chunks=chunks,
+            ),
+        ),
+        skipped=skipped,
+        unreadable=len(lost) + len(listing.failures),
+        is_dirty=bool(pending or plan.to_remove),
+        chunks=chunks,
+    )
+
+
+def _database(found: HostDatabase | None) -> DatabaseDetails | None:
+    """None while the host has none."""
+    if found is None:
+        return None
+    return DatabaseDetails(
+        path=found.path,
+        version=found.version,
+        known=found.is_known,
+        left_out=found.left_out,
+        failure=found.failure,
+    )
+
+
+def odd_encodings(files: FileReads) -> tuple[str, ...]:
+    """A sentence for each encoding but UTF-8 that notes are in."""
+    return tuple(_oddity(*one) for one in files.odd_encodings())
+
+
+def _oddity(encoding: str, count: int, path: str) -> str:
+    notes = f"{path}" if count == 1 else f"{count:,} notes, such as {path},"
+    is_or_are = "is" if count == 1 else "are"
+    if encoding == UNKNOWN:
+        return (
+            f"{notes} {is_or_are} not searched: no text in UTF-8, UTF-16 or Windows-1252. "
+            "If it is text, save it as UTF-8."
+        )
+    if encoding == BROKEN:
+        return (
+            f"{notes} {is_or_are} not quite UTF-8; what cannot be read is shown as U+FFFD. "
+            "Save it as UTF-8."
+        )
+    return f"{notes} {is_or_are} read as {encoding}, which takes guessing. Save it as UTF-8."
+
+
+def probe_weaknesses(store: Store, freshness: Freshness, semantics: Semantics) -> tuple[str, ...]:
     """As in a status, from what the last whole sync saw. Raises IndexUnavailableError."""
-    with database.reading() as connection:
-        connection.execute("SELECT id FROM chunks LIMIT 1").fetchall()
+    with store.view() as view:
+        view.probe()
     lost = _lost(len(freshness.unreadable) + freshness.unlisted)
     return (*_away(freshness.held), *lost, *semantics.weaknesses())
 

@@ -1,8 +1,9 @@
 """Which encoding the bytes of a note are in. Pure.
 
-Owns the rule: a byte-order mark says it, valid UTF-8 wins, text of the Latin script with a zero after
-each letter is UTF-16, and Western text that is not UTF-8 is Windows-1252 (of which Latin-1 is a part)
-when nothing speaks against it. No statistics of languages: they are not reliable on short notes.
+A byte-order mark says it, valid UTF-8 wins, text of the Latin script with a zero after each letter is
+UTF-16, and Western text that is not UTF-8 is Windows-1252 (of which Latin-1 is a part) when nothing speaks
+against it. What is left is UTF-8 with damage, or it is not read at all: statistics of languages, which would
+tell GBK from Shift JIS, are not reliable on short notes.
 """
 
 from __future__ import annotations
@@ -10,17 +11,23 @@ from __future__ import annotations
 import re
 from typing import Final
 
-DECODING_VERSION: Final = 1
+DECODING_VERSION: Final = 2
 """Goes up with every change of the rule: the notes of stored indexes are then read again."""
 UTF8: Final = "utf-8"
 WINDOWS: Final = "windows-1252"
 BROKEN: Final = "broken"
-"""None of them: what cannot be read is shown as U+FFFD."""
+"""UTF-8 with damage: what cannot be read is shown as U+FFFD."""
+UNKNOWN: Final = "unknown"
+"""Text in another encoding, or no text: there is nothing in it to search."""
 
 _MARKS: Final = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 _LEAST_UTF16: Final = 8
 _ZERO_SHARE: Final = 0.7
 _HIGH_SHARE: Final = 1 / 3
+_DAMAGED: Final = re.compile("[\x00-\x08\x0e-\x1f\x7f\N{REPLACEMENT CHARACTER}]")
+_LEAST_DAMAGE: Final = 4
+_DAMAGE_SHARE: Final = 1 / 4
+"""Of what is not white space. Damaged notes have a few such places, other encodings hardly anything else."""
 _HIGH: Final = re.compile(rb"[\x80-\xff]")
 _NOT_WINDOWS: Final = re.compile(
     rb"[\x00-\x08\x0b\x0e-\x1f\x7f\x81\x8d\x8f\x90\x9d]|[\x80-\xff]{4}"
@@ -29,7 +36,7 @@ _NOT_WINDOWS: Final = re.compile(
 
 
 def encoding_of(data: bytes) -> str:
-    """A codec of Python that reads all of it, or `BROKEN`."""
+    """A codec of Python that reads all of it, or `BROKEN` or `UNKNOWN`."""
     for mark, codec in _MARKS:
         if data.startswith(mark):
             return codec if _reads(data, codec) else BROKEN
@@ -39,7 +46,16 @@ def encoding_of(data: bytes) -> str:
             return guessed
     if _reads(data, UTF8):
         return UTF8
-    return WINDOWS if _is_windows(data) else BROKEN
+    if _is_windows(data):
+        return WINDOWS
+    return UNKNOWN if _is_hopeless(data) else BROKEN
+
+
+def _is_hopeless(data: bytes) -> bool:
+    shown = data.decode(UTF8, "replace")
+    damaged = len(_DAMAGED.findall(shown))
+    visible = len(shown) - sum(map(shown.count, " \n\r\t"))
+    return damaged >= _LEAST_DAMAGE and damaged > _DAMAGE_SHARE * visible
 
 
 def _utf16(data: bytes) -> str | None:

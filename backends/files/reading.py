@@ -7,14 +7,13 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeAlias
 
 import msgspec
 
 from backends.errors import FileUnreadableError, PathNotAllowedError
-from backends.files.encodings import BROKEN, UTF8, encoding_of
+from backends.files.encodings import BROKEN, UNKNOWN, UTF8, encoding_of
 from backends.files.ignoring import IgnoreFiles
 from backends.files.roots import Location, MemoryRoots, is_below
 from backends.files.safe_open import MomentarilyUnreadableError, RefusedFileError, opened
@@ -38,7 +37,7 @@ HOLDS_NUL = "NUL characters: shown as U+FFFD"
 class FileContent(msgspec.Struct, frozen=True, kw_only=True):
     """A consistent copy of one file.
 
-    `text` is what is indexed: without byte-order mark, CRLF as newline, NUL as U+FFFD. None of
+    `text` is what is indexed: nothing of an unknown encoding, else without byte-order mark, CRLF as newline, NUL as U+FFFD. None of
     this moves a line number; only a newline ends a line. The stamps are those of the descriptor
     that was read.
     """
@@ -110,7 +109,7 @@ def decode(data: bytes, encoding: str | None = None) -> tuple[str, tuple[str, ..
     """
     notes = []
     encoding = encoding or encoding_of(data)
-    if encoding == BROKEN:
+    if encoding in {BROKEN, UNKNOWN}:
         text = data.removeprefix(BOM).decode(errors="replace")
         notes.append(INVALID_UTF8)
     else:
@@ -148,7 +147,7 @@ def _content(path: str, data: bytes, status: os.stat_result) -> FileContent:
     text, notes = decode(data, encoding)
     return FileContent(
         path=path,
-        text=text,
+        text="" if encoding == UNKNOWN else text,
         content_hash=content_hash(data),
         size=status.st_size,
         mtime_ns=stamp(status.st_mtime_ns),
@@ -168,8 +167,7 @@ def _too_large(size: int) -> str:
     return f"too large: {size:,} bytes, the limit is {MAX_FILE_BYTES:,}"
 
 
-@dataclass(frozen=True, slots=True)
-class LineWindow:
+class LineWindow(msgspec.Struct, frozen=True):
     """The lines that were cut out, joined by newlines."""
 
     data: bytes
@@ -366,7 +364,7 @@ def _converted(descriptor: int) -> Iterator[bytes] | None:
     data = b"".join(iter(lambda: os.read(descriptor, _BLOCK_BYTES), b""))
     os.lseek(descriptor, 0, os.SEEK_SET)
     encoding = encoding_of(data)
-    if encoding in (UTF8, BROKEN):
+    if encoding in (UTF8, BROKEN, UNKNOWN):
         return None
     return iter([data.decode(encoding).removeprefix("\ufeff").encode("utf-8", "replace")])
 

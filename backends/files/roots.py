@@ -5,11 +5,14 @@ from __future__ import annotations
 import fnmatch
 import os.path
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
+
+import msgspec
+from msgspec.structs import replace
 
 from backends.interface import SearchRequest
 from backends.text.frontmatter import has_tag
@@ -21,8 +24,7 @@ MAX_ALTERNATIVES = 64
 """Braces that would multiply beyond this are taken literally."""
 
 
-@dataclass(frozen=True)
-class Glob:
+class Glob(msgspec.Struct, frozen=True, dict=True):
     """A pattern, to be matched against relative paths with `/` between names."""
 
     pattern: str
@@ -114,8 +116,7 @@ class Location:
     """Below which it was permitted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Root:
+class Root(msgspec.Struct, frozen=True):
     """A place that memory comes from, and which files below it count.
 
     `anchor` is resolved normally and `names` lead from it to the root without following links, so a
@@ -163,8 +164,7 @@ class Root:
         return Location(path=shown, anchor=self.anchor, names=names, root=self)
 
 
-@dataclass(frozen=True)
-class MemoryRoots:
+class MemoryRoots(msgspec.Struct, frozen=True, dict=True):
     """The workspace and the extra paths of one agent: all that may be indexed and read."""
 
     workspace: Path

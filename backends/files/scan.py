@@ -35,6 +35,11 @@ MAX_DEPTH = 64
 MAX_SKIPPED_PER_ROOT = 50
 """How many skipped entries are named; the rest is only counted."""
 
+SECOND_LOOK_S: Final = 60.0
+"""So long files have to be missed before they count as deleted, where that is in doubt."""
+MANY_FILES: Final = 10
+"""Where a place had so many files, more than half of them gone at once is no ordinary deletion."""
+
 _STAMP_RANGE: Final = 1 << 64
 
 NOT_MARKDOWN = "not Markdown (.md), or not what its pattern names"
@@ -124,6 +129,11 @@ def stamp(value: int) -> int:
     what is beyond goes round to the negative numbers, so that different stamps stay different.
     """
     return (value + _STAMP_RANGE // 2) % _STAMP_RANGE - _STAMP_RANGE // 2
+
+
+def is_mass(gone: int, total: int) -> bool:
+    """Whether so many files are gone at once that their disk may be away."""
+    return total >= MANY_FILES and gone > total / 2
 
 
 def scan(

@@ -37,7 +37,7 @@ from backends.interface import (
 from backends.qmd.answering import Answerer, of_rank
 from backends.qmd.asking import ask, question_for
 from backends.qmd.collections import Places, plan_collections
-from backends.qmd.engine import Engine
+from backends.qmd.engine import AWAY_PAUSE_S, Away, Engine
 from backends.qmd.exporting import Exports
 from backends.qmd.home import NEUTRAL_DIRECTORY, embed_lock
 from backends.qmd.process import QmdUnavailableError
@@ -208,7 +208,15 @@ _HARMLESS: Final = "memory"
 class QmdBackend:
     """The memory of one agent as QMD finds it. Make it with `open_qmd`."""
 
-    def __init__(self, settings: Settings, environment: Mapping[str, str] = os.environ) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        environment: Mapping[str, str] = os.environ,
+        *,
+        away: Away | None = None,
+    ) -> None:
+        """`away`: see `open_qmd`."""
+        self._away = away or _nothing_away
         self._settings = settings
         self._environment = environment
         planned = plan_collections(settings)
@@ -222,7 +230,7 @@ class QmdBackend:
         self._changed = Wakeup()
         self.engine: Engine | None = None
         """None until QMD has shown that it works."""
-        self.failure = QmdUnavailableError("not_ready", "QMD is being started.")
+        self.failure = _starting()
         """Why there is no engine."""
         self.recent: deque[SyncReport] = deque(maxlen=_REMEMBERED_SYNCS)
 
@@ -231,8 +239,11 @@ class QmdBackend:
         pause = Backoff(2.0, 10.0, 600.0)
         while True:
             try:
+                await self._wait_for_places()
                 sidecar = await open_sidecar(self._settings, self._environment)
-                engine = Engine(sidecar, self._settings.qmd, self.places, self._environment)
+                engine = Engine(
+                    sidecar, self._settings.qmd, self.places, self._environment, away=self._away
+                )
                 await engine.run(ready=lambda: self._adopt(engine))  # noqa: B023 - called at once
             except QmdUnavailableError as error:
                 self.failure = error
@@ -248,6 +259,14 @@ class QmdBackend:
             self._changed.fire()
             pause.failed()
             await anyio.sleep(pause.left_s)
+
+    async def _wait_for_places(self) -> None:
+        """QMD is not started before the notes are there: it would forget what it cannot see."""
+        while (reason := await self._away()) is not None:
+            self.failure = QmdUnavailableError("away", f"QMD is not started: {reason}.")
+            self._changed.fire()
+            await anyio.sleep(AWAY_PAUSE_S)
+            self.failure = _starting()
 
     async def search(self, request: SearchRequest) -> SearchAnswer:
         """Raises QmdUnavailableError for every reason not to trust QMD's answer."""
@@ -409,12 +428,23 @@ class QmdBackend:
         return engine
 
 
+def _starting() -> QmdUnavailableError:
+    return QmdUnavailableError("not_ready", "QMD is being started.")
+
+
+async def _nothing_away() -> str | None:
+    return None
+
+
 @asynccontextmanager
 async def open_qmd(
-    settings: Settings, environment: Mapping[str, str] = os.environ
+    settings: Settings, environment: Mapping[str, str] = os.environ, *, away: Away | None = None
 ) -> AsyncIterator[QmdBackend]:
-    """Opens QMD in the background; it answers when it is ready and never keeps anybody waiting."""
-    backend = QmdBackend(settings, environment)
+    """Opens QMD in the background; it answers when it is ready and never keeps anybody waiting.
+
+    While `away` gives a reason why notes are missing, QMD is not told of the disk as it is.
+    """
+    backend = QmdBackend(settings, environment, away=away)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(backend.run)
         try:

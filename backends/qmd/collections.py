@@ -5,7 +5,7 @@ from __future__ import annotations
 import os.path
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
@@ -131,8 +131,7 @@ PREFIX = "qmd/"
 _UNSEEN = re.compile(r"(?:^|/)(?:\.[^/]*|node_modules|vendor|dist|build)(?=/|$)")
 
 
-@dataclass(frozen=True)
-class CollectionRoots(MemoryRoots):
+class CollectionRoots(MemoryRoots, frozen=True, dict=True):
     """The collections as roots, so that they are scanned and opened like all memory."""
 
     collections: tuple[Collection, ...] = ()
@@ -166,6 +165,12 @@ class Places:
         if not one.root.permits(absolute) or self._is_strange(one, path):
             return None
         return one.root.location(absolute, self._shown(one, absolute))
+
+    def absolute(self, path: str) -> str | None:
+        """Where a file of this name would be; None for one that is not ours to give."""
+        for location in self._locations(path):
+            return str(Path(location.anchor, *location.names))
+        return None
 
     def shown_path(self, path: str) -> str:
         """The name here for a path that is relative to the workspace, perhaps with `../`."""

@@ -34,6 +34,10 @@ _LOG_PATIENCE_MS: Final = 2000
 _POLL_S: Final = 0.1
 
 
+Away = Callable[[], Awaitable[str | None]]
+"""Why notes are missing that may come back, if so."""
+
+
 class UpdateCounts(msgspec.Struct, frozen=True):
     added: int = 0
     changed: int = 0
@@ -180,6 +184,8 @@ FIRST_PAUSE_S: Final = 1.0
 SECOND_PAUSE_S: Final = 60.0
 LONGEST_PAUSE_S: Final = 3600.0
 CLEANUP_EVERY_S: Final = 300.0
+AWAY_PAUSE_S: Final = 10.0
+"""Between two looks whether a disk is back."""
 
 
 class Schedule:
@@ -192,8 +198,11 @@ class Schedule:
         *,
         may_embed: Callable[[], bool],
         repair: Callable[[], Awaitable[None]],
+        away: Away,
     ) -> None:
+        """`away`: see `backends.qmd.backend.open_qmd`."""
         self._upkeep = upkeep
+        self._away = away
         self._settings = settings
         self._may_embed = may_embed
         self._repair = repair
@@ -203,6 +212,7 @@ class Schedule:
         self._running: list[str] = []
         self._update_pause = Backoff(FIRST_PAUSE_S, SECOND_PAUSE_S, LONGEST_PAUSE_S)
         self._embed_pause = Backoff(SECOND_PAUSE_S, 2 * SECOND_PAUSE_S, LONGEST_PAUSE_S)
+        self._away_pause = Backoff(FIRST_PAUSE_S, AWAY_PAUSE_S, AWAY_PAUSE_S)
         self._unclean_since: float | None = None
         self._cleaned_at = -CLEANUP_EVERY_S
         self.updated_at: float | None = None
@@ -257,6 +267,7 @@ class Schedule:
 
     async def _refresh(self, reason: str, *, force: bool = False) -> UpdateCounts:
         async with self._round:
+            await self._check_places()
             started = time.monotonic()
             try:
                 counts = await self._update()
@@ -274,6 +285,17 @@ class Schedule:
                 self._unclean_since = started
             await self._clean(force=force)
             return counts
+
+    async def _check_places(self) -> None:
+        """QMD would forget the documents of a directory that is not mounted. Raises QmdUnavailableError."""
+        reason = await self._away()
+        if reason is None:
+            self._away_pause.succeeded()
+            return
+        self.last_error = f"QMD is not updated: {reason}."
+        self._away_pause.failed()
+        self._wake.set()
+        raise QmdUnavailableError("away", self.last_error)
 
     async def _update(self) -> UpdateCounts:
         with self._noted("update"):
@@ -334,7 +356,8 @@ class Schedule:
         interval_ms = self._settings.interval_ms
         with anyio.move_on_after(interval_ms / 1000 if interval_ms else None):
             await self._wake.wait()
-        await anyio.sleep(max(self._update_pause.left_s, self._debounce_left_s()))
+        pauses = (self._update_pause.left_s, self._away_pause.left_s, self._debounce_left_s())
+        await anyio.sleep(max(pauses))
 
     def _debounce_left_s(self) -> float:
         if self.updated_at is None:
@@ -351,12 +374,19 @@ class Engine:
         settings: QmdSettings,
         places: Places,
         environment: Mapping[str, str] = os.environ,
+        *,
+        away: Away,
     ) -> None:
+        """`away`: see `backends.qmd.backend.open_qmd`."""
         self.sidecar = sidecar
         self._settings = settings
         self.upkeep = Upkeep(sidecar, places, settings.update, environment)
         self.schedule = Schedule(
-            self.upkeep, settings.update, may_embed=self._may_embed, repair=self._repair
+            self.upkeep,
+            settings.update,
+            may_embed=self._may_embed,
+            repair=self._repair,
+            away=away,
         )
         self.server = WarmServer(sidecar)
         self.index_is_kept = False

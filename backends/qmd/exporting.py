@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from backends.errors import FileUnreadableError, PathNotAllowedError
+from backends.files.scan import SECOND_LOOK_S, is_mass
 from backends.transcripts.source import (
     BEGINNING,
     PREFIX,
@@ -137,6 +138,7 @@ class Exports:
         self._settings = settings
         self._ledger = ledger
         self._records: Mapping[str, Record] | None = None
+        self._missed_since: float | None = None
         self.issues: tuple[str, ...] = ()
         """Why transcripts are missing, or exports are left that should be gone."""
 
@@ -167,7 +169,10 @@ class Exports:
         listing = self._transcripts.listing() if self._settings.enabled else TranscriptListing()
         issues += [f"{path} cannot be listed: {why}." for path, why, _ in listing.failures]
         wanted = self._wanted(listing)
-        for name in sorted(records.keys() - wanted.keys()):
+        there = {one.path for one in listing.files}
+        gone = {name for name in records if PREFIX + name not in there}
+        held = gone if self._settings.enabled and self._must_wait(len(gone), issues) else set()
+        for name in sorted(records.keys() - wanted.keys() - held):
             if listing.tells_of(PREFIX + name):
                 self._remove(records, name, issues)
         for name, found in wanted.items():
@@ -178,6 +183,22 @@ class Exports:
             except (OSError, PathNotAllowedError, FileUnreadableError) as error:
                 issues.append(f"The transcript {name!r} is not exported: {error}")
         self._records, self.issues = records, tuple(issues)
+
+    def _must_wait(self, gone: int, issues: list[str]) -> bool:
+        """Whether so many transcripts are gone at once that their disk may be away: see `is_mass`."""
+        total = len(self.records)
+        if not is_mass(gone, total):
+            self._missed_since = None
+            return False
+        now = time.monotonic()
+        self._missed_since = self._missed_since or now
+        if now - self._missed_since >= SECOND_LOOK_S:
+            return False
+        issues.append(
+            f"{gone:,} of {total:,} exported transcripts are gone at once: their exports stay until a look "
+            f"{SECOND_LOOK_S:g} s later misses them, too."
+        )
+        return True
 
     def _wanted(self, listing: TranscriptListing) -> dict[str, FoundTranscript]:
         """By name."""

@@ -17,7 +17,7 @@ from config.errors import ErrorKind, MemoryGatewayError
 from config.runtime.children import end_child, kill_group, start_child
 
 Cause = Literal[
-    "missing", "broken", "not_ready", "timeout", "crashed", "bad_answer", "corrupt_index"
+    "missing", "broken", "not_ready", "timeout", "crashed", "bad_answer", "corrupt_index", "away"
 ]
 
 

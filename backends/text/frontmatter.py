@@ -16,7 +16,7 @@ import msgspec
 
 from backends.chunking.blocks import front_matter, shorten_title
 
-FRONT_MATTER_VERSION: Final = 1
+FRONT_MATTER_VERSION: Final = 2
 """Goes up with every change of what is read: the notes of stored indexes are then prepared again."""
 MAX_VALUES: Final = 100
 """Of one list; more say nothing about a note."""
@@ -28,7 +28,8 @@ _DAY: Final = re.compile(r"(\d{4})-(\d{2})-(\d{2})(?!\d)")
 _COMMENT: Final = re.compile(r"[ \t]#.*$")
 _DATES: Final = ("date", "created", "updated")
 """The first that holds one is the date of the note."""
-_KEYS: Final = {"alias": "aliases", "tag": "tags"}
+_KEYS: Final = {"alias": "aliases", "name": "aliases", "tag": "tags"}
+"""`name` is by what the notes of Claude Code link to each other."""
 
 
 class FrontMatter(msgspec.Struct, frozen=True):

@@ -1,6 +1,6 @@
-"""What one value may be: flags, numbers, durations, words, paths, addresses, model references, credentials.
+"""The kinds of values: flags, numbers, durations, words, paths, addresses, model references, credentials.
 
-A kind never raises: it reports to the `Reading` and answers `UNSET`, so that the default applies and reading goes on.
+A kind never raises: it reports to the `Reading` and returns `UNSET`, so that the default applies and reading goes on.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MAX_LENGTH = 64
 
 
 def parse_duration(text: str, default_unit: DurationUnit) -> int:
-    """Whole milliseconds, rounded half up. Upper and lower case and outer blanks do not matter.
+    """Whole milliseconds, rounded half up. Case and outer blanks do not matter.
 
     Raises `ValueError` for anything that is not a duration.
     """
@@ -52,13 +52,13 @@ def format_duration(milliseconds: int) -> str:
 
 
 MAX_SAFE_INTEGER = 2**53 - 1
-"""Beyond it the chat gateway's own reader no longer tells neighbouring whole numbers apart."""
+"""Above it the chat gateway's own reader no longer distinguishes neighbouring whole numbers."""
 MAX_TIMER_MS = 2**31 - 1
-"""About 24.8 days: the chat gateway's timers overflow above it, so longer waits are cut to it."""
+"""About 24.8 days. The chat gateway's timers overflow above it, so longer waits are shortened to it."""
 
 
 class Kind(msgspec.Struct, frozen=True):
-    """What a key may hold. `read` checks one value; `settle` finishes it once paths are known."""
+    """What a key may hold. `read` checks one value; `settle` completes it once paths are known."""
 
     @property
     def allowed(self) -> str:
@@ -66,7 +66,7 @@ class Kind(msgspec.Struct, frozen=True):
         raise NotImplementedError
 
     def read(self, node: Located, at: KeyPath, reading: Reading) -> Any:
-        """The value, or `UNSET` after a problem or where the documentation makes it no value."""
+        """The value, or `UNSET` after a problem and for a value that means none."""
         raise NotImplementedError
 
     def settle(self, value: Any, dirs: Directories) -> Any:  # noqa: ARG002 - for kinds of paths
@@ -74,7 +74,7 @@ class Kind(msgspec.Struct, frozen=True):
         return value
 
     def render(self, value: Any) -> Any:
-        """The settings' value as one would write it in the file."""
+        """The value of the settings as it would be written in the file."""
         return value
 
     def mismatch(self, node: Located, at: KeyPath, reading: Reading, found: str) -> Any:
@@ -94,13 +94,13 @@ class Flag(Kind, frozen=True):
 
 
 class Whole(Kind, frozen=True):
-    """A whole number; `6.0` is one. Outside `minimum` is a problem, above `ceiling` is cut."""
+    """A whole number; `6.0` is one. One below `minimum` is a problem, one above `ceiling` is lowered to it."""
 
     minimum: int = 0
     ceiling: int | None = None
     unit: str | None = None
     floors: bool = False
-    """Whether a fraction is documented to be cut off; otherwise it is a problem."""
+    """Whether a fraction is dropped, as documented; otherwise it is a problem."""
     zero: Literal["number", "default", "none"] = "number"
     """What 0 means: itself, the default (with a warning), or that there is no value."""
 
@@ -114,12 +114,14 @@ class Whole(Kind, frozen=True):
         if number is None or number < self.minimum:
             return self.mismatch(node, at, reading, value_words(node.value))
         if number != node.value:
-            reading.warn(at, node, f"{value_words(node.value)} is cut to {number}")
+            reading.warn(at, node, f"{value_words(node.value)} is rounded down to {number}")
         if number == 0 and self.zero == "default":
-            reading.warn(at, node, "0 has no meaning here; the default applies")
+            reading.warn(at, node, "0 has no meaning here, so the default applies")
             return UNSET
         if self.ceiling is not None and number > self.ceiling:
-            reading.warn(at, node, f"is above the highest value; {self.ceiling} applies")
+            reading.warn(
+                at, node, f"is above the highest value, {self.ceiling}, which is used instead"
+            )
             return self.ceiling
         if number > MAX_SAFE_INTEGER:
             return self.mismatch(node, at, reading, "a number that is too large")
@@ -135,7 +137,7 @@ class Whole(Kind, frozen=True):
 
 
 class Real(Kind, frozen=True):
-    """A finite number. Outside the range it is cut where `clamps`, else a problem."""
+    """A finite number. One out of range is moved to the nearest bound if `clamps`, else it is a problem."""
 
     minimum: float
     maximum: float = math.inf
@@ -157,7 +159,7 @@ class Real(Kind, frozen=True):
             return inside
         if not self.clamps:
             return self.mismatch(node, at, reading, value_words(value))
-        reading.warn(at, node, f"{value_words(value)} is out of range; {inside:g} applies")
+        reading.warn(at, node, f"{value_words(value)} is out of range; {inside:g} is used instead")
         return inside
 
 
@@ -166,7 +168,7 @@ def _finite(value: float) -> bool:
 
 
 class Text(Kind, frozen=True):
-    """A string, `${NAME}` filled in and outer blanks removed; a blank one is no value."""
+    """A string, with `${NAME}` replaced and outer blanks removed; a blank one counts as no value."""
 
     @property
     def allowed(self) -> str:
@@ -192,7 +194,7 @@ class Choice(Text, frozen=True):
 
     values: tuple[str, ...]
     hints: Mapping[str, str] = {}
-    """What to write instead of words that are known elsewhere but mean nothing here."""
+    """What to write instead of words that are known from other programs but mean nothing here."""
 
     @property
     def allowed(self) -> str:
@@ -205,7 +207,7 @@ class Choice(Text, frozen=True):
         from config.secrets import redact  # noqa: PLC0415 - only for a message
 
         hint = self.hints.get(text)
-        # The text as written: what a variable holds is nobody else's business.
+        # Quoted as written, so that no content of a variable is shown.
         found = redact(quote(node.value)) + (f" ({hint})" if hint else "")
         return self.mismatch(node, at, reading, found)
 
@@ -234,7 +236,9 @@ class Duration(Kind, frozen=True):
 
     def _cut(self, milliseconds: int, node: Located, at: KeyPath, reading: Reading) -> int:
         if milliseconds > MAX_TIMER_MS:
-            reading.warn(at, node, "is longer than a timer can run; about 24.8 days apply")
+            reading.warn(
+                at, node, "is longer than a timer can run; about 24.8 days are used instead"
+            )
         return min(milliseconds, MAX_TIMER_MS)
 
     def render(self, value: Any) -> Any:
@@ -282,11 +286,11 @@ _URI_PREFIXES = ("hf:", "http://", "https://")
 
 
 class Command(Text, frozen=True):
-    """A program with its arguments, as words of a shell, though no shell ever sees them."""
+    """A program with its arguments, split as a shell would split them; no shell is run."""
 
     @property
     def allowed(self) -> str:
-        return "the name or path of a program, with arguments if it needs some"
+        return "the name or path of a program, and its arguments if it has any"
 
     def read(self, node: Located, at: KeyPath, reading: Reading) -> Any:
         text = Text.read(self, node, at, reading)
@@ -328,8 +332,8 @@ class Address(Text, frozen=True):
             return self.mismatch(node, at, reading, "another string")
         fault = address_fault(text)
         if fault is not None:
-            # The value stays: without it the default address would count, and get this one's key.
-            reading.warn(at, node, f"{fault}, so nothing can be asked there")
+            # The value is kept: otherwise the default address would be used, and be sent this one's key.
+            reading.warn(at, node, f"{fault}, so no request can be sent there")
         return text
 
     def render(self, value: Any) -> Any:
@@ -341,7 +345,7 @@ class Address(Text, frozen=True):
 
 
 def address_fault(text: str) -> str | None:
-    """Why this is no plain http(s) address; None when it is one. Never repeats the address."""
+    """Why this is not a plain http(s) address; None if it is one. Never repeats the address."""
     if not text.isprintable() or " " in text:
         return "the address holds a space or a control character"
     from urllib.parse import urlsplit  # noqa: PLC0415 - only when an address is given
@@ -350,7 +354,7 @@ def address_fault(text: str) -> str | None:
         parts = urlsplit(text)
         host = parts.hostname
     except ValueError:
-        return "the address has an open bracket, or no address inside of its brackets"
+        return "the address has an unclosed bracket, or its brackets hold no address"
     if "@" in parts.netloc:
         return "the address holds a user name or password"
     if parts.scheme.lower() not in ("http", "https") or not host:
@@ -366,7 +370,7 @@ def address_fault(text: str) -> str | None:
 class ProviderId(Text, frozen=True):
     """The id of a provider of embeddings, in lower case.
 
-    Any id is one: which of them can be used, only the providers know.
+    Every id is accepted here; only the providers know which of them can be used.
     """
 
     known: tuple[str, ...]
@@ -383,7 +387,7 @@ class ProviderId(Text, frozen=True):
             return text if text is UNSET else text.lower()
         from config.secrets import redact  # noqa: PLC0415 - only for an id that is not known here
 
-        # The text as written: what a variable holds is nobody else's business.
+        # Quoted as written, so that no content of a variable is shown.
         if redact(text) != text or not text.isprintable():
             return self.mismatch(node, at, reading, redact(quote(node.value)))
         return text.lower()
@@ -424,7 +428,7 @@ class ModelPath(Text, frozen=True):
 
 
 class TimeZoneName(Text, frozen=True):
-    """An IANA name; one that this machine does not know is no value."""
+    """An IANA name; one that this machine does not know is ignored."""
 
     @property
     def allowed(self) -> str:
@@ -440,14 +444,14 @@ class TimeZoneName(Text, frozen=True):
             zoneinfo.ZoneInfo(name)
         except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
             reading.warn(
-                at, node, f"{quote(name)} is no time zone that this machine knows; ignored"
+                at, node, f"is ignored: {quote(name)} is not a time zone that this machine knows"
             )
             return UNSET
         return name
 
 
 class Unresolved(msgspec.Struct, frozen=True):
-    """A key that is configured but cannot be had, and why."""
+    """A key that is configured but cannot be read, and why."""
 
     reason: str
 
@@ -472,7 +476,7 @@ class ApiKey(Kind, frozen=True):
         return self._secret(filled.text, node, at, reading)
 
     def _secret(self, text: str, node: Located, at: KeyPath, reading: Reading) -> Any:
-        # Keys are often pasted with the line break behind them.
+        # Keys are often pasted with a line break.
         text = text.strip()
         if not text.isprintable():
             return self.mismatch(node, at, reading, "a string with control characters")
@@ -518,7 +522,9 @@ class Headers(Kind, frozen=True):
     def _header(self, name: str, node: Located, at: KeyPath, reading: Reading) -> Any:
         secret = ApiKey().read(node, at, reading) if isinstance(node.value, str | dict) else None
         if secret is None or not name.isprintable() or not name.strip():
-            found = "a name that is no header" if secret is not None else type_words(node.value)
+            found = (
+                "a name that no header can have" if secret is not None else type_words(node.value)
+            )
             return self.mismatch(node, at, reading, found)
         return secret.reveal() if isinstance(secret, Secret) else UNSET
 

@@ -142,7 +142,7 @@ class ExtraPathItem(Kind, frozen=True):
 
 
 class ExtraPaths(ListOf, frozen=True):
-    """Extra paths; of several spellings of one path the first counts."""
+    """Extra paths; if a path is listed more than once, the first spelling counts."""
 
     item: Kind = ExtraPathItem()
 
@@ -153,7 +153,7 @@ class ExtraPaths(ListOf, frozen=True):
 
 
 def _limits(extra: ExtraPath) -> tuple[object, ...]:
-    """All of it but how it was written."""
+    """What distinguishes it from others: everything but its spelling."""
     return extra.path, extra.pattern, extra.exclude
 
 
@@ -167,7 +167,7 @@ class QmdPaths(ListOf, frozen=True):
         for index, item in enumerate(node.value if isinstance(node.value, list) else ()):
             path = descend(item, "path")
             if path is not None and isinstance(path.value, str) and not path.value.strip():
-                reading.warn((*at, index), item, "has a blank path and is left out")
+                reading.warn((*at, index), item, "is left out: its path is blank")
         return entries
 
     def settle(self, value: Any, dirs: Directories) -> tuple[QmdPath, ...]:

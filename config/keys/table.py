@@ -1,4 +1,4 @@
-"""Every key that this program reads, stated once: its places, kind, meaning, and what became of retired ones."""
+"""Every key that this program reads, defined once: its places, kind and meaning; and why others are retired."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from config.keys.kinds import (
     Whole,
 )
 from config.keys.records import ExtraPaths, ListOf, QmdPaths, Scope
-from config.keys.tree import HOME, Key, Section
+from config.keys.tree import OWN_ENTRY, Key, Section
 
 _MILLISECONDS = Whole(unit="milliseconds", ceiling=MAX_TIMER_MS)
 _TIMEOUT = Whole(unit="milliseconds", ceiling=MAX_TIMER_MS, zero="default")
@@ -110,7 +110,7 @@ _MEMORY_RETIRED = (
 
 MEMORY = Section(
     "memory",
-    (HOME, "memory"),
+    (OWN_ENTRY, "memory"),
     "",
     (*_MEMORY_GENERAL, *_QMD),
     retired=_MEMORY_RETIRED,
@@ -338,11 +338,11 @@ _UNREADABLE = {
 SEARCH = Section(
     "memorySearch",
     (
-        f"{HOME}.search",
+        f"{OWN_ENTRY}.search",
         "agents.defaults.memorySearch",
         "memory.search",
         "memorySearch",
-        f"{HOME}.agents.*.search",
+        f"{OWN_ENTRY}.agents.*.search",
         "agents.list.[].memorySearch",
         "agents.entries.*.memory.search",
         "agents.list.[].memory.search",
@@ -384,7 +384,7 @@ AGENT_DEFAULTS = Section(
 )
 COMPACTION = Section(
     "compaction",
-    (f"{HOME}.compaction", "agents.defaults.compaction"),
+    (f"{OWN_ENTRY}.compaction", "agents.defaults.compaction"),
     "compaction",
     (
         Key("mode", Choice(("default", "safeguard")), "How the chat gateway compacts."),
@@ -411,12 +411,12 @@ COMPACTION = Section(
         ("keepRecentTokens", "how much a compaction leaves is the chat gateway's business"),
         ("notifyUser", "what its users are told is the chat gateway's business"),
     ),
-    # Of the chat gateway's own keys those that resemble one above.
+    # Keys of the chat gateway that resemble one above.
     foreign=("model", "reserveTokens"),
 )
 MEMORY_FLUSH = Section(
     "compaction.memoryFlush",
-    (f"{HOME}.compaction.memoryFlush", "agents.defaults.compaction.memoryFlush"),
+    (f"{OWN_ENTRY}.compaction.memoryFlush", "agents.defaults.compaction.memoryFlush"),
     "compaction.memory_flush",
     (
         Key("enabled", Flag(), "Lets the agent write down memories before compaction."),

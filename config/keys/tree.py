@@ -1,4 +1,4 @@
-"""The tree of known keys, and walking a configuration file along it: known, retired, unknown, and the nearest known name."""
+"""The tree of known keys, and reading a configuration file along it: known, retired and unknown names."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from config.source.located import KeyPath, Located, Reading, type_words
 ANY_NAME = "*"
 ANY_ITEM = "[]"
 
-HOME = "plugins.entries.memory-gateway.config"
+OWN_ENTRY = "plugins.entries.memory-gateway.config"
 """Where settings that OpenClaw has no key for may stand in a file that it accepts."""
 
 Unknown = Literal["ignore", "warn", "refuse"]
-"""What an unknown name in an object means: somebody else's key, a slip, or too dangerous to skip."""
+"""What an unknown name in an object means: a key of another program, a typing error, or one too dangerous to skip."""
 
 
 class Key(msgspec.Struct, frozen=True):
@@ -39,23 +39,23 @@ class Key(msgspec.Struct, frozen=True):
 
 
 class Section(msgspec.Struct, frozen=True):
-    """Keys that belong together and the places where they may stand."""
+    """Keys that belong together, and the places where they may be written."""
 
     name: str
     """Prefix of the documented key paths in messages and origins."""
     places: tuple[str, ...]
-    """Dotted, best first: when two of them give a value on one level, the earlier place wins."""
+    """Dotted paths. If two of them give a value on the same level, the earlier one wins."""
     field: str
     """Dotted attribute path of its part of the settings; empty for the settings themselves."""
     keys: tuple[Key, ...]
     unknown: Unknown = "warn"
     retired: tuple[tuple[str, str], ...] = ()
-    """Paths that other releases know and that have no effect here, each with the reason."""
+    """Paths that other releases know and that have no effect here, each with the reason why."""
     foreign: tuple[str, ...] = ()
-    """Paths that somebody else reads; passed over in silence."""
+    """Paths that another program reads; they are skipped without a warning."""
     unreadable: Mapping[str, tuple[Any, str]] = {}
-    """What holds for a key that cannot be read, in a value and in words, where the default would be
-    careless. Only for keys whose mistakes are tolerated."""
+    """The value of a key that cannot be read, and that value in words, where the default would be unsafe.
+    Only for keys whose mistakes are tolerated."""
 
     def documented(self, key: Key) -> str:
         return f"{self.name}.{key.path}" if self.name else key.path
@@ -65,7 +65,7 @@ class Leaf(msgspec.Struct, frozen=True):
     section: Section
     key: Key
     rank: tuple[int, int]
-    """Of several places for one key the lowest wins: (place of the section, alias)."""
+    """(number of the place, number of the alias); the place with the lowest rank wins."""
 
 
 class Retired(msgspec.Struct, frozen=True):
@@ -73,7 +73,7 @@ class Retired(msgspec.Struct, frozen=True):
 
 
 class Foreign(msgspec.Struct, frozen=True):
-    """What stands there is for somebody else."""
+    """A key of another program."""
 
 
 class Branch(msgspec.Struct):
@@ -81,7 +81,7 @@ class Branch(msgspec.Struct):
     unknown: Unknown = "ignore"
 
     def below(self, path: str) -> Branch:
-        """The branch at a dotted path, made where it is missing, as strict as its parent."""
+        """The branch at a dotted path. A missing one is made, as strict as its parent."""
         branch = self
         for name in path.split(".") if path else ():
             child = branch.children.setdefault(name, Branch(unknown=branch.unknown))
@@ -91,7 +91,7 @@ class Branch(msgspec.Struct):
 
 
 def build_tree(sections: Iterable[Section]) -> Branch:
-    """Outer places first, so that what is between them and inner ones is as strict as they are."""
+    """Builds outer places first, so that objects between them and inner ones are as strict as they are."""
     root = Branch()
     places = [
         (place, rank, section) for section in sections for rank, place in enumerate(section.places)
@@ -117,7 +117,7 @@ def _plant(branch: Branch, path: str, child: Leaf | Retired | Foreign) -> None:
 
 
 class Given(msgspec.Struct, frozen=True):
-    """A valid value for a key, where a file gives it."""
+    """A valid value that a file gives for a key."""
 
     leaf: Leaf
     at: KeyPath
@@ -126,9 +126,9 @@ class Given(msgspec.Struct, frozen=True):
 
 
 def walk(branch: Branch, node: Located, at: KeyPath, reading: Reading) -> Iterator[Given]:
-    """Every valid value below `node` that the tree knows; the rest goes to the reading.
+    """Every valid value below `node` for a known key; what is wrong is noted in `reading`.
 
-    A `null` counts as no value anywhere.
+    A `null` counts as no value everywhere.
     """
     if ANY_ITEM in branch.children:
         yield from _walk_items(branch.children[ANY_ITEM], node, at, reading)
@@ -172,7 +172,7 @@ def _visit(
         if value is UNSET and reading.forgiven > forgiven:
             value, so = child.section.unreadable.get(child.key.path, (UNSET, ""))
             if so:
-                reading.warn(at, node, f"until it can be read, {so}")
+                reading.warn(at, node, f"until it is corrected, {so}")
         if value is not UNSET:
             yield Given(child, at, node, value)
 
@@ -188,7 +188,7 @@ def _check_required(branch: Branch, node: Located, at: KeyPath, reading: Reading
 def _warn_shadowed(node: Located, at: KeyPath, reading: Reading) -> None:
     if node.shadowed is not None:
         line = node.source.position(node.shadowed)[0]
-        reading.warn(at, node, f"stands twice; the one in line {line} does not count")
+        reading.warn(at, node, f"appears twice; the one in line {line} is ignored")
 
 
 def _report_unknown(
@@ -209,11 +209,11 @@ def _report_unknown(
 
 _LIKENESS = 0.6
 _SLIP = 0.8
-"""Among keys of others a name has to be nearly the same: a letter too few, two of them swapped."""
+"""Among keys of other programs a name must be nearly the same: one letter missing, or two swapped."""
 
 
 def nearest(branch: Branch, name: str) -> str | None:
-    """A sibling with a similar name, else the same name deeper below this branch, else None."""
+    """A sibling with a similar name, else the same name further down, else None."""
     similar = _sibling(branch, name, _LIKENESS)
     if similar:
         return similar
@@ -221,7 +221,7 @@ def nearest(branch: Branch, name: str) -> str | None:
 
 
 def near_miss(branch: Branch, name: str) -> str | None:
-    """The key that `name` nearly is, in an object that mostly belongs to somebody else."""
+    """The key that `name` is probably meant to be, in an object that another program owns."""
     return _sibling(branch, name, _SLIP)
 
 

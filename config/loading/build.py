@@ -131,11 +131,13 @@ def _model_providers(
 ) -> dict[str, ModelProviderSettings]:
     fields: dict[str, dict[str, Any]] = {}
     for name, key, value in _named(chosen, "models.providers"):
-        # Where its address cannot be read, its key stays here as well.
-        field = (
-            "api_key" if isinstance(value, Unresolved) else snake_case(key.path.partition(".")[2])
-        )
+        field = snake_case(key.path.partition(".")[2])
         fields.setdefault(name, {}).update(_settled(field, key, value, dirs))
+    for values in fields.values():
+        if problem := values.get("base_url_problem"):  # key and headers stay here as well
+            values.pop("api_key", None)
+            values.pop("headers", None)
+            values["api_key_problem"] = problem
     return {name: ModelProviderSettings(**values) for name, values in fields.items()}
 
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -15,13 +15,13 @@ from config import paths
 from config.agents import (
     MAIN_AGENT,
     AgentEntry,
-    agents_at_home,
+    agents_in_own_entry,
     default_agent_id,
     listed_agents,
     normalize_agent_id,
 )
 from config.errors import ConfigNotFoundError
-from config.host_keys import HOME_PATH, tolerates
+from config.host_keys import OWN_ENTRY_PATH, tolerates
 from config.keys.table import SECTIONS
 from config.keys.tree import ANY_NAME, Given, build_tree, walk
 from config.loading.build import build_settings, field_of, settings_of_notes
@@ -38,9 +38,9 @@ class FileContent(msgspec.Struct, frozen=True):
 
     givens: tuple[Given, ...] = ()
     agents: tuple[AgentEntry, ...] = ()
-    """Those that the chat gateway has."""
-    at_home: tuple[tuple[str, KeyPath], ...] = ()
-    """Ids and places of what our own entry says of single agents."""
+    """Those that the chat gateway lists."""
+    in_own_entry: tuple[tuple[str, KeyPath], ...] = ()
+    """Ids and paths of the single agents that our own entry configures."""
 
     @property
     def default_agent(self) -> str:
@@ -50,15 +50,15 @@ class FileContent(msgspec.Struct, frozen=True):
         return next((entry for entry in self.agents if entry.id == agent_id), None)
 
     def places(self, agent_id: str) -> tuple[KeyPath, ...]:
-        """Where this agent's own keys stand."""
+        """The paths of this agent's own keys."""
         entry = self.agent(agent_id)
-        at_home = tuple(place for name, place in self.at_home if name == agent_id)
-        return (*at_home, *(entry.prefixes if entry else ()))
+        in_own_entry = tuple(place for name, place in self.in_own_entry if name == agent_id)
+        return (*in_own_entry, *(entry.prefixes if entry else ()))
 
     def places_of_others(self, agent_id: str) -> tuple[KeyPath, ...]:
-        at_home = tuple(place for name, place in self.at_home if name != agent_id)
+        in_own_entry = tuple(place for name, place in self.in_own_entry if name != agent_id)
         listed = (e.prefixes for e in self.agents if e.id != agent_id)
-        return (*at_home, *(place for prefixes in listed for place in prefixes))
+        return (*in_own_entry, *(place for prefixes in listed for place in prefixes))
 
 
 def read_content(root: Located | None, reading: Reading) -> FileContent:
@@ -68,11 +68,11 @@ def read_content(root: Located | None, reading: Reading) -> FileContent:
     givens = tuple(walk(build_tree(SECTIONS), root, (), reading))
     agents = listed_agents(root, reading)
     reading.raise_problems()
-    return FileContent(givens, agents, agents_at_home(root, HOME_PATH))
+    return FileContent(givens, agents, agents_in_own_entry(root, OWN_ENTRY_PATH))
 
 
 class Surroundings(msgspec.Struct, frozen=True):
-    """All that decides where an agent's things are, except its own keys."""
+    """Everything but the agent's own keys that decides where its files are."""
 
     request: LoadRequest
     found: Found
@@ -83,8 +83,8 @@ class Surroundings(msgspec.Struct, frozen=True):
     ) -> tuple[Directories, Origin]:
         """The directories, and where the workspace comes from.
 
-        The command line, the agent's own key, for the default agent `agents.defaults.workspace`, and
-        at last the built-in place.
+        In this order: the command line, the agent's own key, `agents.defaults.workspace` for the default
+        agent, the built-in place.
         """
         is_default = agent_id == self.content.default_agent
         workspace = default_workspace(
@@ -117,7 +117,7 @@ class Surroundings(msgspec.Struct, frozen=True):
         return (named.value, named.origin) if named else None
 
     def with_claude_code(self, settings: Settings, dirs: Directories) -> Settings:
-        """The settings with what Claude Code remembers among the places of notes, if that is asked for."""
+        """The settings with Claude Code's memory added to the extra paths, if that is asked for."""
         if not (settings.search.claude_code or self.request.claude_code):
             return settings
         own = claude_dir(self.request.environment, home=dirs.home, cwd=dirs.cwd)
@@ -152,24 +152,24 @@ def refuse_shared_index(
         return
     content = surroundings.content
     for other in content.agents:
-        # What is noteworthy in the other agent's keys is for its own process to say.
+        # Warnings about the other agent's keys are given by its own process.
         theirs = choose(content.givens, content.places(other.id), Reading({}))
         apply_rules(theirs, Reading({}))
         search = build_settings(theirs, surroundings.directories(other.id, theirs)[0]).search
         shared = _places(search.store) & _places(settings.search.store)
         if other.id != settings.agent_id and search.enabled and shared:
-            culprit = (chosen.get(_STORE_PATH) or theirs[_STORE_PATH]).given
-            assert culprit is not None
+            given = (chosen.get(_STORE_PATH) or theirs[_STORE_PATH]).given
+            assert given is not None
             message = (
                 f"the agents {settings.agent_id!r} and {other.id!r} would share the index "
                 f"{shared.pop()}; write {{agentId}} into the path"
             )
-            reading.problem(culprit.at, culprit.node, message)
+            reading.problem(given.at, given.node, message)
     reading.raise_problems()
 
 
 def _places(store: StoreSettings) -> set[Path]:
-    """The former place counts: an index of ours there would be moved away from the other agent."""
+    """The former path counts, too: an index there would be moved away from the other agent."""
     return {store.path, store.former_path or store.path}
 
 
@@ -177,7 +177,7 @@ _DEFAULT = Origin(kind="default")
 
 
 def load_settings(request: LoadRequest) -> Settings:
-    """The effective settings of the agent that the request means.
+    """The effective settings of the agent that the request is for.
 
     Without a configuration file everything is a default. Raises `ConfigInvalidError` with every
     problem of the file at once, `ConfigNotFoundError` for a named file that does not exist.
@@ -231,7 +231,7 @@ def _key_of(chosen: Chosen | None) -> str | None:
 
 
 def _key_origins(chosen: Mapping[str, Chosen]) -> Iterator[tuple[str, Origin]]:
-    """An origin for every key that fills a field, given or not, and for what has a free name."""
+    """An origin for every key that fills a field, given or not, and for keys below free names."""
     for section in SECTIONS:
         for key in section.keys:
             name = section.documented(key)
@@ -252,18 +252,22 @@ def _agent_origin(surroundings: Surroundings, agent_id: str) -> Origin:
 def _warn_unlisted(content: FileContent, agent_id: str, reading: Reading) -> None:
     if content.agents and agent_id != MAIN_AGENT and content.agent(agent_id) is None:
         listed = ", ".join(entry.id for entry in content.agents)
-        message = f"the agent {agent_id!r} is not listed; listed are {listed}"
+        message = f"the agent {agent_id!r} is not listed; the listed ones are {listed}"
         reading.warn(("agents", "list"), None, message)
 
 
-def refuse_unknown_names(request: LoadRequest, settings: Settings) -> None:
-    """Refuses a workspace or an agent of the command line that nobody knows, and makes nothing.
+def refuse_unknown_names(
+    request: LoadRequest, settings: Settings, is_known: Callable[[Settings], bool]
+) -> None:
+    """Refuses a workspace that does not exist and an agent that is not known; creates nothing.
 
+    `is_known`: whether a workspace that does not exist was one, whose disk may be away.
     Raises `ConfigNotFoundError`, which names what there is instead.
     """
     if request.notes is not None:
         return  # found when it was discovered
-    if request.workspace is not None and not settings.workspace.is_dir():
+    is_missing = request.workspace is not None and not settings.workspace.is_dir()
+    if is_missing and (paths.exists(settings.workspace) or not is_known(settings)):
         raise _no_workspace(request, settings)
     if request.agent_id is not None and request.workspace is None:
         _refuse_unknown_agent(request, settings)
@@ -271,11 +275,11 @@ def refuse_unknown_names(request: LoadRequest, settings: Settings) -> None:
 
 def _no_workspace(request: LoadRequest, settings: Settings) -> ConfigNotFoundError:
     usual = _usual_workspace(request)
-    there = "is no directory" if paths.exists(settings.workspace) else "does not exist"
+    there = "is not a directory" if paths.exists(settings.workspace) else "does not exist"
     known = (
         f"The workspace of agent {settings.agent_id} is {usual}."
         if usual is not None
-        else "Make it first, if it is to be a new one."
+        else "Create it first if it is meant to be new."
     )
     return ConfigNotFoundError(
         f"The workspace {settings.workspace}, which --workspace names, {there}.",
@@ -284,7 +288,7 @@ def _no_workspace(request: LoadRequest, settings: Settings) -> ConfigNotFoundErr
 
 
 def _usual_workspace(request: LoadRequest) -> Path | None:
-    """The workspace without the option, if there is one."""
+    """The workspace that would be used without the option, if it exists."""
     usual = load_settings(msgspec.structs.replace(request, workspace=None)).workspace
     return usual if usual.is_dir() else None
 
@@ -293,7 +297,7 @@ def _refuse_unknown_agent(request: LoadRequest, settings: Settings) -> None:
     found = discover(request)
     variables = gather_variables(request.environment, found.state_dir, found.root)
     content = read_content(found.root, Reading(variables.values))
-    listed = {entry.id for entry in content.agents} | {name for name, _ in content.at_home}
+    listed = {entry.id for entry in content.agents} | {name for name, _ in content.in_own_entry}
     agent_id = settings.agent_id
     if agent_id in listed or agent_id == content.default_agent:
         return
@@ -303,7 +307,7 @@ def _refuse_unknown_agent(request: LoadRequest, settings: Settings) -> None:
     known = sorted({content.default_agent, *listed, *_with_directories(settings.state_dir)})
     raise ConfigNotFoundError(
         f"There is no agent {agent_id!r}: neither the configuration nor {settings.state_dir} knows it.",
-        remedy=f"Known: {', '.join(known)}. A new agent is named with its --workspace.",
+        remedy=f"The known agents are {', '.join(known)}. For a new agent, give its --workspace as well.",
     )
 
 

@@ -1,4 +1,4 @@
-"""Choosing one value for every key from all the places that may give one, and the rules that tie keys together."""
+"""Choosing one value for every key from all places that give one, and the rules that connect keys."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 
 import msgspec
 
-from config.host_keys import HOME_PATH, is_at_home
+from config.host_keys import OWN_ENTRY_PATH, is_own_entry
 from config.keys.kinds import Unresolved
 from config.keys.tree import ANY_NAME, Given
 from config.settings import ChunkingSettings, HybridSettings, Origin
 from config.source.located import KeyPath, Located, Reading, render_path
 
-_AGENT_PLACES = (("agents", "list"), ("agents", "entries"), (*HOME_PATH, "agents"))
+_AGENT_PLACES = (("agents", "list"), ("agents", "entries"), (*OWN_ENTRY_PATH, "agents"))
 
 
 class Chosen(msgspec.Struct, frozen=True):
@@ -22,11 +22,11 @@ class Chosen(msgspec.Struct, frozen=True):
     value: Any
     origin: Origin
     given: Given | None = None
-    """None for a value that a rule made."""
+    """None for a value that a rule produced."""
 
 
 def choose(givens: Iterable[Given], own: Sequence[KeyPath], reading: Reading) -> dict[str, Chosen]:
-    """Documented key path to the value that applies to the agent whose own keys stand at `own`.
+    """The value of each key, by its documented path, for the agent whose own keys are at `own`.
 
     Keys below a free name (`models.providers.openai.apiKey`) appear under their full path.
     """
@@ -39,7 +39,7 @@ def choose(givens: Iterable[Given], own: Sequence[KeyPath], reading: Reading) ->
 
 
 def _level(at: KeyPath, own: Sequence[KeyPath]) -> int | None:
-    """0 for everybody's keys, 1 for the agent's own, None for another agent's."""
+    """0 for keys of all agents, 1 for the agent's own, None for those of another agent."""
     if not any(at[: len(place)] == place for place in _AGENT_PLACES):
         return 0
     return 1 if any(at[: len(prefix)] == prefix for prefix in own) else None
@@ -63,12 +63,12 @@ def _choose_one(general: list[Given], special: list[Given], reading: Reading) ->
 
 def _best(givens: list[Given], reading: Reading) -> Given | None:
     best = min(givens, key=lambda given: given.leaf.rank, default=None)
-    if best is None or is_at_home(best.at):
+    if best is None or is_own_entry(best.at):
         return best
     for given in givens:
         if given is not best and given.value != best.value:
             winner = reading.place(best.at, best.node)
-            reading.warn(given.at, given.node, f"does not count, because {winner} is set too")
+            reading.warn(given.at, given.node, f"is ignored, because {winner} is set too")
     return best
 
 
@@ -89,6 +89,7 @@ _SOURCES = "memorySearch.sources"
 _SESSION_MEMORY = "memorySearch.experimental.sessionMemory"
 _ADDRESS = "memorySearch.remote.baseUrl"
 _KEY = "memorySearch.remote.apiKey"
+_HEADERS = "memorySearch.remote.headers"
 _REMEMBER = "memorySearch.rememberAcrossConversations"
 _INPUT_TYPE = "memorySearch.inputType"
 _INPUT_TYPES = ("memorySearch.queryInputType", "memorySearch.documentInputType")
@@ -97,7 +98,7 @@ _SUM_TOLERANCE = 1e-9
 
 
 def apply_rules(values: _Values, reading: Reading) -> None:
-    """Applies every rule; what a rule changes against the file's wording is a warning."""
+    """Applies every rule, with a warning where a rule overrides what the file says."""
     _spread_input_type(values)
     _normalise_weights(values, reading)
     _limit_overlap(values, reading)
@@ -113,7 +114,7 @@ def _spread_input_type(values: _Values) -> None:
 
 
 def _normalise_weights(values: _Values, reading: Reading) -> None:
-    """Both divided by their sum; two zeros mean the defaults."""
+    """Divides both by their sum; if both are 0, the defaults apply."""
     defaults = HybridSettings()
     vector = _value(values, _VECTOR_WEIGHT, defaults.vector_weight)
     text = _value(values, _TEXT_WEIGHT, defaults.text_weight)
@@ -121,7 +122,7 @@ def _normalise_weights(values: _Values, reading: Reading) -> None:
     if abs(total - 1) <= _SUM_TOLERANCE:
         return
     if total == 0:
-        _warn(values, _VECTOR_WEIGHT, "and textWeight are both 0; the defaults apply", reading)
+        _warn(values, _VECTOR_WEIGHT, "and textWeight are both 0, so the defaults apply", reading)
         del values[_VECTOR_WEIGHT], values[_TEXT_WEIGHT]
         return
     _derive(values, _VECTOR_WEIGHT, vector / total, "divided by the sum of both weights")
@@ -129,20 +130,22 @@ def _normalise_weights(values: _Values, reading: Reading) -> None:
 
 
 def _limit_overlap(values: _Values, reading: Reading) -> None:
-    """At most one token less than a chunk has."""
+    """Limits the overlap to one token less than a chunk has."""
     defaults = ChunkingSettings()
     tokens = _value(values, _TOKENS, defaults.tokens)
     overlap = _value(values, _OVERLAP, defaults.overlap)
     if overlap < tokens:
         return
     if _OVERLAP in values:
-        message = f"{overlap} is not less than the {tokens} tokens of a chunk; {tokens - 1} applies"
+        message = (
+            f"{overlap} must be less than chunking.tokens ({tokens}); {tokens - 1} is used instead"
+        )
         _warn(values, _OVERLAP, message, reading)
     _derive(values, _OVERLAP, tokens - 1, "less than chunking.tokens")
 
 
 def _choose_sources(values: _Values, reading: Reading) -> None:
-    """Transcripts only where one of the two keys that allow them does."""
+    """Includes transcripts only if one of the two keys that allow them does."""
     remembers = _value(values, _REMEMBER, default=False)
     sources = _value(values, _SOURCES, None)
     if sources is None:
@@ -152,17 +155,22 @@ def _choose_sources(values: _Values, reading: Reading) -> None:
         return
     allowed = remembers or _value(values, _SESSION_MEMORY, default=False)
     if "sessions" in sources and not allowed:
-        message = '"sessions" needs experimental.sessionMemory: true and is left out'
+        message = '"sessions" is left out: it needs experimental.sessionMemory: true'
         _warn(values, _SOURCES, message, reading)
     kept = tuple(source for source in sources if source != "sessions" or allowed)
     if remembers and "sessions" not in kept:
-        _derive(values, _SOURCES, (*(kept or ("memory",)), "sessions"), "with those remembered")
+        _derive(
+            values,
+            _SOURCES,
+            (*(kept or ("memory",)), "sessions"),
+            "with rememberAcrossConversations",
+        )
     else:
         values[_SOURCES] = msgspec.structs.replace(values[_SOURCES], value=kept or ("memory",))
 
 
 def remembers_in_private_only(values: Mapping[str, Chosen]) -> bool:
-    """Whether transcripts are there because of `rememberAcrossConversations` alone."""
+    """Whether transcripts are included only because of `rememberAcrossConversations`."""
     if not _value(values, _REMEMBER, default=False):
         return False
     sources = values.get(_SOURCES)
@@ -171,10 +179,11 @@ def remembers_in_private_only(values: Mapping[str, Chosen]) -> bool:
 
 
 def _withhold_keys(values: _Values) -> None:
-    """A key whose address cannot be read goes nowhere: the default address is another one."""
+    """Withholds key and headers if their address cannot be read: the default address is another one."""
     address = values.get(_ADDRESS)
     if address is not None and isinstance(address.value, Unresolved):
         del values[_ADDRESS]
+        values.pop(_HEADERS, None)
         values[_KEY] = address
 
 

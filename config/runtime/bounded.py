@@ -1,12 +1,13 @@
-"""Blocking work that nobody waits for longer than they can afford.
+"""Blocking work with a time limit, in threads of its own.
 
-Owns the threads for work that a hung mount may hold for ever. They are daemons, which the end of the
-process does not wait for, and of each kind of work only so many are left behind. A thread waits a while
-for the next piece of its kind: to start one takes as long as a look at a small directory.
+A hung mount may hold such a thread for ever. The threads are daemons, so the process can end without them,
+and their number is limited for each kind of work. A thread is kept for a while, since starting one takes as
+long as listing a small directory.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -23,17 +24,17 @@ from config.runtime.tasks import lacks_threads
 T = TypeVar("T")
 
 IDLE_S: Final = 10.0
-"""How long a thread waits."""
+"""How long a thread waits for more work before it ends."""
 _PAUSE_S: Final = 0.05
-"""Between two tries to start a thread."""
+"""Between two attempts to start a thread."""
 
 
 _pools: Final[WeakSet[BoundedWork]] = WeakSet()
 
 
 class BoundedWork:
-    """Runs so many pieces of work `at_once`. A caller that gives up, or is cancelled, leaves its piece
-    behind: whatever that goes on to do must be harmless.
+    """Runs at most `at_once` pieces of work at a time. A caller that gives up or is cancelled abandons its
+    piece, which runs on: whatever it still does must be harmless.
 
     Belongs to one event loop.
     """
@@ -42,29 +43,45 @@ class BoundedWork:
         self._name = name
         self._at_once = at_once
         self._running = 0
-        """With the pieces that were left behind."""
+        """Abandoned pieces included."""
         self._ended: anyio.Event | None = None
         """Set with the end of the next piece; None while nobody waits for it."""
         self._idle: list[_Worker] = []
         _pools.add(self)
 
-    async def run(self, work: Callable[[], T], patience_s: float, *, queue_s: float = 0.0) -> T:
+    async def run(
+        self,
+        work: Callable[[], T],
+        patience_s: float,
+        *,
+        queue_s: float = 0.0,
+        discard: Callable[[T], object] | None = None,
+    ) -> T:
         """What the work returns or raises.
 
-        Waits at most `queue_s` until fewer pieces run, those that were left behind among them, and then
-        at most `patience_s` for its own, also where no thread can be started for it. Raises TimeoutError.
+        Waits at most `queue_s` for its turn, then at most `patience_s` for the work to end; a thread that
+        cannot be started counts as work that does not end. Raises TimeoutError.
+        `discard` gets, in the same thread, what comes of work that was left behind, such as a lock.
         """
         if self._running >= self._at_once:
             with anyio.fail_after(queue_s):
                 while self._running >= self._at_once:
                     self._ended = self._ended or anyio.Event()
                     await self._ended.wait()
-        piece = _Piece(work)
+        piece, done = _Piece(work, discard), anyio.Event()
         self._running += 1
-        with anyio.fail_after(patience_s):
-            (await self._next_worker()).give(piece)
-            await piece.done.wait()
+        try:
+            with anyio.fail_after(patience_s):
+                (await self._next_worker()).give(piece, done)
+                await done.wait()
+        except BaseException:
+            piece.leave()
+            raise
         return piece.outcome()
+
+    async def run_out(self, work: Callable[[], T]) -> T:
+        """The same, however long it takes. Only who is cancelled leaves it behind."""
+        return await self.run(work, math.inf, queue_s=math.inf)
 
     async def _next_worker(self) -> _Worker:
         """Waits while the machine has no thread left."""
@@ -84,7 +101,7 @@ class BoundedWork:
         return self._idle.pop()
 
     def end_idle(self) -> None:
-        """Gives back the threads that only wait for work: somebody else needs one."""
+        """Ends the threads that only wait for work, because another pool needs one."""
         while self._idle:
             self._idle.pop().dismiss()
 
@@ -105,7 +122,7 @@ class BoundedWork:
             self._ended = None
 
     def _let_go(self, worker: _Worker) -> bool:
-        """Whether this thread may end: no piece was put on its way to it by now."""
+        """Whether this thread may end, since no piece has been given to it meanwhile."""
         if worker not in self._idle:
             return False
         self._idle.remove(worker)
@@ -113,7 +130,7 @@ class BoundedWork:
 
 
 class _Worker(threading.Thread):
-    """One thread. What happens to its owner happens on the event loop."""
+    """One thread. It calls its pool back on the event loop."""
 
     def __init__(
         self,
@@ -124,15 +141,15 @@ class _Worker(threading.Thread):
     ) -> None:
         super().__init__(name=name, daemon=True)
         self.busy = False
-        """Whether it is in the middle of a piece, which may never end."""
+        """Whether it runs a piece, which may never end."""
         self._finished = finish
         self._let_go = let_go
         self._token = token
-        self._pieces: SimpleQueue[_Piece[Any] | None] = SimpleQueue()
+        self._pieces: SimpleQueue[tuple[_Piece[Any], anyio.Event] | None] = SimpleQueue()
 
-    def give(self, piece: _Piece[Any]) -> None:
+    def give(self, piece: _Piece[Any], done: anyio.Event) -> None:
         self.busy = True
-        self._pieces.put(piece)
+        self._pieces.put((piece, done))
 
     def dismiss(self) -> None:
         self._pieces.put(None)
@@ -141,33 +158,79 @@ class _Worker(threading.Thread):
         with suppress(RuntimeError):  # the loop may have ended long ago
             while True:
                 try:
-                    piece = self._pieces.get(timeout=IDLE_S)
+                    given = self._pieces.get(timeout=IDLE_S)
                 except Empty:
                     if from_thread.run_sync(self._let_go, self, token=self._token):
                         return
                 else:
-                    if piece is None:
+                    if given is None:
                         return
+                    piece, done = given
                     piece.work()
                     self.busy = False
-                    from_thread.run_sync(self._finished, self, piece.done, token=self._token)
-                    del piece  # with what came of it
+                    from_thread.run_sync(self._finished, self, done, token=self._token)
+                    del given, piece  # with what came of it
+
+
+def run_within(work: Callable[[], T], patience_s: float) -> T:
+    """The same where there is no event loop: what the work returns or raises. Raises TimeoutError.
+
+    Where no thread can be started nothing limits it.
+    """
+    piece = _Piece(work, None)
+    thread = _Lone(piece)
+    try:
+        thread.start()
+    except RuntimeError as error:
+        if not lacks_threads(error):
+            raise
+        return work()
+    thread.join(patience_s)
+    if thread.is_alive():
+        raise TimeoutError
+    return piece.outcome()
+
+
+class _Lone(threading.Thread):
+    def __init__(self, piece: _Piece[Any]) -> None:
+        super().__init__(target=piece.work, name="in time", daemon=True)
+        self.busy = True
 
 
 class _Piece(Generic[T]):
     """One run of some work, and what came of it."""
 
-    def __init__(self, work: Callable[[], T]) -> None:
+    def __init__(self, work: Callable[[], T], discard: Callable[[T], object] | None) -> None:
         self._do = work
+        self._discard = discard
+        self._turn = threading.Lock()
+        self._has_one = False
         self._result: list[T] = []
         self._error: BaseException | None = None
-        self.done = anyio.Event()
 
     def work(self) -> None:
         try:
             self._result.append(self._do())
         except BaseException as error:  # noqa: BLE001 - it belongs to the task that waits
             self._error = error
+        if self._is_second():
+            self._throw_away()
+
+    def leave(self) -> None:
+        """Nobody waits any more."""
+        if self._is_second():
+            self._throw_away()
+
+    def _is_second(self) -> bool:
+        """Of the end of the work and the caller's leave, the later one throws away what came of it."""
+        with self._turn:
+            is_second, self._has_one = self._has_one, True
+        return is_second
+
+    def _throw_away(self) -> None:
+        if self._discard is not None and self._result:
+            with suppress(Exception):  # nobody is there to be told
+                self._discard(self._result.pop())
 
     def outcome(self) -> T:
         if self._error is not None:

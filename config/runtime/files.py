@@ -1,4 +1,4 @@
-"""Locks between processes, directories for the user alone, reading and replacing a small file whole. Everything here blocks."""
+"""Locks between processes, private directories, reading and replacing small files. Everything here blocks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import Final
 
 
 def make_directories(directory: Path, *, mode: int = 0o700) -> None:
-    """Makes a directory and those above it that are missing, each with `mode`. Raises OSError."""
+    """Makes a directory and its missing parents, each with `mode`. Raises OSError."""
     missing = [one for one in (directory, *directory.parents) if not one.exists()]
     for one in reversed(missing):
         one.mkdir(mode=mode, exist_ok=True)
@@ -35,20 +35,20 @@ def _give_directory(made: Path) -> None:
 
 
 def give_to_owner(made: int, directory: Path) -> None:
-    """Gives what root has just made, by its descriptor, to the owner of its directory. Raises OSError.
+    """Gives what root has just made to the owner of the directory it is in. Raises OSError.
 
-    Made by `sudo`, it would shut the user's own gateway out.
+    Otherwise a command run with `sudo` would lock the user's own gateway out.
     """
     if os.geteuid() != 0:
         return
     owner, status = directory.stat(), os.fstat(made)
-    # That user may have put something else there meanwhile, such as another name of a file of root's.
+    # That user may meanwhile have replaced it by a hard link to a file of root's.
     if stat.S_ISDIR(status.st_mode) or status.st_nlink == 1:
         os.fchown(made, owner.st_uid, owner.st_gid)
 
 
 def foreign_owner(path: Path) -> str | None:
-    """Who owns what is there, or the nearest directory above; None: this user, or it is not known."""
+    """The owner of the path or its nearest existing parent; None if that is this user, or cannot be told."""
     for one in (path, *path.parents):
         try:
             uid = one.stat().st_uid
@@ -72,7 +72,7 @@ _POLL_S: Final = 0.02
 
 
 def open_lock(path: Path) -> int:
-    """A descriptor of the file to be locked, made where it is missing. Raises OSError."""
+    """A descriptor of the lock file, which is created if need be. Raises OSError."""
     is_new = not path.exists()
     descriptor = os.open(path, _FLAGS, 0o600)
     if is_new:
@@ -81,9 +81,9 @@ def open_lock(path: Path) -> int:
 
 
 def try_lock(descriptor: int, *, lenient: bool = False) -> bool:
-    """Whether the lock is ours now; never waits. Raises OSError.
+    """Whether we hold the lock now; never waits. Raises OSError.
 
-    Some network mounts have no locks; a `lenient` caller then gets it, as does everybody.
+    Some network mounts have no locks: there every `lenient` caller is told that it holds one.
     """
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -105,15 +105,15 @@ def lock_within(descriptor: int, timeout_s: float = math.inf, *, lenient: bool =
 
 
 def unlock(descriptor: int) -> None:
-    """Gives the lock back before the file is closed."""
+    """Releases the lock without closing the file."""
     fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
 def try_lock_file(path: Path, *, lenient: bool = False) -> int | None:
     """A descriptor that holds the lock of the file at `path`; None while somebody else holds it.
 
-    A file that was removed while it was being locked is not the one that others will find, so another
-    is made. Never waits; raises OSError.
+    If the file was removed while it was being locked, a new one is made, because that is the one other
+    processes will find. Never waits; raises OSError.
     """
     while True:
         descriptor = open_lock(path)
@@ -137,17 +137,17 @@ def _stands_at(path: Path, descriptor: int) -> bool:
 
 
 PIPE_PATIENCE_S: Final = 3.0
-"""How long a pipe may take to deliver all that it holds."""
+"""How long a pipe may take to deliver its content."""
 _BLOCK_BYTES: Final = 256 * 1024
 _READING_FLAGS: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 class SilentFileError(TimeoutError):
-    """It is no regular file, and it did not deliver in time."""
+    """A pipe or device that did not deliver its content in time."""
 
 
 def read_file(path: Path, limit_bytes: int, *, patience_s: float = PIPE_PATIENCE_S) -> bytes:
-    """All that is in the file, or one byte more than the limit where there is more.
+    """The whole file, or the first `limit_bytes` + 1 bytes of a larger one.
 
     Raises SilentFileError, and any other OSError as it comes.
     """
@@ -163,11 +163,11 @@ def read_file(path: Path, limit_bytes: int, *, patience_s: float = PIPE_PATIENCE
 def _read(descriptor: int, size: int, ends: float | None, path: Path, patience_s: float) -> bytes:
     data = bytearray()
     while len(data) < size:
-        # Asked before each look at a pipe: without a writer it reads as if it were empty.
+        # Asked before each read: a pipe without a writer reads as if it were empty.
         if ends is not None and not _is_ready(descriptor, ends):
             raise SilentFileError(
                 errno.ETIMEDOUT,
-                f"it is no regular file, and did not deliver within {patience_s:g} s",
+                f"it is not a regular file and did not end within {patience_s:g} s",
                 str(path),
             )
         try:
@@ -190,9 +190,9 @@ _DRAFT: Final = ".{name}.making-{writer}"
 
 
 def replace_file(path: Path, data: bytes, *, mode: int = 0o600) -> None:
-    """Durably, so that a power cut leaves one or the other. `mode` does not depend on the umask.
+    """Replaces the file durably: after a power cut it has either its old or its new content.
 
-    Raises OSError, and then nothing new is left behind.
+    `mode` does not depend on the umask. Raises OSError, and then leaves nothing new behind.
     """
     writer = f"{os.getpid()}-{threading.get_native_id()}"
     making = path.with_name(_DRAFT.format(name=path.name, writer=writer))
@@ -209,10 +209,42 @@ def replace_file(path: Path, data: bytes, *, mode: int = 0o600) -> None:
         raise
 
 
-def remove_drafts(path: Path) -> None:
-    """Removes what writers left that were killed while they replaced this file.
+COPY: Final = "{name}.before-memory-gateway{number}"
+_COPIES: Final = 1000
 
-    Only for whoever keeps all other writers away. Raises OSError.
+
+def keep_copy(path: Path, data: bytes, *, mode: int) -> Path:
+    """Writes a copy of what a file holds beside it, under a name that nobody has; its path.
+
+    Raises OSError.
+    """
+    for number in range(1, _COPIES):
+        suffix = f".{number}" if number > 1 else ""
+        copy = path.with_name(COPY.format(name=path.name, number=suffix))
+        try:
+            descriptor = os.open(copy, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600)
+        except FileExistsError:
+            continue
+        with os.fdopen(descriptor, "wb") as file:
+            os.fchmod(descriptor, mode)
+            give_to_owner(descriptor, path.parent)
+            file.write(data)
+            file.flush()
+            os.fsync(descriptor)
+        return copy
+    raise FileExistsError(errno.EEXIST, f"there are {_COPIES} copies beside it", str(path))
+
+
+def copies_of(path: Path) -> list[Path]:
+    """What `keep_copy` left beside a file, the latest first. Raises OSError."""
+    pattern = COPY.format(name=glob.escape(path.name), number="*")
+    return sorted(path.parent.glob(pattern), key=lambda one: (len(one.name), one.name))[::-1]
+
+
+def remove_drafts(path: Path) -> None:
+    """Removes what writers left behind that were killed while they replaced this file.
+
+    The caller must keep all other writers away. Raises OSError.
     """
     for draft in path.parent.glob(_DRAFT.format(name=glob.escape(path.name), writer="*")):
         draft.unlink(missing_ok=True)

@@ -9,15 +9,15 @@ import anyio
 
 
 def lacks_threads(error: BaseException) -> bool:
-    """Whether the machine allows no further thread. Python has only words for that."""
+    """Whether no further thread can be started. Python says so only in the text of the error."""
     return isinstance(error, RuntimeError) and str(error) == "can't start new thread"
 
 
 class Wakeup:
-    """A repeatable event: wakes those who wait now, and none who come later.
+    """Wakes the tasks that wait now, but none that wait later.
 
-    Meant for `while not condition: await wakeup.wait()`: on one event loop nothing can come between
-    the check and the wait, so no signal is lost.
+    Use it as `while not condition: await wakeup.wait()`: on one event loop nothing runs between the check
+    and the wait, so no signal is lost.
     """
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class Wakeup:
 
 
 class ResettableEvent:
-    """An event that can be cleared again, as those of anyio cannot: a signal is kept until it is taken."""
+    """An event that can be cleared, which those of anyio cannot. A signal is kept until then."""
 
     def __init__(self) -> None:
         self._event = anyio.Event()
@@ -52,7 +52,7 @@ class ResettableEvent:
 
 
 class Backoff:
-    """How long to leave something alone after failures in a row: `first_s`, then doubling from `second_s`."""
+    """How long to wait after failures in a row: `first_s`, then `second_s` and twice as long each time."""
 
     def __init__(self, first_s: float, second_s: float, longest_s: float) -> None:
         self._steps = (first_s, second_s, longest_s)

@@ -1,4 +1,4 @@
-"""Finding the state directory and the configuration file, and reading it with everything that it includes."""
+"""Finding the state directory and the configuration file, and reading that file with all its includes."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ from config.source.located import Located, quote, type_words
 
 
 class LoadRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose settings to load, and what the command line says about where things are."""
+    """Whose settings to load, and which places the command line names."""
 
     environment: Mapping[str, str]
     cwd: Path
-    """Relative paths of the command line, the environment and most keys are taken from here."""
+    """The base of relative paths on the command line, in the environment and in most keys."""
     agent_id: str | None = None
     """None: the default agent of the configuration."""
     config_path: str | Path | None = None
     state_dir: str | Path | None = None
     workspace: str | Path | None = None
     notes: str | Path | None = None
-    """A folder that is the whole memory: no usual place of a configuration is looked at then."""
+    """A folder that is the whole memory; the usual places of a configuration are ignored then."""
     claude_code: bool = False
     """Adds Claude Code's memory, whatever the file says."""
 
 
 class Found(msgspec.Struct, frozen=True):
-    """What there is before any key is looked at."""
+    """What is known before any key is read."""
 
     home: Path
     state_dir: Path
     state_origin: Origin
     root: Located | None
-    """None: there is no configuration file."""
+    """None without a configuration file."""
     config_origin: Origin
 
 
 def discover(request: LoadRequest) -> Found:
-    """Raises `ConfigNotFoundError` for a named file that is missing, else `ConfigInvalidError`."""
+    """Raises `ConfigNotFoundError` if a named file is missing, and `ConfigInvalidError` if it is wrong."""
     home = paths.home_dir(request.environment, request.cwd)
     if request.notes is not None:
         return _discover_notes(request, home)
@@ -55,7 +55,7 @@ def discover(request: LoadRequest) -> Found:
 
 
 def _discover_notes(request: LoadRequest, home: Path) -> Found:
-    """Only a file that the command line names says anything about a folder of notes."""
+    """For a folder of notes only a configuration file that the command line names is read."""
     folder = notes_folder(request, home)
     base, origin = paths.data_dir(request.environment, home=home), Origin(kind="default")
     if request.state_dir is not None:
@@ -66,13 +66,13 @@ def _discover_notes(request: LoadRequest, home: Path) -> Found:
 
 
 def notes_folder(request: LoadRequest, home: Path) -> Path:
-    """The folder, without links. Raises `ConfigNotFoundError` where there is none."""
+    """The folder, with links resolved. Raises `ConfigNotFoundError` if there is none."""
     text = str(request.notes)
     path = paths.resolve_path(text, home=home, base=request.cwd) if text.strip() else None
     if path is None or not path.is_dir():
-        what = "is no folder" if path is not None and paths.exists(path) else "does not exist"
-        message = f"{path} {what}." if path else "--notes names no folder."
-        raise ConfigNotFoundError(message, remedy="Give --notes the folder that holds the notes.")
+        what = "is not a folder" if path is not None and paths.exists(path) else "does not exist"
+        message = f"{path} {what}." if path else "--notes is empty."
+        raise ConfigNotFoundError(message, remedy="Give --notes the folder with the notes.")
     return path.resolve()
 
 
@@ -97,7 +97,7 @@ def _named_config(request: LoadRequest, home: Path) -> tuple[Located, Origin] | 
     root = _read(path)
     if root is None:
         message = f"There is no configuration file {path}, which {origin.detail} names."
-        remedy = f"Correct {origin.detail}, or leave it out to use the usual places."
+        remedy = f"Correct {origin.detail}, or leave it out so that the usual places are used."
         raise ConfigNotFoundError(message, remedy=remedy)
     return root, origin
 
@@ -122,7 +122,7 @@ def _read(path: Path) -> Located | None:
 
 INCLUDE = "$include"
 MAX_CHAIN = 10
-"""Files that include one another, at most."""
+"""The longest chain of files that include one another."""
 
 
 def resolve_includes(root: Located) -> Located:
@@ -131,14 +131,14 @@ def resolve_includes(root: Located) -> Located:
 
 
 def _resolve(node: Located, chain: tuple[Path, ...], depth: int) -> Located:
-    """`chain` holds the files from the first one to the one that `node` is in.
+    """Fills in the includes below `node`. `chain` holds the files from the first one to that of `node`.
 
-    `depth` counts through all of them: each file for itself may be as deep as the reader allows.
+    `depth` counts the levels of all these files together, since the parser limits each one only by itself.
     """
     from config.source.json5 import MAX_DEPTH  # noqa: PLC0415 - as the parser
 
     if depth > MAX_DEPTH:
-        raise _refused(node, "the files together are nested too deep")
+        raise _refused(node, "the files together are nested too deeply")
     if isinstance(node.value, list):
         return _replaced(node, [_resolve(item, chain, depth + 1) for item in node.value])
     if not isinstance(node.value, dict):
@@ -149,7 +149,7 @@ def _resolve(node: Located, chain: tuple[Path, ...], depth: int) -> Located:
     names = node.value[INCLUDE]
     parts = [_load(name, chain, depth) for name in _names(names)]
     if own and any(not isinstance(part.value, dict) for part in parts):
-        raise _refused(names, "what is included beside other members must be objects")
+        raise _refused(names, "a file that is included beside other members must hold an object")
     parts += [_replaced(node, own)] if own or not parts else []
     return _replaced(node, reduce(_merged, parts).value)
 
@@ -166,9 +166,9 @@ def _names(node: Located) -> list[Located]:
 def _load(name: Located, chain: tuple[Path, ...], depth: int) -> Located:
     path = Path(os.path.realpath(chain[-1].parent / name.value))
     if path in (Path(os.path.realpath(link)) for link in chain):
-        raise _refused(name, f"{quote(name.value)} includes itself")
+        raise _refused(name, f"the file {quote(name.value)} includes itself")
     if len(chain) > MAX_CHAIN:
-        raise _refused(name, f"files are included more than {MAX_CHAIN} deep")
+        raise _refused(name, f"more than {MAX_CHAIN} files include one another")
     try:
         from config.source.json5 import read_json5  # noqa: PLC0415 - likewise
 

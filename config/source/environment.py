@@ -1,4 +1,4 @@
-"""The environment variables that count, and filling `${NAME}` into values."""
+"""The environment variables that are read, and replacing `${NAME}` in values."""
 
 from __future__ import annotations
 
@@ -25,32 +25,32 @@ KEY_VARIABLES = (
     "LM_API_TOKEN",
     "HF_TOKEN",
 )
-"""Variables in which a provider's API key, or a token for downloads, may be."""
+"""Variables that may hold a provider's API key or a token for downloads."""
 
 MAX_DOTENV_BYTES = 1024 * 1024
-"""A cut one would lack keys without a word, so a longer one is an error."""
+"""A longer file is an error: cut off, it would silently lack keys."""
 
 
 class Variables(msgspec.Struct, frozen=True):
-    """The environment that one agent's settings are read in."""
+    """The environment for reading one agent's settings."""
 
     values: Mapping[str, str]
     added: Mapping[str, Origin]
-    """Where the variables come from that the process itself does not have."""
+    """Origins of the variables that the process itself does not have."""
 
     def origin(self, name: str) -> Origin:
         return self.added.get(name) or Origin(kind="environment", detail=name)
 
     def keys(self) -> dict[str, Secret]:
-        """The API keys among the variables, by name, without line breaks and outer blanks."""
+        """The API keys among the variables, by name, without white space."""
         found = {name: self.values.get(name, "").strip() for name in KEY_VARIABLES}
         return {name: Secret("".join(text.split())) for name, text in found.items() if text}
 
 
 def gather_variables(process: Mapping[str, str], state: Path, root: Located | None) -> Variables:
-    """The process's variables, completed. A variable that is set but blank counts as missing.
+    """The process's variables and those of other places. A blank variable counts as not set.
 
-    Raises ConfigInvalidError for a file that is too large, or a pipe that does not deliver.
+    Raises ConfigInvalidError for a file that is too large or a pipe that does not deliver.
     """
     values, added = dict(process), dict[str, Origin]()
     places = (_from_credentials(process), _from_file(state / ".env"), _from_block(root))
@@ -62,7 +62,7 @@ def gather_variables(process: Mapping[str, str], state: Path, root: Located | No
 
 
 def parse_dotenv(text: str) -> dict[str, str]:
-    """`NAME=value` lines; `export`, quotes, comments allowed. What is no assignment is skipped."""
+    """`NAME=value` lines, with `export`, quotes and comments allowed. Other lines are skipped."""
     assignments = (_assignment(line.strip()) for line in text.splitlines())
     return dict(assignment for assignment in assignments if assignment)
 
@@ -83,7 +83,7 @@ def _is_name(text: str) -> bool:
 
 
 def _from_credentials(process: Mapping[str, str]) -> Iterator[tuple[str, str, Origin]]:
-    """A credential counts as the variable of its name, and no child process inherits it."""
+    """A systemd credential counts as the variable of its name; no child process inherits it."""
     directory = process.get("CREDENTIALS_DIRECTORY", "")
     for name in KEY_VARIABLES if directory.startswith("/") else ():
         try:
@@ -105,17 +105,17 @@ def _from_file(file: Path) -> Iterator[tuple[str, str, Origin]]:
 
 
 def _read(file: Path) -> bytes:
-    """Raises OSError for what counts as missing, ConfigInvalidError for what was meant to be read."""
+    """Raises OSError for a file that counts as missing, ConfigInvalidError for one that cannot be used."""
     try:
         data = read_file(file, MAX_DOTENV_BYTES)
     except SilentFileError as error:
         problem = ConfigProblem(message=f"cannot be read: {error.strerror}", file=str(file))
-        remedy = "Start what writes to it, or put a file in its place."
+        remedy = "Start the program that writes to it, or replace it by a file."
         raise ConfigInvalidError([problem], remedy=remedy) from None
     if len(data) > MAX_DOTENV_BYTES:
-        message = f"it is larger than {MAX_DOTENV_BYTES:,} bytes"
+        message = f"is larger than {MAX_DOTENV_BYTES:,} bytes"
         problem = ConfigProblem(message=message, file=str(file))
-        raise ConfigInvalidError([problem], remedy="Keep only NAME=value lines in it.")
+        raise ConfigInvalidError([problem], remedy="It should hold only NAME=value lines.")
     return data
 
 
@@ -136,13 +136,13 @@ _REFERENCE = r"(\$?)\$\{([A-Z_][A-Z0-9_]*)\}"
 class Substituted(msgspec.Struct, frozen=True):
     text: str
     used: tuple[str, ...] = ()
-    """Names of the variables that were filled in."""
+    """Names of the variables that were replaced."""
     missing: tuple[str, ...] = ()
-    """Names that were not set; their references stay in `text`."""
+    """Names of variables that are not set; their references stay in `text`."""
 
 
 def substitute(text: str, environment: Mapping[str, str]) -> Substituted:
-    """The text with every reference filled in from `environment`, in one pass."""
+    """The text with every reference replaced from `environment`, in one pass."""
     used: list[str] = []
     missing: list[str] = []
 

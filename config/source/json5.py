@@ -30,7 +30,7 @@ class Spot(msgspec.Struct):
     """One value: where it starts, and the spots of what is in it."""
 
     offset: int
-    """Of the name of a member, of the value itself elsewhere."""
+    """Where the name of a member starts; elsewhere, where the value starts."""
     value: int = 0
     """Where the value starts."""
     end: int = 0
@@ -102,7 +102,7 @@ _PLACE = re.compile(r" (?:found |starting )?near (\d+)")
 _TERM = re.compile(r"b'([^']*)'|U\+([0-9a-fA-F]+)")
 _REMEDY = (
     "Correct the file there; JSON5 allows comments, trailing commas and names without quotes, "
-    "and {} is the smallest configuration."
+    "and an empty file needs at least {}."
 )
 
 
@@ -116,7 +116,7 @@ def error_at(source: SourceText, offset: int, message: str, remedy: str) -> Conf
 def parser_error(source: SourceText, complaint: str) -> ConfigInvalidError:
     """The parser's own complaint, with line and column for its count of characters (from 1)."""
     place = _PLACE.search(complaint)
-    # Of extra data it counts the last character before.
+    # For extra data the count is that of the last character before it.
     offset = int(place[1]) - (not complaint.startswith("Extra data")) if place else 0
     reason = _TERM.sub(_term_words, _PLACE.sub("", complaint))
     return error_at(source, max(0, offset), f"{reason[:1].lower()}{reason[1:]}", _REMEDY)

@@ -1,4 +1,4 @@
-"""Values that remember where they stand, and what one reading of the configuration collects: problems, warnings, variables."""
+"""Values that know their position in a file, and what reading a configuration collects: problems, warnings, variables."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class SourceText(msgspec.Struct, frozen=True):
     text: str
 
     def position(self, offset: int) -> tuple[int, int]:
-        """Line and column of a character, both from 1; LF, CRLF and CR end a line."""
+        """Line and column of a character, both counted from 1; LF, CRLF and CR end a line."""
         before = self.text[:offset]
         breaks = before.count("\n") + before.count("\r") - before.count("\r\n")
         return breaks + 1, offset - max(before.rfind("\n"), before.rfind("\r"))
@@ -37,13 +37,13 @@ class Located(msgspec.Struct, frozen=True):
     value: Any
     source: SourceText
     offset: int
-    """Where its key starts; for list items and the top value, where the value itself starts."""
+    """Where its key starts; for list items and the top value, where the value starts."""
     start: int = 0
     """Where the value starts in the text of its file."""
     end: int = 0
     """Behind the value."""
     shadowed: int | None = None
-    """Offset of an earlier member of the same name, which this one replaces."""
+    """Offset of an earlier member of the same name, which is ignored."""
 
     @property
     def line(self) -> int:
@@ -55,7 +55,7 @@ class Located(msgspec.Struct, frozen=True):
 
 
 def descend(node: Located, *names: str) -> Located | None:
-    """The member below `node` along `names`, or None where one of them is missing."""
+    """The member that `names` lead to from `node`, or None if there is none."""
     for name in names:
         if not isinstance(node.value, dict) or name not in node.value:
             return None
@@ -108,7 +108,7 @@ def _number_words(number: float) -> str:
 
 
 OWN_PROVIDERS = ("openai", "google", "gemini", "voyage")
-"""Entries of `models.providers` that embeddings use; what is wrong with others is not our concern."""
+"""Entries of `models.providers` that embeddings use; nothing is said about mistakes in others."""
 
 
 def is_foreign(at: KeyPath) -> bool:
@@ -124,7 +124,7 @@ class Remark(msgspec.Struct, frozen=True):
 
 
 class Reading:
-    """Collects; raises only at the end, in `raise_problems`."""
+    """Collects problems and warnings; raises only in `raise_problems`, at the end."""
 
     def __init__(
         self,
@@ -132,24 +132,24 @@ class Reading:
         file: Path | None = None,
         tolerates: Callable[[KeyPath], bool] = lambda _at: False,
     ) -> None:
-        """`tolerates` says where a problem is only worth a warning."""
+        """`tolerates` tells whether a problem at a path is only a warning."""
         self.environment = environment
         """For `${NAME}` and for secrets that refer to a variable."""
         self.file = file
-        """The file that is read; parts may come from others that it includes."""
+        """The file that is read; parts may come from files that it includes."""
         self._tolerates = tolerates
         self.problems: list[ConfigProblem] = []
         self.remarks: list[Remark] = []
         self.forgiven = 0
-        """How many problems became warnings because they are tolerated where they stand."""
+        """How many problems were tolerated and became warnings."""
         self.variables: dict[KeyPath, tuple[str, ...]] = {}
-        """Names of the variables that went into the value at a path."""
+        """Names of the variables that were used for the value at a path."""
 
     def problem(self, at: KeyPath, node: Located, message: str) -> None:
-        """A value that cannot be used. Where that is tolerated, it only does not count."""
+        """Notes a value that cannot be used. Where that is tolerated, it is ignored with a warning."""
         if self._tolerates(at):
             self.forgiven += 1
-            self.warn(at, node, f"{message}; it does not count")
+            self.warn(at, node, f"{message}; it is ignored")
             return
         place = ConfigProblem(
             message=message,
@@ -168,18 +168,18 @@ class Reading:
         self.remarks.append(Remark(at, warning))
 
     def place(self, at: KeyPath, node: Located) -> str:
-        """`agents.list[0].workspace, line 7`, for an included file with its name."""
+        """`agents.list[0].workspace, line 7`, with the name of an included file."""
         other = f" of {node.source.path.name}" if node.source.path != self.file else ""
         return f"{render_path(at)}, line {node.line}{other}"
 
     def raise_problems(self) -> None:
         """Raises `ConfigInvalidError` with every problem so far, if there is any."""
         if self.problems:
-            remedy = "Correct or remove these values; without a value the default applies."
+            remedy = "Correct these values, or remove them to get the defaults."
             raise ConfigInvalidError(self.problems, remedy=remedy)
 
     def warnings(self, *, except_below: Iterable[KeyPath]) -> tuple[ConfigWarning, ...]:
-        """The warnings so far, without those about other agents' own sections."""
+        """The warnings so far, without those about other agents."""
         others = tuple(except_below)
         own = [r for r in self.remarks if not any(r.at[: len(p)] == p for p in others)]
         return tuple(remark.warning for remark in own)

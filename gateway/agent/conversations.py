@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from functools import partial
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import structlog
 
@@ -23,9 +23,23 @@ from config.runtime.bounded import BoundedWork
 from config.settings import Settings
 from gateway.agent.memory import Memory
 from gateway.flush import Decision, SessionStore, Situation, decide, flush_prompts
+from gateway.rpc.registry import Method, RequestContext
 from gateway.rpc.wire import InvalidParamsError
-from gateway.sessions.keys import KnownSessions, is_heartbeat, is_main_session, judge_session
-from gateway.sessions.loading import agent_now, daily_log, load, parts_of, recall_instructions
+from gateway.sessions.keys import (
+    KnownSessions,
+    Verdict,
+    is_heartbeat,
+    is_main_session,
+    judge_session,
+)
+from gateway.sessions.loading import (
+    LoadedFile,
+    agent_now,
+    daily_log,
+    load,
+    parts_of,
+    recall_instructions,
+)
 from gateway.sessions.terms import Guest
 from gateway.tools.get import AppendParams, AppendResult, Target, read_entry
 from gateway.tools.sessions import (
@@ -35,6 +49,8 @@ from gateway.tools.sessions import (
     FlushResult,
     SessionStartParams,
     SessionStartResult,
+    SessionUpdatedParams,
+    read_reference,
 )
 
 _log = structlog.get_logger(__name__)
@@ -63,9 +79,7 @@ class Conversations:
         memory, key = self._memory, params.session_key
         if memory.why_off is not None:
             return SessionStartResult(files=(), disabled=True, error=memory.why_off)
-        verdict = judge_session(memory.settings, memory.settings.scope, key)
-        if guest is not None and verdict.allowed:
-            verdict = guest.judge(memory.settings, key)
+        verdict = self._judge(key, guest)
         if not verdict.allowed:
             _log.info("session start denied", reason=verdict.reason)
             return SessionStartResult(files=(), denied=True, error=verdict.reason)
@@ -77,6 +91,27 @@ class Conversations:
             instructions=recall_instructions(memory.settings.citations),
             sync_started=memory.session_started(key),
         )
+
+    async def files(
+        self, session_key: str | None, guest: Guest | None = None
+    ) -> tuple[LoadedFile, ...]:
+        """What `start` would load; nothing where memory is off or denied.
+
+        Without a key nobody else is listening, as with citations: that is the main session.
+        """
+        memory = self._memory
+        if memory.why_off is not None or not self._judge(session_key, guest).allowed:
+            return ()
+        key = session_key or f"agent:{memory.settings.agent_id}:main"
+        now = agent_now(memory.settings.user_timezone)
+        return await load(parts_of(key, None, now), memory.read)
+
+    def _judge(self, session_key: str | None, guest: Guest | None) -> Verdict:
+        settings = self._memory.settings
+        verdict = judge_session(settings, settings.scope, session_key)
+        if guest is not None and verdict.allowed:
+            verdict = guest.judge(settings, session_key)
+        return verdict
 
     async def flush(self, params: FlushParams) -> FlushResult:
         """Raises InvalidParamsError for a session of another agent, and FileUnreadableError when
@@ -241,3 +276,34 @@ def _append(
     name = lower.name if lower.exists() and not upper.exists() else upper.name
     (location,) = roots.locate(name)
     return append_entry(location, entry, is_wanted=is_wanted)
+
+
+def session_methods(memory: Memory) -> list[Method[Any]]:
+    """The methods of the pipe that a chat runtime calls around its sessions."""
+    conversations = Conversations(memory)
+
+    async def start(params: SessionStartParams, context: RequestContext) -> SessionStartResult:
+        return await conversations.start(params, context.session.guest)
+
+    async def flush(params: FlushParams, _context: RequestContext) -> FlushResult:
+        return await conversations.flush(params)
+
+    async def flush_done(params: FlushDoneParams, _context: RequestContext) -> FlushDoneResult:
+        return await conversations.flush_done(params)
+
+    async def append(params: AppendParams, context: RequestContext) -> AppendResult:
+        session = context.session
+        return await conversations.append(
+            params, session.session_key, session.guest, operator=session.operator
+        )
+
+    async def updated(params: SessionUpdatedParams, _context: RequestContext) -> dict[str, bool]:
+        return {"scheduled": await memory.transcript_grew(read_reference(params))}
+
+    return [
+        Method("session_start", SessionStartParams, start),
+        Method("memory_flush", FlushParams, flush),
+        Method("memory_flush_done", FlushDoneParams, flush_done, accepts_notification=True),
+        Method("memory_append", AppendParams, append),
+        Method("session_updated", SessionUpdatedParams, updated, accepts_notification=True),
+    ]

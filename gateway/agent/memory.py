@@ -15,7 +15,7 @@ import structlog
 from anyio.abc import TaskStatus
 from msgspec.structs import replace
 
-from backends.builtin.backend import open_builtin, open_database
+from backends.builtin.backend import open_builtin, open_store
 from backends.errors import FileUnreadableError, IndexUnavailableError, PathNotAllowedError
 from backends.interface import (
     MemoryBackend,
@@ -37,13 +37,20 @@ from gateway.scheduler import ObserveSync, SyncScheduler
 from gateway.sessions.keys import KnownSessions, is_main_session, judge_session
 from gateway.sessions.terms import Guest
 from gateway.tools import get, search
-from gateway.tools.metrics import MetricsResult, write_metrics
-from gateway.tools.status import Health, StatusResult, judge_health, judge_trials, write_status
+from gateway.tools.status import (
+    Health,
+    MetricsResult,
+    StatusResult,
+    judge_health,
+    judge_trials,
+    write_metrics,
+    write_status,
+)
 from gateway.watching.directories import watched_places
 from gateway.watching.watcher import OFF, ON_DEMAND, Watcher, WatchState
 
 if TYPE_CHECKING:
-    from backends.builtin.storage.database import Database
+    from backends.builtin.store.port import Store
 
 
 OpenBackend = Callable[[Settings], AbstractAsyncContextManager[MemoryBackend]]
@@ -207,6 +214,8 @@ class Memory:
             engine.sync_later("search")
         if unsearched:
             answer = search.partly_answered(answer, unsearched)
+        if guest is not None and (missed := guest.missed(settings)):
+            answer = search.without(answer, missed)
         citations: CitationsMode = "off" if operator else settings.citations
         return search.with_citations(answer, citations, key, search.limits_met(params))
 
@@ -310,7 +319,7 @@ class Memory:
         except IndexUnavailableError as error:
             return judge_health(failure=str(error))
         except TimeoutError:
-            return judge_health(failure=f"The index did not answer within {_HEALTH_PATIENCE_S} s.")
+            return judge_health(failure=f"The index did not answer within {HEALTH_PATIENCE_S} s.")
         return judge_health(
             weaknesses,
             sync_error=self._sync_error,
@@ -329,7 +338,7 @@ class Memory:
         """Raises IndexUnavailableError, TimeoutError."""
         if self._engine is None:
             return ()
-        with self._engine.used() as backend, anyio.fail_after(_HEALTH_PATIENCE_S):
+        with self._engine.used() as backend, anyio.fail_after(HEALTH_PATIENCE_S):
             return await backend.weaknesses()
 
     async def adopt(self, settings: Settings, *, reopen: bool) -> None:
@@ -379,7 +388,7 @@ def _is_transcript(path: str) -> bool:
 
 TRIAL_S: Final = 10.0
 """What one part gets in a deep look at health; a QMD that has to start needs some of it."""
-_HEALTH_PATIENCE_S = 0.6
+HEALTH_PATIENCE_S = 0.6
 """A probe gives up after a second, and has to start an interpreter first."""
 
 
@@ -398,12 +407,12 @@ async def open_memory(
         return
     with ungrouped():
         async with (
-            open_database(settings, is_owner=background) as database,
+            open_store(settings, is_owner=background) as store,
             anyio.create_task_group() as tasks,
         ):
 
             def open_backend(settings: Settings) -> AbstractAsyncContextManager[MemoryBackend]:
-                return _open_backend(database, settings, background=background, wait_s=wait_s)
+                return _open_backend(store, settings, background=background, wait_s=wait_s)
 
             async def start(settings: Settings, reason: str) -> Engine:
                 boot_reason = reason if background else None
@@ -425,9 +434,9 @@ async def _cannot_start(_settings: Settings, _reason: str) -> Engine:
 
 
 def _open_backend(
-    database: Database, settings: Settings, *, background: bool, wait_s: float
+    store: Store, settings: Settings, *, background: bool, wait_s: float
 ) -> AbstractAsyncContextManager[MemoryBackend]:
-    open_index = partial(open_builtin, background=background, database=database)
+    open_index = partial(open_builtin, background=background, store=store)
     if settings.backend == "builtin":
         return open_index(settings)
     from backends.fallback import open_with_fallback  # noqa: PLC0415 - most start without it

@@ -1,7 +1,7 @@
 """Live configuration: reads it again and applies what changed to a memory that goes on answering.
 
-Owns what can be applied live, what needs other parts to be opened again and what needs a restart. A
-configuration that cannot be read changes nothing; status and health say so until one can.
+Decides which changes apply at once, which need the backend to be opened again and which need a restart.
+A configuration that cannot be read changes nothing; status and health say so until one can be read.
 """
 
 from __future__ import annotations

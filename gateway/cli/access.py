@@ -1,7 +1,7 @@
 """One agent's memory for a command: through the gateway that owns its index, or opened by ourselves.
 
-Owns the choice, and that a command cannot tell the difference. Whoever runs a command sits at the
-machine: scope, which guards conversations, does not hold for it.
+A command does not notice the difference. Whoever runs one sits at the machine, so `memory.scope`, which
+guards conversations, does not apply.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import anyio
 import msgspec
 from msgspec.structs import replace
 
-from backends.builtin.storage.moving import is_movable
+from backends.builtin.store.sqlite.moving import is_movable
 from backends.errors import IndexUnavailableError
 from backends.interface import (
     ProgressCallback,
@@ -38,10 +38,10 @@ from gateway.ownership.bridge import PATIENCE_S
 from gateway.ownership.lock import check_workspace, name_owner, place_of
 from gateway.ownership.sockets import connect_owner
 from gateway.rpc.wire import DeadlineExceededError
+from gateway.sessions.terms import WITHOUT_CLAUDE_CODE
 from gateway.tools.get import AppendParams, AppendResult, GetParams
-from gateway.tools.metrics import MetricsResult
-from gateway.tools.search import SearchParams
-from gateway.tools.status import Health, StatusResult, judge_health
+from gateway.tools.search import SearchParams, without
+from gateway.tools.status import Health, MetricsResult, StatusResult, judge_health
 
 _HEALTH_TIMEOUT_S: Final = 0.6
 """A probe has a second, and the interpreter takes its part of it."""
@@ -74,6 +74,10 @@ class Access(Protocol):
 
     async def append(self, params: AppendParams) -> AppendResult: ...
 
+    async def missed(self) -> str:
+        """What the command's own settings ask for and this memory does not do; empty: nothing."""
+        ...
+
 
 @asynccontextmanager
 async def reach_memory(settings: Settings, *, patient: bool = False) -> AsyncIterator[Access]:
@@ -94,7 +98,7 @@ async def reach_memory(settings: Settings, *, patient: bool = False) -> AsyncIte
         check_workspace(lock, settings.workspace)
         listener = _Listener()
         async with connect(stream, stream, notified=listener) as client:
-            yield _Asked(client, listener, name_owner(lock))
+            yield _Asked(client, listener, name_owner(lock), settings)
 
 
 @contextmanager
@@ -119,8 +123,8 @@ async def reload_owner(settings: Settings) -> ReloadResult:
     stream = await connect_owner(place_of(settings).lock)
     if stream is None:
         raise IndexUnavailableError(
-            f"No gateway runs for agent {settings.agent_id}, so none can reload.",
-            remedy="The next one to start reads the configuration.",
+            f"No gateway runs for {_whose(settings)}, so there is none to reload.",
+            remedy="The next one reads the configuration when it starts.",
         )
     async with stream, connect(stream, stream) as client:
         owner = _Attended(client, name_owner(place_of(settings).lock))
@@ -135,11 +139,15 @@ async def owner_metrics(settings: Settings) -> MetricsResult:
     stream = await connect_owner(place_of(settings).lock)
     if stream is None:
         raise IndexUnavailableError(
-            f"No gateway runs for agent {settings.agent_id}, so nothing is counted.",
+            f"No gateway runs for {_whose(settings)}, so nothing is counted.",
             remedy="Start one with `memory-gateway serve`, or as a service.",
         )
     async with stream, connect(stream, stream) as client:
         return msgspec.convert(await client.call("metrics"), MetricsResult)
+
+
+def _whose(settings: Settings) -> str:
+    return "these notes" if settings.notes_folder else f"agent {settings.agent_id}"
 
 
 class _Opened:
@@ -163,11 +171,14 @@ class _Opened:
     async def append(self, params: AppendParams) -> AppendResult:
         return await Conversations(self._memory).append(params, None, operator=True)
 
+    async def missed(self) -> str:
+        return ""
+
     async def status(self) -> StatusResult:
         found = await self._memory.status()
         if self._is_kept:
             return found
-        return msgspec.structs.replace(found, database_path=None, database_bytes=0)
+        return replace(found, database_path=None, database_bytes=0)
 
 
 class _Listener:
@@ -189,7 +200,7 @@ class _Attended:
         self.name = owner
 
     async def call(self, method: str, params: Any = None, **options: float) -> Any:
-        """As `Client.call`. Raises IndexUnavailableError as soon as the owner is silent for too long."""
+        """Like `Client.call`. Raises IndexUnavailableError as soon as the owner is silent for too long."""
         result: list[Any] = []
         with ungrouped():
             async with anyio.create_task_group() as tasks:
@@ -205,20 +216,23 @@ class _Attended:
                 await self._client.ping(timeout_s=PATIENCE_S - _LOOK_S)
             except DeadlineExceededError:
                 raise IndexUnavailableError(
-                    f"{self.name} has been silent for {PATIENCE_S:g} s.",
-                    remedy="See whether it is stopped, and its log. End it, and commands open the "
+                    f"{self.name} has not answered for {PATIENCE_S:g} s.",
+                    remedy="Check whether it is stopped, and its log. Once it has ended, commands open the "
                     "index themselves.",
                 ) from None
 
 
 class _Asked:
-    def __init__(self, client: Client, listener: _Listener, owner: str) -> None:
+    def __init__(self, client: Client, listener: _Listener, owner: str, settings: Settings) -> None:
         self._client = _Attended(client, owner)
         self._listener = listener
+        self._wants_claude_code = settings.search.claude_code
 
     async def search(self, params: SearchParams) -> SearchAnswer:
         await self._introduce()
-        return await self._call("memory_search", params, SearchAnswer)
+        answer = await self._call("memory_search", params, SearchAnswer)
+        missed = await self.missed()
+        return without(answer, missed) if missed else answer
 
     async def get(self, params: GetParams) -> ReadAnswer:
         await self._introduce()
@@ -236,7 +250,18 @@ class _Asked:
         return None if "disabled" in report else msgspec.convert(report, SyncReport)
 
     async def status(self) -> StatusResult:
-        return await self._call("status", None, StatusResult)
+        found = await self._call("status", None, StatusResult)
+        missed = self._missed_by(found)
+        return replace(found, issues=(*found.issues, missed)) if missed else found
+
+    async def missed(self) -> str:
+        if not self._wants_claude_code:
+            return ""
+        return self._missed_by(await self._call("status", None, StatusResult))
+
+    def _missed_by(self, owner: StatusResult) -> str:
+        is_missed = self._wants_claude_code and owner.enabled and not owner.claude_code
+        return WITHOUT_CLAUDE_CODE if is_missed else ""
 
     async def append(self, params: AppendParams) -> AppendResult:
         await self._introduce()
@@ -252,7 +277,7 @@ class _Asked:
         try:
             result = await self._client.call("health", params, timeout_s=timeout_s)
         except DeadlineExceededError:
-            reason = f"{self._client.name} is silent for {timeout_s:g} s."
+            reason = f"{self._client.name} has not answered for {timeout_s:g} s."
             return judge_health(failure=reason)
         return msgspec.convert(result, Health)
 

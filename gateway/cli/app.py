@@ -1,17 +1,20 @@
-"""Everything that can be typed, put together for typer: commands, help, completion, `--version`.
+"""Everything that can be typed, put together for typer: commands, their shared options, help, completion, `--version`.
 
-Owns the list of commands. Mistakes in a command line become our own errors, so that they read and end
-like all others.
+Mistakes in a command line become errors of our own, so that they read and end like all others.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from gateway.cli.commands.asking import get, remember, search
+from gateway.cli.commands.connecting import connect, disconnect
+from gateway.cli.commands.hosting import install_plugin, plugin_status, uninstall_plugin
 from gateway.cli.commands.indexing import (
     cancel_batch,
     index,
@@ -23,8 +26,15 @@ from gateway.cli.commands.indexing import (
 )
 from gateway.cli.commands.inspecting import config, doctor, health, metrics, status
 from gateway.cli.commands.serving import demo, reload, serve, service
-from gateway.cli.options import PROGRAM, SERVE_OPTIONS, SHARED_OPTIONS, SharedOption
-from gateway.cli.shared import Command, with_options
+from gateway.cli.guard import guarded
+from gateway.cli.options import (
+    PROGRAM,
+    SERVE_OPTIONS,
+    SHARED_OPTIONS,
+    LogLevel,
+    Options,
+    SharedOption,
+)
 from gateway.rpc.wire import InvalidParamsError
 
 app = typer.Typer(
@@ -34,6 +44,64 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+
+
+_TYPES: dict[str, Any] = {"json": bool, "claude_code": bool, "log_level": LogLevel | None}
+
+
+class Command(TyperCommand):
+    """A command to which an argument such as `- The kettle is descaled.` is text, never an option."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for parameter in self.params:
+            if parameter.param_type_name == "argument":
+                # Its metavar says in words what `<list[str]>` says in Python.
+                parameter.display_type_rich = _no_type  # type: ignore[attr-defined]
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        items = [] if "--" in args else [one for one in args if one.startswith("- ")]
+        others = [one for one in args if one not in items]
+        return super().parse_args(ctx, [*others, "--", *items] if items else args)
+
+
+def _no_type(**_: Any) -> None:
+    """Nothing instead of a type."""
+
+
+def with_options(
+    command: Callable[..., int], shared: Sequence[SharedOption] = SHARED_OPTIONS
+) -> Callable[..., int]:
+    """The command as typer wants it. Its first parameter takes the `Options`."""
+    own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
+    fields = [option.field for option in shared]
+
+    def run(**values: Any) -> int:
+        options = Options(**{field: values.pop(field) for field in fields})
+        return guarded(lambda: _run_logged(command, options, values), options)
+
+    run.__name__, run.__doc__ = command.__name__, command.__doc__
+    run.__signature__ = inspect.Signature([*own, *map(_parameter, shared)])  # type: ignore[attr-defined]
+    return run
+
+
+def _run_logged(command: Callable[..., int], options: Options, values: dict[str, Any]) -> int:
+    from gateway.process.logs import configure_logs
+
+    configure_logs(options.log_level or "warning", for_people=not options.json)
+    return command(options, **values)
+
+
+def _parameter(option: SharedOption) -> inspect.Parameter:
+    flags = (option.flag, option.short) if option.short else (option.flag,)
+    declared = typer.Option(*flags, metavar=option.metavar, help=option.help)
+    kind = _TYPES.get(option.field, str | None)
+    return inspect.Parameter(
+        option.field,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=False if kind is bool else None,
+        annotation=Annotated[kind, declared],
+    )
 
 
 def _add(
@@ -60,6 +128,8 @@ for _command in (
     reload,
     metrics,
     service,
+    connect,
+    disconnect,
     config,
     qmd,
     demo,
@@ -78,6 +148,13 @@ _batch = typer.Typer(help=_BATCH, short_help=_BATCH)
 _add(_batch, list_batches, "list")
 _add(_batch, cancel_batch, "cancel")
 app.add_typer(_batch, name="batch")
+
+_OPENCLAW = "Put this program into OpenClaw's memory slot, and take it out again."
+_openclaw = typer.Typer(help=_OPENCLAW, short_help=_OPENCLAW)
+_add(_openclaw, install_plugin, "install")
+_add(_openclaw, plugin_status, "status")
+_add(_openclaw, uninstall_plugin, "uninstall")
+app.add_typer(_openclaw, name="openclaw")
 
 
 def _print_version(asked: bool) -> None:

@@ -1,8 +1,7 @@
 """Where the command line begins: arguments in, exit code out.
 
-Owns the quick way of `serve`. Typer, rich and what they bring along cost more time than the gateway needs
-to open its index, so a plain `serve` is read here and neither is imported; everything else, mistakes and
-`--help` included, is typer's business.
+Importing typer and rich takes longer than opening an index, so a plain `serve` is read here without
+them. Typer reads everything else, mistakes and `--help` included.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import msgspec
 from gateway.cli.guard import guarded
 from gateway.cli.options import LOG_LEVELS, SERVE_OPTIONS, Options
 from gateway.process.orphans import PARENT, is_orphan
-from gateway.process.tuning import forbid_core_dumps
+from gateway.process.tuning import forbid_core_dumps, pause_collector
 
 _FIELDS: Final = {option.flag: option.field for option in SERVE_OPTIONS if option.metavar}
 _SOCKET_ONLY: Final = "--socket-only"
@@ -45,6 +44,7 @@ def run(arguments: Sequence[str]) -> int:
 
 # To import what a command needs is part of it: that may fail, too, where files or memory are short.
 def _serve(plain: PlainServe) -> int:
+    pause_collector()
     _import_structlog_without_rich()
     from gateway.cli.running import run_gateway
 

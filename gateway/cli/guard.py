@@ -47,7 +47,7 @@ EXIT_CODES: Final[Mapping[ErrorKind, int]] = {
     ErrorKind.CONFIG_NOT_FOUND: os.EX_CONFIG,
 }
 HEALTH_CODES: Final = {"ok": 0, "degraded": 1, "failing": 2}
-"""Of `health` and `doctor`, as probes have it."""
+"""The exit codes of `health` and `doctor`, as probes expect them."""
 NOT_FOUND: Final = os.EX_NOINPUT
 """`get` of a permitted path where no file is."""
 

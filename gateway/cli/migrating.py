@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Final
 
 from config.errors import ConfigInvalidError, ConfigNotFoundError, ConfigProblem
 from config.migration import Migration, Move, migrate_in_force
-from config.runtime.files import read_file, replace_file
+from config.runtime.files import keep_copy, read_file, replace_file
 from config.source.json5 import MAX_BYTES
 from config.source.located import render_path
 from gateway.cli import output
 from gateway.cli.options import Options, load_request
-
-_BACKUP: Final = "{name}.before-memory-gateway{number}"
-_BACKUPS: Final = 1000
 
 
 def run_migration(options: Options, *, write: bool) -> int:
@@ -84,31 +80,11 @@ def _replace(migration: Migration) -> Path:
         data, mode = read_file(path, MAX_BYTES), path.stat().st_mode & 0o777
         if data.decode("utf-8-sig") != migration.before:
             raise _failed(path, "was changed by somebody else in this moment")
-        backup = _keep(path, data, mode)
+        backup = keep_copy(path, data, mode=mode)
         replace_file(path, migration.text.encode(), mode=mode)
     except OSError as error:
         raise _failed(path, f"cannot be replaced: {error.strerror}") from None
     return backup
-
-
-def _keep(path: Path, data: bytes, mode: int) -> Path:
-    """A copy under a name that nobody has; it holds what the file holds, keys included."""
-    for number in range(1, _BACKUPS):
-        suffix = f".{number}" if number > 1 else ""
-        backup = path.with_name(_BACKUP.format(name=path.name, number=suffix))
-        try:
-            descriptor = os.open(
-                backup, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600
-            )
-        except FileExistsError:
-            continue
-        with os.fdopen(descriptor, "wb") as file:
-            os.fchmod(descriptor, mode)
-            file.write(data)
-            file.flush()
-            os.fsync(descriptor)
-        return backup
-    raise _failed(path, f"has {_BACKUPS} copies beside it")
 
 
 def _failed(path: Path, message: str) -> ConfigInvalidError:

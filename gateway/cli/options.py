@@ -9,7 +9,7 @@ from typing import Final, Literal, NamedTuple, get_args
 import msgspec
 from msgspec.structs import replace
 
-from config.errors import ConfigNotFoundError
+from config.errors import ConfigInvalidError, ConfigNotFoundError, ConfigProblem
 from config.loading.load import load_settings, refuse_unknown_names
 from config.settings import Settings, StartedAs
 from config.source.discover import LoadRequest
@@ -46,7 +46,7 @@ class SharedOption(NamedTuple):
 
 
 SHARED_OPTIONS: Final = (
-    SharedOption("agent", "ID", "Whose memory; else the configuration's default agent.", "-a"),
+    SharedOption("agent", "ID", "The agent whose memory it is; else the default agent.", "-a"),
     SharedOption("workspace", "DIR", "Where MEMORY.md, USER.md and memory/ are.", "-w"),
     SharedOption(
         "notes", "DIR", "A folder of Markdown as the whole memory, without openclaw.json."
@@ -65,16 +65,43 @@ SERVE_OPTIONS: Final = tuple(option for option in SHARED_OPTIONS if option.field
 """The output of `serve` is the protocol, which is always JSON."""
 
 
+READING_PATIENCE_S: Final = 20.0
+"""How long the files of the configuration, pipes among them, may take."""
+
+
 def load(options: Options, started_as: StartedAs = "command") -> Settings:
     """Raises ConfigInvalidError, ConfigNotFoundError.
 
     A slip of the pen is refused before anything is made: a workspace that does not exist would empty
-    the index, an agent that nobody knows would get a new one.
+    the index, an agent that nobody knows would get a new one. One that is indexed is only away.
     """
+    from config.runtime.bounded import run_within
+
     request = load_request(options)
-    settings = load_settings(request)
-    refuse_unknown_names(request, settings)
-    return replace(settings, started_as=started_as)
+
+    def read() -> Settings:
+        settings = load_settings(request)
+        refuse_unknown_names(request, settings, _is_indexed)
+        return replace(settings, started_as=started_as)
+
+    try:
+        return run_within(read, READING_PATIENCE_S)
+    except TimeoutError:
+        raise ConfigInvalidError(
+            [
+                ConfigProblem(
+                    message=f"the configuration was not read within {READING_PATIENCE_S:g} s"
+                )
+            ],
+            remedy="See whether the disk of the state directory, of openclaw.json or of the workspace hangs.",
+        ) from None
+
+
+def _is_indexed(settings: Settings) -> bool:
+    """Whether the workspace is that of the index; looked at only where it does not exist."""
+    from backends.builtin.syncing.brake import is_made_for
+
+    return is_made_for(settings.search.store.path, settings.workspace)
 
 
 def load_request(options: Options) -> LoadRequest:

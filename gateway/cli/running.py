@@ -32,7 +32,7 @@ def _run(options: Options, started_as: StartedAs, **service: Any) -> int:
 
 
 def _run_service(options: Options) -> int:
-    """As a service; a child of a chat gateway leaves the service manager to its parent."""
+    """Runs as a service; a child of a chat gateway leaves the service manager to its parent."""
     from gateway.notify import handed_in_sockets, notifying
 
     configure_logs(options.log_level or _LOG_LEVEL)  # what is handed in may be worth a line

@@ -1,7 +1,7 @@
 """Starts a gateway as a child and talks to it, as a chat gateway does.
 
-Owns the child's life: its end is noticed with its last words, and however the caller leaves, the child
-is asked to end, then told, then killed, each with a bound.
+When the child ends, its last output is part of the error. However the caller leaves, the child is first
+asked to end, then sent SIGTERM, then killed, each within a time limit.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ GATEWAY_COMMAND: Final = (*command_of("gateway"), "serve")
 
 PATIENCE_S: Final = 3.0
 """The gateway promises to end within 2 s of the end of its input, and of SIGTERM."""
-_LAST_WORDS_S: Final = 1.0
+LAST_OUTPUT_S: Final = 1.0
 _LAST_WORDS_LINES: Final = 20
 _LONGEST_WORD: Final = 4096
 
@@ -67,7 +67,7 @@ class SpawnedGateway(Client):
             await process.wait()
 
     async def _obituary(self) -> str:
-        with anyio.move_on_after(_LAST_WORDS_S):
+        with anyio.move_on_after(LAST_OUTPUT_S):
             code = await self.process.wait()
             await self._silent.wait()
         if self.process.returncode is None:

@@ -1,14 +1,18 @@
-"""What of the configuration cannot work, and whether files and directories are readable, writable and private."""
+"""Checks of the configuration, and of who can read and write the files and directories it names."""
 
 from __future__ import annotations
 
 import os
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from backends.builtin.storage.moving import present_path
+from backends.builtin.store.sqlite.index_file import Verdict, judge
+from backends.builtin.store.sqlite.moving import present_path
+from backends.builtin.syncing.indexing import missing_notes
+from backends.errors import IndexUnavailableError
 from backends.files.roots import MemoryRoots
 from backends.files.scan import ScanResult, scan
 from config.errors import ConfigInvalidError, MemoryGatewayError
@@ -20,7 +24,7 @@ from config.source.discover import resolve_includes
 from config.source.json5 import read_json5
 from config.source.located import render_path
 from config.switched_off import switches
-from gateway.doctor.finding import Finding, sentence
+from gateway.doctor.finding import Check, Finding, sentence
 
 
 def explain_failure(error: MemoryGatewayError) -> Iterator[Finding]:
@@ -110,8 +114,12 @@ def check_places(settings: Settings) -> Iterator[Finding]:
     )
     for one in own:
         yield from _check_own(one)
-    yield from _check_file_of_ours(present_path(store, settings.search.store.former_path))
-    yield from _check_workspace(settings)
+    index = present_path(store, settings.search.store.former_path)
+    yield from _check_file_of_ours(index)
+    away = tuple(_missing_notes(index, settings))
+    yield from away
+    if not away or settings.workspace.is_dir():
+        yield from _check_workspace(settings)
 
 
 def _check_own(one: _Directory) -> Iterator[Finding]:
@@ -122,7 +130,7 @@ def _check_own(one: _Directory) -> Iterator[Finding]:
         return
     what = "cannot be written" if there == one.path else f"cannot be created in {there}"
     if not there.is_dir():
-        what = f"cannot be: {there} is no directory"
+        what = f"cannot be made: {there} is not a directory"
     yield Finding(
         check="places",
         severity="error",
@@ -138,7 +146,7 @@ def _judge_mode(one: _Directory, there: Path) -> Iterator[Finding]:
         yield Finding(
             check="places",
             severity="warning",
-            cause=f"{one.what} can be written to by others (mode {mode:03o}).",
+            cause=f"{one.what} can be written to by other users (mode {mode:03o}).",
             place=str(one.path),
             fix=f"chmod go-w {one.path}",
         )
@@ -159,26 +167,47 @@ def _check_file_of_ours(index: Path) -> Iterator[Finding]:
             fix="Give this user permission (chown, chmod u+rw), or delete it: it will be rebuilt.",
         )
         return
-    mode = stat.S_IMODE(index.stat().st_mode)
+    yield from _open_to_others("places", index, "The index holds the text of the memory")
+
+
+def _open_to_others(check: Check, path: Path, what: str) -> Iterator[Finding]:
+    mode = stat.S_IMODE(path.stat().st_mode)
     if mode & _OTHERS:
+        yield Finding(
+            check=check,
+            severity="warning",
+            cause=f"{what}, and other users can open it (mode {mode:03o}).",
+            place=str(path),
+            fix=f"chmod 600 {path}",
+        )
+
+
+def _missing_notes(index: Path, settings: Settings) -> Iterator[Finding]:
+    """Places of notes that were indexed and are away, such as an empty mount point."""
+    try:
+        held = missing_notes(index, settings) if judge(index) is Verdict.OURS else ()
+    except (IndexUnavailableError, OSError):
+        return  # the check of the index says what is wrong with it
+    for one in held:
         yield Finding(
             check="places",
             severity="warning",
-            cause=f"The index holds the text of the memory, and others can open it (mode {mode:03o}).",
-            place=str(index),
-            fix=f"chmod 600 {index}",
+            cause=sentence(one.reason[:1].upper() + one.reason[1:]),
+            place=one.place,
+            fix="Mount its disk, or put it back; if it was deleted on purpose: memory-gateway index --force",
         )
 
 
 def _check_workspace(settings: Settings) -> Iterator[Finding]:
     workspace = settings.workspace
     place = str(workspace)
+    what = "The workspace" if settings.notes_folder is None else "The folder of notes"
     if not workspace.is_dir() or not _may(workspace, os.R_OK | os.X_OK):
         there = _exists(workspace)
         yield Finding(
             check="places",
             severity="error" if there else "warning",
-            cause=f"The workspace {'cannot be read' if there else 'does not exist'}.",
+            cause=f"{what} {'cannot be read' if there else 'does not exist'}.",
             place=place,
             fix=f"{'Check its owner and mode' if there else 'Create it'}, or correct "
             "agents.defaults.workspace or --workspace.",
@@ -193,13 +222,13 @@ def _check_workspace(settings: Settings) -> Iterator[Finding]:
         yield Finding(
             check="places",
             severity="note",
-            cause="It is named as a place of notes and does not exist (yet).",
+            cause="This extra path does not exist (yet).",
             place=str(path),
             fix="Create it, or remove it from memorySearch.extraPaths.",
         )
     yield from _left_out(found)
     if not unreadable:
-        cause = f"The workspace can be read; {_counts(found)}."
+        cause = f"{what} can be read; {_counts(found)}."
         yield Finding(check="places", severity="ok", cause=cause, place=place)
 
 
@@ -229,7 +258,7 @@ def _unreadable(workspace: Path, path: str) -> Finding:
     return Finding(
         check="places",
         severity="warning",
-        cause="It cannot be read, so it is not searched.",
+        cause="This cannot be read, so it is not searched.",
         place=str(workspace / path),
         fix="Give this user permission (chown, chmod u+r; u+rx for a directory).",
     )
@@ -244,20 +273,10 @@ def _may(path: Path, wanted: int) -> bool:
 
 
 def check_secrets(settings: Settings) -> Iterator[Finding]:
-    """Nothing to tell where every such file is private."""
+    """No finding where every such file is private."""
     for path in dict.fromkeys(_files_with_keys(settings)):
-        try:
-            mode = stat.S_IMODE(path.stat().st_mode)
-        except OSError:
-            continue
-        if mode & _OTHERS:
-            yield Finding(
-                check="secrets",
-                severity="warning",
-                cause=f"It holds keys, and others may open it (mode {mode:03o}).",
-                place=str(path),
-                fix=f"chmod 600 {path}",
-            )
+        with suppress(OSError):
+            yield from _open_to_others("secrets", path, "This file holds keys")
 
 
 def _files_with_keys(settings: Settings) -> Iterator[Path]:

@@ -1,6 +1,6 @@
 """Runs every check at the same time, each within its own deadline, and puts the findings in order.
 
-Owns the list of checks. A check that hangs or breaks is itself a finding; the others go on.
+A check that hangs or fails is itself a finding; the others go on.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 import anyio
+import msgspec
 import structlog
 from anyio.to_thread import run_sync
 
@@ -22,7 +23,7 @@ from gateway.doctor.configuration import (
     explain_failure,
 )
 from gateway.doctor.finding import Check, Diagnosis, Finding, judge_findings
-from gateway.doctor.index import check_index, check_owner, check_transcripts, sing
+from gateway.doctor.index import check_canary, check_index, check_owner, check_transcripts
 from gateway.doctor.providers import check_libraries, check_model, check_provider
 from gateway.doctor.surroundings import check_disk, check_qmd, check_service, check_watches
 from gateway.version import VERSION
@@ -61,12 +62,12 @@ _CHECKS: Final = (
     _Entry("watches", _blocking(check_watches)),
     _Entry("owner", check_owner),
     _Entry("service", _blocking(check_service)),
-    _Entry("canary", sing),
+    _Entry("canary", check_canary),
 )
 
 
 async def diagnose(read_settings: Callable[[], Settings]) -> Diagnosis:
-    """Never raises for what is wrong: that is what it tells. `read_settings` may block."""
+    """What is wrong is a finding and never raised. `read_settings` may block."""
     try:
         settings = await run_sync(read_settings)
     except MemoryGatewayError as error:
@@ -76,7 +77,7 @@ async def diagnose(read_settings: Callable[[], Settings]) -> Diagnosis:
         for entry in _CHECKS:
             tasks.start_soon(partial(_look, entry, settings, found))
     ordered = (one for entry in _CHECKS for one in found[entry.check])
-    return _diagnosis(settings.agent_id, ordered)
+    return _diagnosis(settings, ordered)
 
 
 async def _look(entry: _Entry, settings: Settings, found: dict[Check, list[Finding]]) -> None:
@@ -84,7 +85,7 @@ async def _look(entry: _Entry, settings: Settings, found: dict[Check, list[Findi
         with anyio.fail_after(_TIMEOUT_S):
             found[entry.check] = list(await entry.look(settings))
     except TimeoutError:
-        cause = f"This could not be looked at within {_TIMEOUT_S:g} s; a disk may hang."
+        cause = f"This could not be checked within {_TIMEOUT_S:g} s; a disk may not answer."
         found[entry.check] = [Finding(check=entry.check, severity="error", cause=cause)]
     except Exception as fault:  # noqa: BLE001 - one broken check must not hide what others found
         _log.debug("check failed", check=entry.check, exc_info=True)
@@ -94,12 +95,17 @@ async def _look(entry: _Entry, settings: Settings, found: dict[Check, list[Findi
 def _unfinished(check: Check, fault: BaseException) -> Finding:
     if isinstance(fault, MemoryGatewayError):
         return Finding(check=check, severity="error", cause=fault.message, fix=fault.remedy)
-    cause = f"This could not be looked at: {type(fault).__name__}: {fault}."
+    cause = f"This could not be checked: {type(fault).__name__}: {fault}."
     return Finding(check=check, severity="warning", cause=cause)
 
 
-def _diagnosis(agent_id: str | None, findings: Iterable[Finding]) -> Diagnosis:
+def _diagnosis(settings: Settings | None, findings: Iterable[Finding]) -> Diagnosis:
     found = tuple(findings)
+    folder = settings.notes_folder if settings else None
     return Diagnosis(
-        version=VERSION, agent_id=agent_id, status=judge_findings(found), findings=found
+        version=VERSION,
+        agent_id=settings.agent_id if settings else None,
+        notes=str(folder) if folder else msgspec.UNSET,
+        status=judge_findings(found),
+        findings=found,
     )

@@ -1,6 +1,6 @@
-"""What one check found, and the whole diagnosis. Pure.
+"""What one check found, and the whole diagnosis: the shape of `doctor --json`. Pure.
 
-Owns the shape of `doctor --json`: names of checks and severities are stable.
+The names of checks and severities do not change.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     check: Check
     severity: Severity
     cause: str
-    """What is so, in a sentence."""
+    """What was found, in a sentence."""
     place: str | None = None
     """A path, perhaps with a line, or a key of the configuration."""
     fix: str | None = None
@@ -51,6 +51,8 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     version: str
     agent_id: str | None
     """None when the configuration could not be read."""
+    notes: str | msgspec.UnsetType = msgspec.UNSET
+    """The folder that is the whole memory (`--notes`)."""
     status: HealthState
     findings: tuple[Finding, ...]
 

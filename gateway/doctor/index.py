@@ -1,4 +1,4 @@
-"""Whether the index file is ours, whole and free, whether its owner answers, and a canary note through all of it."""
+"""Checks of the index file, of the process that owns it, of transcripts, and a trial with a note of its own."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ import anyio
 from anyio.to_thread import run_sync
 from msgspec.structs import replace
 
-from backends.builtin.storage.index_file import IndexState, inspect_index
-from backends.builtin.storage.moving import is_movable, present_path
+from backends.builtin.store.sqlite.index_file import IndexState, inspect_index
+from backends.builtin.store.sqlite.moving import is_movable, present_path
 from backends.interface import SyncRequest
 from backends.transcripts.agents import AgentTranscripts
 from backends.transcripts.source import HostDatabase, TranscriptListing
@@ -80,9 +80,9 @@ def _explain(state: IndexState, place: str) -> Finding:
         return Finding(
             check="index",
             severity="warning",
-            cause=f"The file belongs to {owner} and is left alone; a sibling of it is used.",
+            cause=f"The file belongs to {owner} and is left alone; a file beside it is used.",
             place=place,
-            fix="Set memorySearch.store.path to a place of its own.",
+            fix="Set memorySearch.store.path to a file of its own.",
         )
     if state.is_locked:
         return Finding(
@@ -105,11 +105,13 @@ def _explain(state: IndexState, place: str) -> Finding:
 
 def _soundness(state: IndexState) -> str:
     if state.kind == "absent":
-        return "There is no index yet; the first start makes one."
+        return "There is no index yet; the first start creates it."
     if state.kind == "older":
-        return "It is of an earlier release, and the next start rebuilds it."
+        return "The index is of an earlier release; the next start rebuilds it."
     return (
-        "It is whole." if state.was_checked else "It can be used; it is too large to be read now."
+        "The index is intact."
+        if state.was_checked
+        else "The index can be used; it is too large to be checked in full now."
     )
 
 
@@ -141,15 +143,15 @@ def _unreachable(record: OwnerRecord, lock: Path) -> Finding:
         cause = f"Process {record.pid}, which owned the index, is gone; the next start takes over."
         return Finding(check="owner", severity="note", cause=cause, place=str(lock))
     if record.socket is None:
-        cause = f"Process {record.pid} owns the index and could not make a socket."
+        cause = f"Process {record.pid} owns the index and could not create a socket."
     else:
-        cause = f"Process {record.pid} owns the index, and nobody listens at its socket."
+        cause = f"Process {record.pid} owns the index, and nothing listens on its socket."
     return Finding(
         check="owner",
         severity="warning",
         cause=f"{cause} Other processes cannot ask it.",
         place=record.socket or str(lock),
-        fix=f"See its log, then end it (kill {record.pid}) and start it again; "
+        fix=f"Look at its log, then end it (kill {record.pid}) and start it again; "
         "a socket needs a private directory, such as XDG_RUNTIME_DIR.",
     )
 
@@ -158,7 +160,7 @@ def _broken(record: OwnerRecord, lock: Path, error: MemoryGatewayError) -> Findi
     return Finding(
         check="owner",
         severity="error",
-        cause=f"The owner of the index (process {record.pid}) does not serve us: {error.message}",
+        cause=f"The owner of the index (process {record.pid}) does not answer as it should: {error.message}",
         place=record.socket or str(lock),
         fix=error.remedy or f"End it (kill {record.pid}) and start it again.",
     )
@@ -179,7 +181,7 @@ def _answers(record: OwnerRecord, health: dict[str, Any]) -> Finding:
 
 
 def _open_socket(record: OwnerRecord) -> list[Finding]:
-    """The directory guards the socket: others must not even enter it."""
+    """The directory guards the socket: no other user may enter it."""
     assert record.socket is not None
     directory = Path(record.socket).parent
     mode = stat.S_IMODE(directory.stat().st_mode)
@@ -189,7 +191,7 @@ def _open_socket(record: OwnerRecord) -> list[Finding]:
         Finding(
             check="owner",
             severity="warning",
-            cause=f"Others can enter the directory of the socket (mode {mode:03o}).",
+            cause=f"Other users can enter the directory of the socket (mode {mode:03o}).",
             place=str(directory),
             fix=f"chmod 700 {directory}",
         )
@@ -208,7 +210,7 @@ def _lives(pid: int) -> bool:
 
 _CANARY_TIMEOUT_S: Final = 15.0
 _WORD: Final = "quillwort"
-_NOTE: Final = f"# Canary\n\n- The {_WORD} sings in the temporary workspace.\n"
+_NOTE: Final = f"# Canary\n\n- The {_WORD} grows in the temporary workspace.\n"
 _NAME: Final = "memory/2026-01-01.md"
 _FIX: Final = "Run it again with --log-level debug; check the disk and TMPDIR."
 
@@ -217,8 +219,8 @@ class _CanaryError(Exception):
     """A step did not do what it should. The message says which."""
 
 
-async def sing(settings: Settings) -> list[Finding]:
-    """Raises nothing for what fails: that is the finding."""
+async def check_canary(settings: Settings) -> list[Finding]:
+    """Writes, finds and deletes a note in a temporary workspace; what fails is the finding."""
     started = time.perf_counter()
     try:
         with anyio.fail_after(_CANARY_TIMEOUT_S):
@@ -295,7 +297,7 @@ def _failed(cause: str) -> Finding:
 
 
 def check_transcripts(settings: Settings) -> Iterator[Finding]:
-    """Nothing while transcripts are neither a source nor exported."""
+    """No finding while transcripts are neither a source nor exported."""
     if "sessions" not in settings.search.sources and not settings.qmd.sessions.enabled:
         return
     listing = AgentTranscripts.of(settings).listing()
@@ -304,9 +306,9 @@ def check_transcripts(settings: Settings) -> Iterator[Finding]:
         yield Finding(
             check="transcripts",
             severity="warning",
-            cause=sentence(f"Its conversations are not searched: {why}"),
+            cause=sentence(f"Conversations are not searched: {why}"),
             place=place,
-            fix="Start the host once, see owner and mode of the file, or use a newer gateway.",
+            fix="Start OpenClaw once, check the owner and mode of the file, or install a newer gateway.",
         )
     if not listing.failures:
         yield from _readable(listing, settings)
@@ -328,8 +330,8 @@ def _untried(database: HostDatabase) -> Finding:
     return Finding(
         check="transcripts",
         severity="note",
-        cause=f"The host's database is of version {database.version}, with which this gateway was"
-        " not tried; it has the tables that are needed.",
+        cause=f"OpenClaw's database has version {database.version}, which this gateway was not"
+        " tested with; it has the tables that are needed.",
         place=database.path,
-        fix="Look whether there is a newer gateway.",
+        fix="See whether a newer gateway is available.",
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from backends.builtin.vectors.engines import probe_libraries
+from backends.builtin.store.sqlite.vectors.engines import probe_libraries
 from config.paths import auth_profile_paths
 from config.settings import Settings
 from gateway.doctor.finding import Finding, Severity, sentence
@@ -93,7 +93,7 @@ _HEAD_BYTES: Final = 16
 
 
 def check_model(settings: Settings) -> Iterator[Finding]:
-    """Nothing to tell unless local embeddings are asked for."""
+    """No finding unless local embeddings are asked for."""
     if "local" not in {settings.search.provider, settings.search.fallback}:
         return
     models = configured_models(settings, os.environ)
@@ -126,7 +126,10 @@ def _check_head(path: Path) -> None:
 def _present(path: Path) -> Finding:
     size = path.stat().st_size / 1e6
     return Finding(
-        check="model", severity="ok", cause=f"The model is there ({size:,.0f} MB).", place=str(path)
+        check="model",
+        severity="ok",
+        cause=f"The model is on this machine ({size:,.0f} MB).",
+        place=str(path),
     )
 
 
@@ -152,7 +155,10 @@ _LIBRARIES_KEY: Final = "memorySearch.store.vector"
 
 
 def check_libraries(settings: Settings) -> Iterator[Finding]:
-    """Vectors need numpy; the two others make search fast, and each stands in for the other."""
+    """Vectors need numpy; the two others make search fast, and each stands in for the other.
+
+    Where no provider makes vectors, that they are missing weakens nothing.
+    """
     vector = settings.search.store.vector
     if not vector.enabled:
         cause = "Vector search is switched off in the configuration."
@@ -161,8 +167,12 @@ def check_libraries(settings: Settings) -> Iterator[Finding]:
         )
         return
     problems = probe_libraries(vector.extension_path)
+    named = vector.extension_path is not None
+    if any(problems) and not named and choose(settings).primary is None:
+        cause = "Libraries of vector search are missing; by keywords alone nothing needs them."
+        yield Finding(check="libraries", severity="note", cause=cause, fix=_installing())
+        return
     if problems.sqlite_vec:
-        named = vector.extension_path is not None
         yield Finding(
             check="libraries",
             severity="warning",
@@ -186,4 +196,4 @@ def check_libraries(settings: Settings) -> Iterator[Finding]:
 
 
 def _installing() -> str:
-    return f"`{install_command('vector')}` installs it."
+    return f"`{install_command('vector')}` installs what is missing."

@@ -1,4 +1,4 @@
-"""What stands around the gateway: disk, watches, the systemd unit, QMD. Blocks."""
+"""Checks of what the gateway needs from the machine: disk, watches, the systemd unit, QMD. Blocks."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from gateway.units import (
     UnitState,
     drop_in_path,
     instance,
+    name_of,
     read_state,
     unit_directory,
 )
@@ -32,7 +33,7 @@ from gateway.watching.inotify import Bursts, DirectoryWatches
 
 _MB: Final = 1_000_000
 TOO_LITTLE_BYTES: Final = 50 * _MB
-"""Less than this and a sync fails soon."""
+"""With less than this a sync will soon fail."""
 SCARCE_BYTES: Final = 500 * _MB
 _LIMITS: Final = Path("/proc/sys/fs/inotify")
 
@@ -47,7 +48,7 @@ def check_disk(settings: Settings) -> Iterator[Finding]:
 
 def judge_room(free_bytes: int, index_bytes: int, place: str) -> Finding:
     """A rebuild in place needs about the size of the index once more. Pure."""
-    free = f"{free_bytes / _MB:,.0f} MB are free"
+    free = f"{free_bytes / _MB:,.0f} MB is free"
     fix = "Free some space, or set memorySearch.store.path to another disk."
     if free_bytes < TOO_LITTLE_BYTES:
         return Finding(check="disk", severity="error", cause=f"Only {free}.", place=place, fix=fix)
@@ -61,7 +62,9 @@ def check_watches(settings: Settings) -> Iterator[Finding]:
     """Sets the watches of this configuration for a moment, beside those of a running gateway."""
     places = watched_places(settings)
     if not places:
-        cause = "Watching is switched off in the configuration; every search looks at the disk."
+        cause = (
+            "Watching is switched off in the configuration; every search looks at the disk itself."
+        )
         yield Finding(check="watches", severity="ok", cause=cause, place="memorySearch.sync.watch")
         return
     try:
@@ -75,7 +78,7 @@ def check_watches(settings: Settings) -> Iterator[Finding]:
         yield Finding(
             check="watches",
             severity="note",
-            cause=f"Changes are noticed by looking at the disk, more slowly: {error}.",
+            cause=f"Changes are noticed more slowly, by looking at the disk: {error}.",
             place=str(_LIMITS),
             fix="For a limit: sysctl -w fs.inotify.max_user_watches=524288 "
             "fs.inotify.max_user_instances=1024 (as root; /etc/sysctl.d keeps it).",
@@ -93,17 +96,17 @@ def _limit() -> str:
 
 
 def check_service(settings: Settings) -> Iterator[Finding]:
-    """Nothing to tell where none is installed: a chat gateway may start the gateway itself."""
+    """No finding where none is installed: a chat gateway may start the gateway itself."""
     directory = unit_directory(os.environ, home_dir(os.environ, Path.cwd()))
-    drop_in = drop_in_path(directory, settings.agent_id)
+    drop_in = drop_in_path(directory, name_of(settings))
     if not drop_in.exists():
         return
-    place, unit = str(drop_in), instance(settings.agent_id)
+    place, unit = str(drop_in), instance(name_of(settings))
     if not (directory / SERVICE).exists():
         yield Finding(
             check="service",
             severity="warning",
-            cause=f"{unit} has arguments, but the unit file is missing.",
+            cause=f"{unit} is set up, but its unit file is missing.",
             place=str(directory / SERVICE),
             fix="memory-gateway service install",
         )
@@ -113,9 +116,9 @@ def check_service(settings: Settings) -> Iterator[Finding]:
         yield Finding(
             check="service",
             severity="note",
-            cause=f"{unit} is installed, and the service manager cannot be asked: {state.problem}",
+            cause=f"{unit} is installed, and systemd cannot be asked about it: {state.problem}",
             place=place,
-            fix="Ask from a session of this user (XDG_RUNTIME_DIR; loginctl enable-linger).",
+            fix="Log in as this user, so that XDG_RUNTIME_DIR is set, or run: loginctl enable-linger",
         )
     else:
         yield _explain(state, place)
@@ -139,7 +142,7 @@ _TIMEOUT_S: Final = 15.0
 
 
 async def check_qmd(settings: Settings) -> list[Finding]:
-    """Nothing to tell unless QMD is the backend."""
+    """No finding unless QMD is the backend."""
     if settings.backend != "qmd":
         return []
     with tempfile.TemporaryDirectory(prefix="memory-gateway-doctor-") as folder:
@@ -160,7 +163,7 @@ def _failed(cause: str, fix: str | None) -> Finding:
         severity="warning",
         cause=f"{cause} The builtin index answers instead.",
         place=_KEY,
-        fix=fix or "Try the command by hand; `memory.backend` set to builtin does without it.",
+        fix=fix or "Try the command in a shell, or set memory.backend to builtin.",
     )
 
 

@@ -18,7 +18,19 @@ STATELESS_REVISIONS: Final = ("2026-07-28",)
 REVISION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
 CAPABILITIES_KEY: Final = "io.modelcontextprotocol/clientCapabilities"
 
-_METHODS: Final = frozenset({"server/discover", "ping", "tools/list", "tools/call"})
+_METHODS: Final = frozenset(
+    {
+        "server/discover",
+        "ping",
+        "tools/list",
+        "tools/call",
+        "resources/list",
+        "resources/read",
+        "resources/templates/list",
+        "prompts/list",
+        "prompts/get",
+    }
+)
 """Methods of MCP that our own protocol does not share."""
 
 Meta = dict[str, Any]
@@ -106,7 +118,7 @@ def stateless_revision(meta: Meta | None) -> Revision:
 
 SERVER: Final = {"name": "memory-gateway", "title": "Memory Gateway", "version": VERSION}
 SERVER_KEY: Final = "io.modelcontextprotocol/serverInfo"
-CAPABILITIES: Final[dict[str, Any]] = {"tools": {}}
+CAPABILITIES: Final[dict[str, Any]] = {"tools": {}, "resources": {}, "prompts": {}}
 _LIFETIME_MS: Final = 3_600_000
 """The tools change only with the program, and with `memory.append.enabled`."""
 
@@ -123,6 +135,12 @@ def dressed(result: Result, revision: Revision) -> Result:
 def cacheable(result: Result, revision: Revision) -> Result:
     """A result that holds for every client, and for an hour."""
     hints = {"ttlMs": _LIFETIME_MS, "cacheScope": "public"} if revision.is_stateless else {}
+    return dressed(result | hints, revision)
+
+
+def momentary(result: Result, revision: Revision) -> Result:
+    """A result that holds for this client, and only now."""
+    hints = {"ttlMs": 0, "cacheScope": "private"} if revision.is_stateless else {}
     return dressed(result | hints, revision)
 
 
@@ -145,10 +163,9 @@ def discovery(revision: Revision, instructions: str) -> Result:
     return cacheable(found, revision)
 
 
-def tool_result(answer: msgspec.Struct, *, failed: bool) -> Result:
-    """What a tool answered, as data and, for clients that know no data, as the same JSON in a text."""
-    data = replace_lone_surrogates(msgspec.to_builtins(answer))
-    return _result(msgspec.json.encode(data).decode(), failed) | {"structuredContent": data}
+def tool_result(text: str, *, failed: bool) -> Result:
+    """What a tool answered, for the model."""
+    return _result(replace_lone_surrogates(text), failed)
 
 
 def tool_failure(text: str) -> Result:

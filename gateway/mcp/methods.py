@@ -1,4 +1,4 @@
-"""The methods of MCP on the pipe: `initialize`, `server/discover`, `tools/list`, `tools/call`."""
+"""The methods of MCP on the pipe: `initialize`, `server/discover`, and those of tools, resources and prompts."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from config.errors import ungrouped
 from gateway.agent.memory import Memory
 from gateway.mcp import eras
 from gateway.mcp.eras import Meta, Result, Revision, revision_of, stateless_revision, tool_failure
+from gateway.mcp.resources import get_prompt, list_prompts, list_resources, read_resource
 from gateway.mcp.tools import TOOLS, Tool, tool_list
 from gateway.rpc.registry import Method, RequestContext, decode_params
 from gateway.rpc.wire import InvalidParamsError
 from gateway.sessions.loading import recall_instructions
+from gateway.tools.search import PathText
 
 SIGN_OF_LIFE_S: Final = 1.0
 """Well below any client's time-out, which progress may set back."""
@@ -83,6 +85,15 @@ class CallParams(MetaParams, frozen=True, kw_only=True):
     arguments: Arguments | None = None
 
 
+class ReadParams(MetaParams, frozen=True, kw_only=True):
+    uri: PathText
+
+
+class PromptParams(MetaParams, frozen=True, kw_only=True):
+    name: str
+    arguments: dict[str, str] | None = None
+
+
 def mcp_methods(memory: Memory) -> list[Method[Any]]:
     """All but `initialize`. Requests that their client takes back are not answered, as MCP wants."""
 
@@ -94,9 +105,7 @@ def mcp_methods(memory: Memory) -> list[Method[Any]]:
         return eras.dressed({}, revision_of(params.meta, context.session.protocol))
 
     async def list_tools(params: ListParams, context: RequestContext) -> Result:
-        revision = revision_of(params.meta, context.session.protocol)
-        if params.cursor is not None:
-            raise InvalidParamsError("There is no such page.", remedy="Leave out cursor.")
+        revision = _listing(params, context)
         settings, guest = memory.settings, context.session.guest
         appends = settings.append_enabled and (guest is None or guest.may_append(settings))
         return eras.cacheable({"tools": tool_list(appends=appends)}, revision)
@@ -111,10 +120,41 @@ def mcp_methods(memory: Memory) -> list[Method[Any]]:
                 tasks.cancel_scope.cancel()
         return eras.dressed(result, revision)
 
+    async def resources(params: ListParams, context: RequestContext) -> Result:
+        revision = _listing(params, context)
+        return eras.momentary(await list_resources(memory, context.session), revision)
+
+    async def templates(params: ListParams, context: RequestContext) -> Result:
+        return eras.cacheable({"resourceTemplates": []}, _listing(params, context))
+
+    async def read(params: ReadParams, context: RequestContext) -> Result:
+        revision = revision_of(params.meta, context.session.protocol)
+        return eras.momentary(await read_resource(memory, params.uri, context.session), revision)
+
+    async def prompts(params: ListParams, context: RequestContext) -> Result:
+        return eras.cacheable(list_prompts(), _listing(params, context))
+
+    async def prompt(params: PromptParams, context: RequestContext) -> Result:
+        revision = revision_of(params.meta, context.session.protocol)
+        return eras.dressed(get_prompt(params.name, params.arguments or {}), revision)
+
     manners = {"open_params": True, "silent_when_cancelled": True}
     return [
         Method("server/discover", MetaParams, discover, **manners),
         Method("ping", MetaParams, ping, **manners),
         Method("tools/list", ListParams, list_tools, **manners),
         Method("tools/call", CallParams, call, **manners),
+        Method("resources/list", ListParams, resources, **manners),
+        Method("resources/templates/list", ListParams, templates, **manners),
+        Method("resources/read", ReadParams, read, **manners),
+        Method("prompts/list", ListParams, prompts, **manners),
+        Method("prompts/get", PromptParams, prompt, **manners),
     ]
+
+
+def _listing(params: ListParams, context: RequestContext) -> Revision:
+    """Every list has one page. Raises as `revision_of`, and InvalidParamsError for another one."""
+    revision = revision_of(params.meta, context.session.protocol)
+    if params.cursor is not None:
+        raise InvalidParamsError("There is no such page.", remedy="Leave out cursor.")
+    return revision

@@ -1,4 +1,8 @@
-"""The two tools as a model sees them: arguments, explanations, schemas, and what each does."""
+"""The tools as a model sees them: arguments, explanations, schemas, and what each does.
+
+Every word here is paid for in each request of each conversation (docs/protocol.md says what was kept, and why).
+There is no output schema: it would oblige us to send every answer twice.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +15,13 @@ from typing import Annotated, Any, Final, Generic, TypeVar
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from backends.interface import ReadAnswer, SearchAnswer
 from config.settings import Source
 from gateway.agent.conversations import Conversations
 from gateway.agent.memory import Memory
+from gateway.mcp.answers import append_text, read_text, search_text
 from gateway.mcp.eras import Result, tool_result
 from gateway.rpc.registry import RequestContext
-from gateway.tools.get import AppendParams, AppendResult, GetParams
+from gateway.tools.get import AppendParams, GetParams
 from gateway.tools.search import MAX_RESULTS, SearchParams
 
 
@@ -29,8 +33,7 @@ class SearchArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True, r
         Meta(
             min_length=1,
             description=(
-                "What to look for: a question or keywords, in any language. Names, dates, numbers and "
-                "identifiers found in the conversation make it sharper. There is no query syntax."
+                "A question or keywords, in any language; names, dates and identifiers make it sharper."
             ),
         ),
     ]
@@ -40,7 +43,7 @@ class SearchArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True, r
             Meta(
                 ge=1,
                 le=MAX_RESULTS,
-                description="How many passages at most. Leave it out for the usual 6; more costs context.",
+                description="At most so many passages; usually 6.",
             ),
         ]
         | UnsetType
@@ -51,10 +54,7 @@ class SearchArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True, r
             Meta(
                 ge=0,
                 le=1,
-                description=(
-                    "Leave out passages that score lower. Normally left out; lower it (0.1) when a search "
-                    "found nothing though the memory should know."
-                ),
+                description="Usually 0.35; lower it to 0.1 when nothing was found.",
             ),
         ]
         | UnsetType
@@ -62,46 +62,38 @@ class SearchArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True, r
     sources: (
         Annotated[
             tuple[Source, ...],
-            Meta(
-                description=(
-                    "Where to look: `memory` are the notes, `sessions` past conversations. Both, as far as "
-                    "they are indexed, when left out."
-                )
-            ),
+            Meta(description="`memory`: notes, `sessions`: past conversations; usually both."),
         ]
         | UnsetType
     ) = UNSET
     include: (
         Annotated[
             tuple[str, ...],
-            Meta(
-                description="Only files whose path matches one of these, as in `memory/projects/**`."
-            ),
+            Meta(description="Only paths that match, as in `memory/projects/**`."),
         ]
         | UnsetType
     ) = UNSET
-    exclude: (
-        Annotated[tuple[str, ...], Meta(description="No files whose path matches one of these.")]
-        | UnsetType
-    ) = UNSET
+    exclude: Annotated[tuple[str, ...], Meta(description="No paths that match.")] | UnsetType = (
+        UNSET
+    )
     after: (
         Annotated[
             date,
-            Meta(description="Only notes dated this day or later, as in `2026-02-08`."),
+            Meta(description="Only notes of this day or later, as in `2026-02-08`."),
         ]
         | UnsetType
     ) = UNSET
     before: (
         Annotated[
             date,
-            Meta(description="Only notes dated before this day, which itself is left out."),
+            Meta(description="Only notes from before this day."),
         ]
         | UnsetType
     ) = UNSET
     tags: (
         Annotated[
             tuple[str, ...],
-            Meta(description="Only notes that have all of these tags in their front matter."),
+            Meta(description="Only notes with all of these tags."),
         ]
         | UnsetType
     ) = UNSET
@@ -117,23 +109,20 @@ class GetArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         str,
         Meta(
             min_length=1,
-            description=(
-                "The `path` of a search result, such as `memory/2026-02-08.md`; or `MEMORY.md`, `USER.md`. Only memory "
-                "files can be read."
-            ),
+            description="The `path` of a passage, `MEMORY.md` or `memory/2026-02-08.md`.",
         ),
     ]
     first_line: (
         Annotated[
             int,
-            Meta(ge=1, description="First line to read, counting from 1, as in `startLine`."),
+            Meta(ge=1, description="First line, from 1."),
         ]
         | UnsetType
     ) = msgspec.field(default=UNSET, name="from")
     lines: (
         Annotated[
             int,
-            Meta(ge=1, description="How many lines to read. Leave out both for the whole file."),
+            Meta(ge=1, description="How many lines; else the whole file."),
         ]
         | UnsetType
     ) = UNSET
@@ -162,34 +151,11 @@ def _given(arguments: ToolArguments) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not UNSET}
 
 
-_DEFINITIONS: Final = "$defs"
-
-
-def object_schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
-    """The schema of a struct; `type` is `object` at its root. Other structs stand in `$defs`."""
-    (_root,), components = msgspec.json.schema_components(
-        (kind,), ref_template=f"#/{_DEFINITIONS}/{{name}}"
-    )
-    definitions = {name: _without_null(schema) for name, schema in sorted(components.items())}
-    schema: dict[str, Any] = definitions.pop(kind.__name__)
-    del schema["title"]
-    schema.pop("description", None)
-    return schema | ({_DEFINITIONS: definitions} if definitions else {})
-
-
-def _without_null(schema: Any) -> Any:
-    if isinstance(schema, list):
-        return [_without_null(item) for item in schema]
-    if not isinstance(schema, dict):
-        return schema
-    if schema.get("default", ...) is None:
-        schema = {name: value for name, value in schema.items() if name != "default"}
-    choices = schema.get("anyOf")
-    if choices is not None:
-        rest = {name: value for name, value in schema.items() if name != "anyOf"}
-        choices = [choice for choice in choices if choice != {"type": "null"}]
-        schema = rest | (choices[0] if len(choices) == 1 else {"anyOf": choices})
-    return {name: _without_null(value) for name, value in schema.items()}
+def arguments_schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
+    """The schema of a tool's arguments, without what is said elsewhere."""
+    _reference, components = msgspec.json.schema_components((kind,))
+    left_out = {"title", "description"}
+    return {k: v for k, v in components[kind.__name__].items() if k not in left_out}
 
 
 A = TypeVar("A", bound=msgspec.Struct)
@@ -202,25 +168,20 @@ _READS: Final = {
 }
 _APPENDS: Final = _READS | {"readOnlyHint": False, "idempotentHint": False}
 _SEARCH: Final = (
-    "Search the agent's long-term memory (MEMORY.md, USER.md, daily logs in memory/YYYY-MM-DD.md, topic notes and, "
-    "where indexed, past conversations). Use it before answering anything about "
-    "earlier work, decisions, dates, people, preferences or to-dos, and whenever something may have been "
-    "noted before. Returns passages, best first, each with path, startLine, endLine, score and snippet. "
-    "`mode` says how they were found: `hybrid` by words and by meaning, `keyword` by words alone, where "
-    "synonyms are not found. "
-    "An empty list says in `outcome` whether nothing matches or the search was not possible; try other "
-    "words once before concluding that nothing was noted. Cite a passage as path#Lline."
+    "Search long-term memory: notes, daily logs and, where indexed, past conversations. Use it before answering "
+    "anything about earlier work, decisions, dates, people, preferences or to-dos, and whenever something may have "
+    "been noted before. Passages come best first. If nothing is found, try other words once."
 )
 _GET: Final = (
-    "Read a memory file, or some of its lines. Use it after memory_search to see what stands around a "
-    "passage: give its `path`, and `from` and `lines` to keep it short. `status` is `not_found` for a file "
-    "that does not exist; a long file is cut, and `nextFrom` says where to go on."
+    "Read a note or some of its lines, such as those around a passage that memory_search found. A long note is "
+    "cut, and `next_from` says where to go on."
 )
-
 _APPEND: Final = (
-    "Write an entry into today's log of the agent's memory, for what is worth knowing in later conversations: "
-    "decisions, preferences, facts, dates. It is only appended; nothing can be changed or removed."
+    "Write an entry into today's log, for what is worth knowing in later conversations: decisions, preferences, "
+    "facts, dates. Nothing can be changed or removed."
 )
+_META: Final = {"anthropic/alwaysLoad": True}
+"""Claude Code hides tools behind a search of its own otherwise: a memory that must be looked for is not used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +192,6 @@ class Tool(Generic[A]):
     title: str
     description: str
     arguments: type[A]
-    result: type[msgspec.Struct]
     doing: str
     """Said while it takes long."""
     run: Callable[[Memory, A, RequestContext], Awaitable[Result]]
@@ -243,9 +203,9 @@ class Tool(Generic[A]):
             "name": self.name,
             "title": self.title,
             "description": self.description,
-            "inputSchema": object_schema(self.arguments),
-            "outputSchema": object_schema(self.result),
-            "annotations": {"title": self.title, **self.hints},
+            "inputSchema": arguments_schema(self.arguments),
+            "annotations": self.hints,
+            "_meta": _META,
         }
 
 
@@ -253,20 +213,20 @@ async def _search(memory: Memory, arguments: SearchArguments, context: RequestCo
     session = context.session
     answer = await memory.search(arguments.to_params(), session.session_key, guest=session.guest)
     context.stages.update(answer.timings_ms)
-    return tool_result(answer, failed=answer.error is not None)
+    return tool_result(search_text(answer), failed=answer.error is not None)
 
 
 async def _get(memory: Memory, arguments: GetArguments, context: RequestContext) -> Result:
     session = context.session
     answer = await memory.get(arguments.to_params(), session.session_key, guest=session.guest)
-    return tool_result(answer, failed=answer.error is not None)
+    return tool_result(read_text(answer), failed=answer.error is not None)
 
 
 async def _append(memory: Memory, arguments: AppendArguments, context: RequestContext) -> Result:
     session = context.session
     conversations = Conversations(memory)
     answer = await conversations.append(arguments.to_params(), session.session_key, session.guest)
-    return tool_result(answer, failed=answer.error is not None)
+    return tool_result(append_text(answer), failed=answer.error is not None)
 
 
 TOOLS: Final[dict[str, Tool[Any]]] = {
@@ -277,7 +237,6 @@ TOOLS: Final[dict[str, Tool[Any]]] = {
             title="Search memory",
             description=_SEARCH,
             arguments=SearchArguments,
-            result=SearchAnswer,
             doing="Searching memory",
             run=_search,
         ),
@@ -286,7 +245,6 @@ TOOLS: Final[dict[str, Tool[Any]]] = {
             title="Read memory",
             description=_GET,
             arguments=GetArguments,
-            result=ReadAnswer,
             doing="Reading memory",
             run=_get,
         ),
@@ -295,7 +253,6 @@ TOOLS: Final[dict[str, Tool[Any]]] = {
             title="Write to memory",
             description=_APPEND,
             arguments=AppendArguments,
-            result=AppendResult,
             doing="Writing to memory",
             run=_append,
             hints=_APPENDS,

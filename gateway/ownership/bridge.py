@@ -18,7 +18,7 @@ from msgspec import UNSET, Raw, UnsetType
 from backends.errors import IndexUnavailableError
 from config.errors import ErrorKind, MemoryGatewayError
 from config.runtime.tasks import Wakeup
-from gateway.ownership.lock import OWNER, OwnerLock
+from gateway.ownership.lock import OWNER, LockDisk, OwnerLock
 from gateway.ownership.sockets import connect_owner
 from gateway.rpc.connection import cancelled_id
 from gateway.rpc.transport import Outbox, SocketChannel
@@ -485,17 +485,20 @@ Own = Callable[[OwnerLock], Awaitable[None]]
 """Owns the index until the process ends; releases the lock however it returns."""
 
 
-async def stand_by(lock_path: Path, own: Own, ending: anyio.Event) -> None:
+async def stand_by(
+    lock_path: Path, own: Own, ending: anyio.Event, disk: LockDisk | None = None
+) -> None:
     """Returns once `ending` is set and, if this process became the owner, `own` has returned."""
+    disk = disk or LockDisk()
     pause_s = _FIRST_PAUSE_S
     while not ending.is_set():
         try:
-            lock = OwnerLock.acquire(lock_path)
+            lock = await disk.acquire(lock_path)
             if lock is not None:
                 _log.info("taking over", lock=str(lock_path))
                 await own(lock)
                 continue
-            if await _outlast(lock_path, ending):
+            if await _outlast(lock_path, ending, disk):
                 pause_s = _FIRST_PAUSE_S
         except MemoryGatewayError as error:
             _log.warning("cannot take over", error=str(error), kind=error.kind)
@@ -504,9 +507,9 @@ async def stand_by(lock_path: Path, own: Own, ending: anyio.Event) -> None:
         pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
 
-async def _outlast(lock_path: Path, ending: anyio.Event) -> bool:
+async def _outlast(lock_path: Path, ending: anyio.Event, disk: LockDisk) -> bool:
     """Whether there was an owner to wait for. Returns when it is gone, or `ending` is set."""
-    stream = await connect_owner(lock_path)
+    stream = await connect_owner(lock_path, disk)
     if stream is None:
         return False
     async with stream, anyio.create_task_group() as tasks:

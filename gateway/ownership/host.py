@@ -6,31 +6,39 @@ import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import anyio
+import msgspec
 import structlog
-from anyio.abc import TaskGroup
+from anyio.abc import SocketStream, TaskGroup
 from msgspec.structs import replace
 
+from backends.errors import IndexUnavailableError
 from config.errors import MemoryGatewayError
 from config.settings import Settings
 from config.switched_off import is_disabled
 from gateway.notify import STANDING_BY, Notifier
-from gateway.ownership.bridge import Bridge, stand_by
 from gateway.ownership.lock import (
+    LockDisk,
     OwnerLock,
     OwnerRecord,
     Place,
     announced,
     check_workspace,
-    name_owner,
+    name_process,
     place_of,
 )
-from gateway.ownership.sockets import ServeClient, listen_somewhere, reach_owner, serving
+from gateway.ownership.sockets import (
+    Listening,
+    ServeClient,
+    listen_somewhere,
+    listener_of,
+    reach_owner,
+    serving,
+)
 from gateway.rpc.connection import Lane, serve_connection, serve_lines
 from gateway.rpc.registry import Session
 from gateway.rpc.transport import ByteReader, ByteWriter, Outbox, SocketChannel
@@ -40,6 +48,7 @@ from gateway.version import VERSION
 
 if TYPE_CHECKING:
     from gateway.agent.reloading import Reloader
+    from gateway.ownership.bridge import Bridge
     from gateway.rpc.registry import MethodRegistry
 
 
@@ -47,16 +56,14 @@ _LONGEST_LOOK: Final = 1024 * 1024
 """A first line that is longer is no greeting."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pipe:
+class Pipe(msgspec.Struct, frozen=True):
     """The bytes of the client that started this process."""
 
     reader: ByteReader
     writer: ByteWriter
 
 
-@dataclass(frozen=True, slots=True)
-class Conversation:
+class Conversation(msgspec.Struct, frozen=True):
     reader: ByteReader
     writer: ByteWriter
     shutdown: anyio.Event
@@ -150,6 +157,9 @@ class Host:
         self._limits = ConnectionLimits()
         self._lane = Lane(self._limits)
         self._reloader: Reloader | None = None
+        self._disk = LockDisk()
+        self._owner_pid: int | None = None
+        """The process that owned the index when this one last reached it."""
 
     async def run(self) -> None:
         """Raises IndexUnavailableError when the index can be neither owned nor visited."""
@@ -160,7 +170,7 @@ class Host:
                 async with self._answering(self._handed_in) as serve:
                     await self._serve_pipe(serve)
             else:
-                await self._run(place_of(self._settings))
+                await self._run(await self._disk.run(partial(place_of, self._settings)))
             tasks.cancel_scope.cancel()
 
     async def _recognise_client(self) -> None:
@@ -193,7 +203,7 @@ class Host:
         self._notifier.ready("Done with reading the configuration.")
 
     async def _run(self, place: Place) -> None:
-        lock = OwnerLock.acquire(place.lock)
+        lock = await self._disk.acquire(place.lock)
         if lock is None:
             await self._visit(place)
             return
@@ -202,12 +212,15 @@ class Host:
 
     async def _visit(self, place: Place) -> None:
         """Serves as a guest, and takes over when the owner is gone."""
-        check_workspace(place.lock, self._settings.workspace)
+        from gateway.ownership.bridge import stand_by  # noqa: PLC0415 - an owner needs none of it
+
+        await self._disk.run(partial(check_workspace, place.lock, self._settings.workspace))
         _log.info("another process owns the index", lock=str(place.lock))
         self._notifier.ready(STANDING_BY)
         carry = partial(self._carry, place.lock)
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(stand_by, place.lock, partial(self._take_over, place), self.closing)
+            own = partial(self._take_over, place)
+            tasks.start_soon(stand_by, place.lock, own, self.closing, LockDisk())
             async with serving(self._handed_in, self._on_socket(carry), self.closing):
                 await self._serve_pipe(carry)
 
@@ -220,7 +233,7 @@ class Host:
     async def _owning(
         self, place: Place, lock: OwnerLock, handed_in: Sequence[socket.socket]
     ) -> AsyncIterator[Serve]:
-        own = listen_somewhere(place.sockets)
+        own = await self._listen(place)
         record = OwnerRecord(
             pid=os.getpid(),
             workspace=str(self._settings.workspace),
@@ -233,10 +246,32 @@ class Host:
             ):
                 yield serve
         finally:
+            self._reloader = None
+            await self._let_go(lock, own)
+
+    async def _listen(self, place: Place) -> Listening | None:
+        """Without a socket only the client on the pipe is served."""
+
+        def close(own: Listening | None) -> None:
+            if own is not None:
+                own.close()
+
+        try:
+            return await self._disk.run(partial(listen_somewhere, place.sockets), discard=close)
+        except IndexUnavailableError as error:
+            _log.warning("no socket can be made", error=str(error))
+            return None
+
+    async def _let_go(self, lock: OwnerLock, own: Listening | None) -> None:
+        """What a disk that hangs keeps goes with the process."""
+
+        def let_go() -> None:
             if own is not None:
                 own.path.unlink(missing_ok=True)
             lock.release()
-            self._reloader = None
+
+        with anyio.CancelScope(shield=True), suppress(IndexUnavailableError):
+            await self._disk.run(let_go)
 
     @asynccontextmanager
     async def _answering(self, sockets: Sequence[socket.socket]) -> AsyncIterator[Serve]:
@@ -276,16 +311,18 @@ class Host:
         )
 
     async def _carry(self, lock: Path, client: Conversation) -> None:
+        from gateway.ownership.bridge import Bridge  # noqa: PLC0415 - as above
+
         def make_bridge(outbox: Outbox, tasks: TaskGroup) -> Bridge:
             end = client.session.leave or self._shutdown.set
             return Bridge(
-                partial(reach_owner, lock),
+                partial(self._reach, lock),
                 outbox,
                 tasks,
                 limits=self._limits,
                 end=end,
                 terms=terms_of(self._settings),
-                name_owner=partial(name_owner, lock),
+                name_owner=lambda: name_process(self._owner_pid),
             )
 
         await serve_lines(
@@ -297,6 +334,11 @@ class Host:
             lane=self._lane_of(client),
             on_end=client.on_end,
         )
+
+    async def _reach(self, lock: Path) -> SocketStream:
+        stream = await reach_owner(lock, self._disk)
+        self._owner_pid = listener_of(stream)
+        return stream
 
     def _lane_of(self, client: Conversation) -> Lane | None:
         """The client on the pipe is alone on its lane."""

@@ -5,21 +5,25 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import anyio
 import msgspec
 import structlog
 
-from backends.builtin.storage.moving import lock_path
+from backends.builtin.store.sqlite.moving import lock_path
 from backends.errors import IndexUnavailableError
 from config.errors import ungrouped
 from config.paths import runtime_dir
+from config.runtime.bounded import BoundedWork
 from config.runtime.files import foreign_owner, make_directories, try_lock_file
 from config.settings import Settings
+
+T = TypeVar("T")
 
 OWNER: Final = "The gateway that owns the index"
 _MAX_RECORD_BYTES: Final = 65_536
@@ -85,7 +89,12 @@ def read_owner(path: Path) -> OwnerRecord | None:
 def name_owner(path: Path) -> str:
     """The owner as the subject of a sentence, which begins with it."""
     owner = read_owner(path)
-    return OWNER if owner is None else f"Process {owner.pid}, which owns the index,"
+    return name_process(owner.pid if owner else None)
+
+
+def name_process(pid: int | None) -> str:
+    """The owner as the subject of a sentence; None: it is not known which process that is."""
+    return f"Process {pid}, which owns the index," if pid else OWNER
 
 
 def check_workspace(path: Path, workspace: Path) -> None:
@@ -97,6 +106,42 @@ def check_workspace(path: Path, workspace: Path) -> None:
             remedy="End that process, or choose another --state-dir, --agent or "
             "memorySearch.store.path for this workspace.",
         )
+
+
+DISK_PATIENCE_S: Final = 10.0
+"""How long the disk of lock and sockets may take to answer."""
+
+
+class LockDisk:
+    """What is done with the lock of an index and the files beside it, away from the event loop.
+
+    Belongs to one event loop. One piece at a time: behind one that hangs nothing else is begun.
+    """
+
+    def __init__(self) -> None:
+        self._work = BoundedWork("lock of the index")
+
+    async def run(
+        self, work: Callable[[], T], *, discard: Callable[[T], object] | None = None
+    ) -> T:
+        """Raises IndexUnavailableError when the disk does not answer."""
+        patience_s = DISK_PATIENCE_S
+        try:
+            return await self._work.run(work, patience_s, queue_s=patience_s, discard=discard)
+        except TimeoutError:
+            raise IndexUnavailableError(
+                f"The disk of the index did not answer within {DISK_PATIENCE_S:g} s.",
+                remedy="See whether the mount that the state directory is on hangs.",
+            ) from None
+
+    async def acquire(self, path: Path) -> OwnerLock | None:
+        """As `OwnerLock.acquire`; a lock that comes too late is given back."""
+
+        def give_back(lock: OwnerLock | None) -> None:
+            if lock is not None:
+                lock.release()
+
+        return await self.run(partial(OwnerLock.acquire, path), discard=give_back)
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -140,31 +185,32 @@ _PAUSE_S: Final = 1.0
 @asynccontextmanager
 async def announced(lock: OwnerLock, record: OwnerRecord) -> AsyncIterator[None]:
     """The record stands in the lock file while the body runs, as soon as it can be written."""
-    problem = _announce(lock, record)
+    disk = LockDisk()
+    problem = await _announce(disk, lock, record)
     if problem is None:
         yield
         return
     _log.warning("the owner of the index is not announced yet", error=str(problem))
     with ungrouped():
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_announce_later, lock, record)
+            tasks.start_soon(_announce_later, disk, lock, record)
             try:
                 yield
             finally:
                 tasks.cancel_scope.cancel()
 
 
-async def _announce_later(lock: OwnerLock, record: OwnerRecord) -> None:
+async def _announce_later(disk: LockDisk, lock: OwnerLock, record: OwnerRecord) -> None:
     while True:
         await anyio.sleep(_PAUSE_S)
-        if _announce(lock, record) is None:
+        if await _announce(disk, lock, record) is None:
             _log.info("the owner of the index is announced")
             return
 
 
-def _announce(lock: OwnerLock, record: OwnerRecord) -> OSError | None:
+async def _announce(disk: LockDisk, lock: OwnerLock, record: OwnerRecord) -> Exception | None:
     try:
-        lock.announce(record)
-    except OSError as error:
+        await disk.run(partial(lock.announce, record))
+    except (OSError, IndexUnavailableError) as error:
         return error
     return None

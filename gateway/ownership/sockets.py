@@ -5,16 +5,19 @@ from __future__ import annotations
 import itertools
 import os
 import socket
+import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import anyio
 import structlog
-from anyio.abc import SocketListener, SocketStream, TaskGroup
+from anyio.abc import SocketAttribute, SocketListener, SocketStream, TaskGroup
 
-from gateway.ownership.lock import make_private, read_owner
+from backends.errors import IndexUnavailableError
+from gateway.ownership.lock import LockDisk, make_private, read_owner
 from gateway.rpc.transport import SocketChannel
 
 _log = structlog.get_logger(__name__)
@@ -23,11 +26,18 @@ _LONGEST_ADDRESS: Final = 100
 _BACKLOG: Final = 1024
 _FIRST_PAUSE_S: Final = 0.01
 _LONGEST_PAUSE_S: Final = 0.25
+_CREDENTIALS: Final = "iII"
+"""Process, user and group, as Linux has them."""
 
 
 class Listening(NamedTuple):
     socket: socket.socket
     path: Path
+
+    def close(self) -> None:
+        """Nobody finds it any more."""
+        self.socket.close()
+        self.path.unlink(missing_ok=True)
 
 
 def listen(path: Path) -> socket.socket:
@@ -65,9 +75,12 @@ async def connect(path: Path) -> SocketStream:
         return await anyio.connect_unix(address)
 
 
-async def connect_owner(lock: Path) -> SocketStream | None:
-    """A connection to the process that owns the index of this lock; None when none can be reached."""
-    record = read_owner(lock)
+async def connect_owner(lock: Path, disk: LockDisk | None = None) -> SocketStream | None:
+    """A connection to the process that owns the index of this lock; None when none can be reached.
+
+    Raises IndexUnavailableError when the disk of the lock does not answer.
+    """
+    record = await (disk or LockDisk()).run(partial(read_owner, lock))
     if record is None or record.socket is None:
         return None
     try:
@@ -76,13 +89,29 @@ async def connect_owner(lock: Path) -> SocketStream | None:
         return None
 
 
-async def reach_owner(lock: Path) -> SocketStream:
+async def reach_owner(lock: Path, disk: LockDisk | None = None) -> SocketStream:
     """Waits until there is an owner that can be reached."""
+    disk = disk or LockDisk()
     pause_s = _FIRST_PAUSE_S
-    while (stream := await connect_owner(lock)) is None:
+    while True:
+        with suppress(IndexUnavailableError):
+            if (stream := await connect_owner(lock, disk)) is not None:
+                return stream
         await anyio.sleep(pause_s)
         pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
-    return stream
+
+
+def listener_of(stream: SocketStream) -> int | None:
+    """The process at the other end; None where the system does not tell."""
+    raw = stream.extra(SocketAttribute.raw_socket)  # noqa: S610 - that of anyio
+    try:
+        credentials = raw.getsockopt(
+            socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize(_CREDENTIALS)
+        )
+    except (OSError, AttributeError):
+        return None
+    pid: int = struct.unpack(_CREDENTIALS, credentials)[0]
+    return pid
 
 
 @contextmanager

@@ -17,12 +17,13 @@ from gateway.rpc.transport import DescriptorWriter
 
 _log = structlog.get_logger(__name__)
 
-END_S: Final = 1.75
+END_S: Final = 1.6
 """From the end of the input, or a signal, to the end of the process: 2 s are promised."""
 READING_S: Final = 0.6
 """How long a client that still reads its last answers may pause, and what is left to tidy up after it."""
 _LOOK_S: Final = 0.1
-_SIGNAL_S: Final = 0.1
+_SIGNAL_S: Final = 0.3
+"""How much later the signal comes: a busy machine lets the thread, which ends with code 0, wait a while."""
 
 
 class Ending:
@@ -31,6 +32,7 @@ class Ending:
     def __init__(self) -> None:
         self._deadline = 0.0
         self._off = threading.Event()
+        self._has_thread = False
 
     async def limit(
         self, closing: anyio.Event, shutdown: anyio.Event, writer: DescriptorWriter
@@ -50,6 +52,10 @@ class Ending:
             if self._left_s() < 2 * _LOOK_S and not told:
                 told = True
                 _log.warning("ending without waiting for work that hangs", threads=_names())
+            if not self._has_thread:
+                self._start_thread()
+            if not self._has_thread and self._left_s() <= 0:
+                os._exit(os.EX_OK)
 
     def call_off(self) -> None:
         self._off.set()
@@ -57,9 +63,13 @@ class Ending:
 
     def _begin(self) -> None:
         self._not_before(END_S)
-        # Not on the event loop, which may hang as well. Where no thread can be had the signal remains.
+        self._start_thread()
+
+    def _start_thread(self) -> None:
+        """Not on the event loop alone, which may hang as well; where no thread can be had it is tried again."""
         with suppress(RuntimeError):
             threading.Thread(target=self._wait, name="last resort", daemon=True).start()
+            self._has_thread = True
 
     def _not_before(self, seconds: float) -> None:
         self._deadline = max(self._deadline, time.monotonic() + seconds)

@@ -1,7 +1,5 @@
 """Logs on standard error: JSON lines for machines, plain lines for people, with colours on a terminal.
-Standard output is the protocol's.
-
-Owns the set-up of structlog. Memory text and secrets are never logged; see the callers.
+Standard output is the protocol's. Callers never log memory text or secrets.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Whether the process that started this one is gone already.
 
-Owns that one question, and who that process is. That is asked before anything is imported that takes
-time: `gateway.__main__` imports this first, and this imports nothing.
+Who that process is has to be asked before anything that takes time is imported: `gateway.__main__`
+imports this module first, and this module imports nothing of ours.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The long-running process: one agent's memory behind the stdio pipe and a socket.
 
-Owns what ends or stirs it from outside: the pipe is claimed first, signals, end of input and the end of
-the parent end it. Exit code 0 for every orderly end. What it serves belongs to `ownership.host`.
+The pipe is claimed before anything else. Signals, the end of the input and the end of the parent process
+end it, with exit code 0 for every orderly end. What it serves stands in `ownership.host`.
 """
 
 from __future__ import annotations

@@ -11,7 +11,6 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol, TypeAlias
 
@@ -85,8 +84,7 @@ class BatchReply:
         return encode_batch(frames) if frames else None
 
 
-@dataclass(slots=True, eq=False)
-class OpenRequest:
+class OpenRequest(msgspec.Struct, eq=False):
     """One accepted call: waiting, then `running`, then `answered`; `cause` is why it was cancelled.
 
     Once it is `silent` the client wants nothing more of it, no answer either.
@@ -94,12 +92,12 @@ class OpenRequest:
 
     call: Call
     reply: ReplySlot
-    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    scope: anyio.CancelScope = msgspec.field(default_factory=anyio.CancelScope)
     cause: RpcError | None = None
     running: bool = False
     answered: bool = False
     silent: bool = False
-    stages: dict[str, float] = field(default_factory=dict)
+    stages: dict[str, float] = msgspec.field(default_factory=dict)
     """Milliseconds that its parts took, for the log."""
     silent_when_cancelled: bool = False
 
@@ -486,7 +484,7 @@ async def serve_lines(
     lane: Lane | None = None,
     on_end: Callable[[], None] = lambda: None,
 ) -> None:
-    """As `serve_connection`, with any handler of lines."""
+    """Like `serve_connection`, with any handler of lines."""
     bounds = limits or ConnectionLimits()
     own = lane or Lane(bounds)
     await _Connection(

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
-import json
 import re
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
@@ -20,8 +17,7 @@ if TYPE_CHECKING:
     from gateway.sessions.terms import Guest
 
 
-@dataclass(slots=True)
-class Session:
+class Session(msgspec.Struct):
     """One client, for as long as its connection lives. `initialize` fills it, other methods read it.
 
     Requests start in the order of their lines, so what a method sets before its first `await` is
@@ -46,8 +42,7 @@ def _tell_nobody(_method: str, _params: object) -> None:
     """Stand in where nobody listens to notifications."""
 
 
-@dataclass(frozen=True, slots=True)
-class RequestContext:
+class RequestContext(msgspec.Struct, frozen=True):
     session: Session
     request_id: str | None = None
     """For messages and the log; None for a notification."""
@@ -58,7 +53,7 @@ class RequestContext:
     only the newest of each method is kept. Does nothing once the request is answered. Call it
     from the event loop.
     """
-    stages: dict[str, float] = field(default_factory=dict)
+    stages: dict[str, float] = msgspec.field(default_factory=dict)
     """How long parts of the work took, in milliseconds: the method adds its own, for the log."""
 
 
@@ -71,8 +66,7 @@ class NoParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """For methods without parameters."""
 
 
-@dataclass(frozen=True, slots=True)
-class Method(Generic[P]):
+class Method(msgspec.Struct, Generic[P], frozen=True):
     """One callable method.
 
     The fields of `params`, in their order, are also its parameters by position; the type must forbid
@@ -100,21 +94,23 @@ def _ignore(_method: str, _outcome: str, _seconds: float) -> None:
 
 
 class MethodRegistry:
-    """All methods of one process. Immutable, so that every connection can share it."""
+    """All methods of one process; every connection shares it."""
 
     def __init__(
         self,
         methods: Iterable[Method[Any]],
         *,
+        later: Callable[[], Iterable[Method[Any]]] = tuple,
         observe: Callable[[str, str, float], None] = _ignore,
     ) -> None:
-        """`observe` is told of every answered request: its method, `ok` or kind of error, seconds."""
+        """`later` gives more methods, when one is asked for that is not among the first: what they need
+        is not imported before. `observe` is told of every answered request: its method, `ok` or kind of
+        error, seconds.
+        """
         self.observe = observe
         self._methods: dict[str, Method[Any]] = {}
-        for method in methods:
-            if method.name in self._methods:
-                raise ValueError(f"Two methods are named {method.name}")
-            self._methods[method.name] = method
+        self._later: Callable[[], Iterable[Method[Any]]] | None = later
+        self._add(methods)
 
     def find(self, name: str) -> Method[Any]:
         """Return the method of this name.
@@ -122,16 +118,32 @@ class MethodRegistry:
         Raises:
             MethodNotFoundError: there is none; the nearest name is proposed.
         """
-        method = self._methods.get(name)
+        method = self._methods.get(name) or self._all().get(name)
         if method is not None:
             return method
         shown = name[:64]
-        near = difflib.get_close_matches(shown, self._methods, n=1)
+        near = _nearest(shown, self._methods)
         raise MethodNotFoundError(
             f"There is no method {shown!r}.",
-            remedy=f"Did you mean {near[0]!r}?" if near else "docs/protocol.md names all methods.",
-            details={"methods": sorted(name for name in self._methods if name[0] != "$")},
+            remedy=f"Did you mean {near!r}?" if near else "docs/protocol.md names all methods.",
+            details={"methods": sorted(self.names())},
         )
+
+    def names(self) -> list[str]:
+        """The names of the methods that clients call."""
+        return [name for name in self._all() if name[0] != "$"]
+
+    def _all(self) -> dict[str, Method[Any]]:
+        later, self._later = self._later, None
+        if later is not None:
+            self._add(later())
+        return self._methods
+
+    def _add(self, methods: Iterable[Method[Any]]) -> None:
+        for method in methods:
+            if method.name in self._methods:
+                raise ValueError(f"Two methods are named {method.name}")
+            self._methods[method.name] = method
 
 
 _PLAIN = {
@@ -193,7 +205,7 @@ def _range(low: float | None, high: float | None, unit: str = "") -> str:
 
 
 def _spell(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    return msgspec.json.encode(value).decode()
 
 
 _AT_PATH = re.compile(r"(?P<problem>.*?)(?: - at `(?P<path>\$.*)`)?", re.DOTALL)
@@ -207,7 +219,7 @@ _SHOWN_CHARS = 200
 _SHOWN_VALUE = 60
 _SHOWN_NAMES = 8
 _LISTED_BYTES = 65_536
-"""Of larger parameters only the first unknown name is told: listing all would cost too much memory."""
+"""In larger parameters only the first unknown name is reported: listing all would take too much memory."""
 
 
 def decode_params(method: str, params_type: type[P], raw: bytes | None) -> P:
@@ -305,15 +317,21 @@ def _unknown_names(
         unknown = [name for name in given if name not in known]
     shown = [name[:_SHOWN_CHARS] for name in unknown[:_SHOWN_NAMES]]
     hints = [
-        f"Did you mean `{near[0]}` instead of `{name}`?"
+        f"Did you mean `{near}` instead of `{name}`?"
         for name in shown
-        if (near := difflib.get_close_matches(name, known, n=1))
+        if (near := _nearest(name, known))
     ]
     return InvalidParamsError(
         f"{method} has no parameter " + ", ".join(f"`{name}`" for name in shown) + ".",
         remedy=" ".join([*hints, _all_names(method, known)]),
         details={"unknown": shown, "allowed": list(known)},
     )
+
+
+def _nearest(name: str, known: Iterable[str]) -> str | None:
+    import difflib  # noqa: PLC0415 - for mistakes only
+
+    return next(iter(difflib.get_close_matches(name, known, n=1)), None)
 
 
 def _all_names(method: str, names: tuple[str, ...]) -> str:

@@ -9,12 +9,12 @@ import stat
 from collections import deque
 from collections.abc import Hashable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Protocol
 
 import anyio
 import anyio.lowlevel
 import anyio.to_thread
+import msgspec
 from anyio.abc import SocketAttribute, SocketStream
 
 from config.runtime.tasks import Wakeup
@@ -126,8 +126,7 @@ def _is_pollable(descriptor: int) -> bool:
 _STDIN, _STDOUT, _STDERR = 0, 1, 2
 
 
-@dataclass(frozen=True, slots=True)
-class ProtocolDescriptors:
+class ProtocolDescriptors(msgspec.Struct, frozen=True):
     """The private ends of the pipe: both close-on-exec, blocking mode left as the parent set it."""
 
     input: int
@@ -192,8 +191,7 @@ _BURST_BYTES = 16 * 1024
 """What one write takes: small enough that a slow reader is seen to make progress."""
 
 
-@dataclass(slots=True, eq=False)
-class _Queued:
+class _Queued(msgspec.Struct, eq=False):
     frame: bytes
     key: Hashable = None
 

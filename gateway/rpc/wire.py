@@ -544,9 +544,9 @@ def _frame(template: bytes, *parts: bytes) -> bytes:
 
 class ConnectionLimits(msgspec.Struct, frozen=True, kw_only=True):
     line_bytes: int = 4 * 1024 * 1024
-    """Of one line; a longer one is discarded while it streams in."""
+    """The longest line; a longer one is discarded while it streams in."""
     all_lines_bytes: int = 32 * 1024 * 1024
-    """Of all unfinished lines of the sockets' clients together; the client on the pipe has its own."""
+    """What the unfinished lines of all clients of sockets may hold together; the client on the pipe has its own."""
     batch_members: int = 256
     running: int = 64
     """Requests at work at the same time."""

@@ -1,7 +1,7 @@
 """The sample workspace that ships with the package: an agent's `MEMORY.md` and six weeks of notes.
 
-The demo indexes it and the recall benchmark asks questions about it. Owns only where it lies; it is
-read in place and never written, so whoever wants to edit the notes copies the folder first.
+The demo indexes it and the recall benchmark asks questions about it. It is read in place and never
+written, so whoever wants to edit the notes copies the folder first.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A conversation with a real gateway about the sample workspace: the demo.
 
-Owns the questions, the files they must find, and the order of what happens. The gateway is a child
-process that works on a copy and has a home of its own, so nothing of the user's is read and nothing is
-left behind. How it looks is the command line's business: what happens is told as events.
+The gateway is a child process that works on a copy of the sample and has a home of its own, so nothing
+of the user's is read and nothing is left behind. What happens is reported as events, which the command
+line shows.
 """
 
 from __future__ import annotations

@@ -6,7 +6,6 @@ relies on it. So a bridge tells the owner what its own configuration permits. Pu
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -17,6 +16,11 @@ from gateway.sessions.keys import Verdict, judge_scope
 
 GREETING: Final = "$/guest"
 """The method by which a bridge tells its terms. No client calls it, so it is not in the list of methods."""
+
+WITHOUT_CLAUDE_CODE: Final = (
+    "What Claude Code remembers is left out: the gateway that owns the index runs without it. Start that "
+    "one with --claude-code, or set claudeCode in its configuration and run `memory-gateway reload`."
+)
 
 
 class Terms(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -30,6 +34,8 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     append: bool
     config: str | None
     """The file that says so."""
+    claude_code: bool = False
+    """Whether it asks for what Claude Code remembers; older releases did not tell."""
 
     @property
     def may_deny(self) -> bool:
@@ -50,11 +56,11 @@ def terms_of(settings: Settings) -> Terms:
         extra_paths=tuple(sorted(f"{one.path}:{one.pattern or ''}" for one in search.extra_paths)),
         append=settings.append_enabled,
         config=str(settings.config_path) if settings.config_path else None,
+        claude_code=settings.search.claude_code,
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Guest:
+class Guest(msgspec.Struct, frozen=True):
     """A client that another process carries to us."""
 
     terms: Terms
@@ -91,6 +97,11 @@ class Guest:
                     remedy="Give both the same configuration, or this one an index of its own "
                     "(memorySearch.store.path); then start the two again.",
                 )
+
+    def missed(self, settings: Settings) -> str:
+        """What the guest asks for that this index does not hold, for people; empty where there is nothing."""
+        asks = self.terms.claude_code and not settings.search.claude_code
+        return WITHOUT_CLAUDE_CODE if asks else ""
 
     def may_append(self, settings: Settings) -> bool:
         terms = self.terms_beside(settings)

@@ -63,7 +63,7 @@ MAX_GLOB_CHARS: Final = 1024
 MAX_GLOBS: Final = 64
 
 MAX_NAME_CHARS: Final = 128
-"""Of what is repeated in reports and logs: the reason of a sync, a client's name, a protocol version."""
+"""The longest name that is repeated in reports and logs: the reason of a sync, a client, a protocol version."""
 
 Name = Annotated[str, msgspec.Meta(max_length=MAX_NAME_CHARS)]
 Key = Annotated[str, msgspec.Meta(max_length=MAX_KEY_CHARS)]
@@ -152,7 +152,7 @@ def limits_met(params: SearchParams) -> tuple[str, ...]:
 
 
 def not_indexed(settings: Settings, wanted: Iterable[Source]) -> dict[Source, str]:
-    """Of the sources that a request names those that cannot be searched, each with the reason."""
+    """The sources that a request names and that cannot be searched, each with the reason."""
     there = set(settings.search.sources)
     if settings.backend == "qmd":
         there |= {"memory", "sessions"} if settings.qmd.sessions.enabled else {"memory"}
@@ -170,6 +170,11 @@ def partly_answered(answer: SearchAnswer, reasons: Mapping[Source, str]) -> Sear
     """What the other sources answered, and that those with a reason were not asked."""
     warning = _joined(answer.warning, _unsearched(reasons))
     return replace(answer, outcome="partial", warning=warning)
+
+
+def without(answer: SearchAnswer, missed: str) -> SearchAnswer:
+    """The same, with what the client asked for and was not searched."""
+    return replace(answer, outcome="partial", warning=_joined(answer.warning, missed))
 
 
 def _unsearched(reasons: Mapping[Source, str]) -> str:

@@ -28,10 +28,10 @@ class Place(msgspec.Struct, frozen=True):
     path: Path
     """Absolute."""
     suffix: str
-    """Of the files that count, the directories aside."""
+    """What the names of files that count end with; directories always count."""
     debounce_s: float
     reason: str
-    """Of the sync that a change asks for."""
+    """The reason of the sync that a change asks for."""
     selective: bool = False
     """Whether directories that are usually no notes are not watched below it: `.git` alone may have
     hundreds. A sweep sees what changes in one that an ignore file brings back."""

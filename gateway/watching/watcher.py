@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 
 import anyio
 import msgspec
 import structlog
 from anyio import from_thread
 from anyio.lowlevel import EventLoopToken, current_token
-from anyio.to_thread import run_sync
 
 from config.runtime.bounded import BoundedWork
 from config.runtime.tasks import Wakeup, lacks_threads
@@ -47,6 +46,9 @@ RETRY_S: Final = 600.0
 START_AFTER_S: Final = 1.0
 """After the first sync: the first answers have the process for themselves."""
 _DISK_PATIENCE_S: Final = 60.0
+_CLOSING_S: Final = 1.0
+
+T = TypeVar("T")
 
 
 def poll_pause_s(cost_s: float) -> float:
@@ -67,7 +69,7 @@ class Watcher:
         self._start_after_s = start_after_s
         self._places = places
         self._scheduler = scheduler
-        self._planning = BoundedWork("listing of directories")
+        self._setting = BoundedWork("watches on directories")
         self._wakeup = Wakeup()
         self.state = STARTING
 
@@ -92,15 +94,17 @@ class Watcher:
     async def _watch(self) -> None:
         """Watches for as long as that works. Raises WatchingFailedError."""
         bursts = Bursts(self._places, partial(_wake, self._wakeup, current_token()))
-        watches = await run_sync(DirectoryWatches, bursts)
+        watches = await self._on_disk(
+            partial(DirectoryWatches, bursts), discard=DirectoryWatches.close
+        )
         try:
             await self._follow(watches)
             self._scheduler.request(WATCH)  # for what came before the watches
             while True:
                 await self._act_on(bursts, watches)
         finally:
-            with anyio.CancelScope(shield=True):
-                await run_sync(watches.close)
+            with anyio.CancelScope(shield=True), suppress(TimeoutError):
+                await self._setting.run(watches.close, _CLOSING_S)
 
     async def _act_on(self, bursts: Bursts, watches: DirectoryWatches) -> None:
         """Waits for a burst to end and asks for its sync; from time to time sets all watches anew."""
@@ -115,13 +119,20 @@ class Watcher:
 
     async def _follow(self, watches: DirectoryWatches) -> None:
         """Sets watches until a look at the disk finds no directory that has none."""
-        while await run_sync(watches.follow, await self._plan()):
+        while await self._on_disk(
+            partial(watches.follow, await self._plan()), discard=lambda _: watches.close()
+        ):
             pass
         self._tell(WatchState(mode="watching", directories=len(watches)))
 
     async def _plan(self) -> WatchPlan:
+        return await self._on_disk(partial(plan_watches, self._places))
+
+    async def _on_disk(
+        self, work: Callable[[], T], *, discard: Callable[[T], object] | None = None
+    ) -> T:
         try:
-            return await self._planning.run(partial(plan_watches, self._places), _DISK_PATIENCE_S)
+            return await self._setting.run(work, _DISK_PATIENCE_S, discard=discard)
         except TimeoutError:
             raise WatchingFailedError("the disk does not answer; a mount may hang") from None
 

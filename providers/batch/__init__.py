@@ -1,5 +1,5 @@
-"""Embedding a great many texts through a vendor's asynchronous batch jobs.
+"""Embedding a large backlog through a vendor's asynchronous batch jobs.
 
-Knows how to write, start, watch and read one job. Which texts go into jobs, and what is remembered of
-them, is the business of the floor above.
+Knows how to write, start, watch and read one job. The floor above decides which texts go
+into jobs, and remembers them.
 """

@@ -51,7 +51,7 @@ def write_line(key: str, text: str, *, task_type: str | None, dimensions: int | 
 
 
 def read_line(raw: bytes) -> Line | None:
-    """What a line says; None for one that is blank or cannot be understood."""
+    """The content of a line; None for one that is blank or not understood."""
     try:
         line = msgspec.json.decode(raw, type=_RawLine)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -169,13 +169,13 @@ def open_host(spec: RemoteSpec) -> GeminiBatches:
 
 
 def _versioned(base_url: str) -> tuple[str, str]:
-    """Address and version apart: uploads go to `<address>/upload/<version>`."""
+    """Splits off the version, since uploads go to `<address>/upload/<version>`."""
     address, _, last = base_url.rpartition("/")
     return (address, last) if _VERSION.fullmatch(last) else (base_url, "")
 
 
 async def _first(entries: AsyncIterator[_T], is_it: Callable[[_T], bool]) -> _T | None:
-    """The first entry of a list that is the right one; lists that never end are left."""
+    """The first matching entry; the search ends after `_MOST_LISTED` entries, even of an endless list."""
     seen = 0
     async for entry in entries:
         if is_it(entry):
@@ -203,5 +203,5 @@ def _described(job: types.BatchJob) -> RemoteJob:
 
 def _named(name: str | None) -> str:
     if not name:
-        raise ValueError("The answer names nothing.")
+        raise ValueError("The answer lacks a name.")
     return name

@@ -31,9 +31,9 @@ class JobLimits(msgspec.Struct, frozen=True, kw_only=True):
 
     max_items: int
     max_bytes: int
-    """Of the uploaded file."""
+    """The largest file that may be uploaded."""
     window_s: float
-    """After so long the vendor gives up, counted from the creation of the job."""
+    """The vendor gives a job up this long after its creation."""
 
 
 class RemoteJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,16 +47,16 @@ class RemoteJob(msgspec.Struct, frozen=True, kw_only=True):
     done: int = 0
     failed: int = 0
     result_files: tuple[str, ...] = ()
-    """What the vendor holds of its results, errors included; deleted when they were read."""
+    """Files with its results, errors included; we delete them when they have been read."""
     reason: str | None = None
     """Why it failed, in words that may be shown."""
     too_large: bool = False
-    """It failed because it held more than the vendor takes at once."""
+    """Whether it failed because it held more than the vendor accepts at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What became of one text; `key` is what its line was written with."""
+    """The result for one text; `key` is the one its line was written with."""
 
     key: str
     item: Vector | ItemError
@@ -81,7 +81,7 @@ class BatchHost(Protocol):
         ...
 
     async def find(self, file_id: str) -> RemoteJob | None:
-        """The job that was made of an uploaded file, if there is one."""
+        """The job that was made from an uploaded file, if there is one."""
         ...
 
     async def create(self, file_id: str, label: str) -> RemoteJob: ...
@@ -95,7 +95,7 @@ class BatchHost(Protocol):
         ...
 
     async def delete(self, file_id: str) -> None:
-        """Also when there is no such file any more."""
+        """Deletes a file; it may have been deleted already."""
         ...
 
     async def aclose(self) -> None: ...
@@ -103,7 +103,7 @@ class BatchHost(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class BatchAccess:
-    """Batch jobs of the provider in use, nothing opened yet."""
+    """How to get batch jobs of the provider in use; nothing is opened yet."""
 
     fingerprint: Fingerprint
     limits: JobLimits
@@ -114,7 +114,7 @@ class BatchAccess:
 
 _DAY_S: Final = 24 * 3600.0
 _LIMITS: Final[dict[str, JobLimits]] = {
-    # Gemini names no number of lines; this is what its jobs were always given.
+    # Gemini documents no limit of lines; this one has worked so far.
     "gemini": JobLimits(max_items=50_000, max_bytes=2_000_000_000, window_s=2 * _DAY_S),
     "openai": JobLimits(max_items=50_000, max_bytes=200_000_000, window_s=_DAY_S),
     "voyage": JobLimits(max_items=100_000, max_bytes=1_000_000_000, window_s=_DAY_S / 2),
@@ -131,7 +131,7 @@ def find_batch(settings: Settings, choice: Choice) -> BatchAccess | str:
     name = choice.primary.provider if choice.primary else "none"
     limits = _LIMITS.get(name)
     if limits is None:
-        return f"There are no batch jobs for {name}. All texts get ordinary requests."
+        return f"{name} has no batch jobs; all texts are sent in ordinary requests."
     vendor = VENDORS[name]
     role: Role = "fallback" if choice.fell_back else "primary"
     try:
@@ -160,7 +160,7 @@ _OUTCOMES: Final[dict[str, Outcome]] = {
     "canceled": "cancelled",
 }
 _SIZES: Final = frozenset({"token_limit_exceeded", "request_limit_exceeded", "file_too_large"})
-"""Codes of a job that was larger than the account, or any account, may submit."""
+"""Error codes of a job that was too large for this account, or for any."""
 _CODE: Final = re.compile(r"[A-Za-z0-9_.-]{1,60}")
 
 
@@ -187,7 +187,7 @@ class _Job(msgspec.Struct):
 
 
 def read_job(fields: Any) -> RemoteJob:
-    """Raises `msgspec.ValidationError` for what is no job."""
+    """Raises `msgspec.ValidationError` if this is not a job."""
     job = msgspec.convert(fields, _Job)
     counts = job.request_counts or _Counts()
     files = (job.output_file_id, job.error_file_id)

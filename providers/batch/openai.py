@@ -1,7 +1,7 @@
 """Batch jobs of OpenAI, through the `openai` library.
 
 Imports the library; loaded by `providers.batch.hosts` only. An uploaded file and the job made of it
-are found again by the file's name and id, so that an answer that got lost costs nothing.
+are found again by the file's name and id, so a lost answer costs nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ENDPOINT: Final = "/v1/embeddings"
 _MOST_RESULT_BYTES: Final = 4 << 30
 _PAGE: Final = 100
 _MOST_LISTED: Final = 2_000
-"""A job that was just made stands at the top of the list."""
+"""A new job is at the top of the list."""
 
 
 class OpenAIBatches:

@@ -73,7 +73,7 @@ class _RawLine(msgspec.Struct):
 
 
 def read_line(raw: bytes) -> Line | None:
-    """What a line says; None for one that is blank or cannot be understood."""
+    """The content of a line; None for one that is blank or not understood."""
     try:
         line = msgspec.json.decode(raw, type=_RawLine)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -89,7 +89,7 @@ def read_line(raw: bytes) -> Line | None:
 
 
 def results_of(lines: Sequence[Line], dimensions: int | None) -> list[Result]:
-    """Validated vectors and errors, in the order of the lines. Imports numpy: for a thread."""
+    """Validated vectors and errors, in the order of the lines. Imports numpy, so run it in a thread."""
     from providers.remote.vectors import collect  # noqa: PLC0415 - numpy, and in a worker thread
 
     rows = [(at, line.embedding) for at, line in enumerate(lines)]
@@ -126,7 +126,7 @@ ReadLine = Callable[[bytes], Line | None]
 
 
 class ResultReader:
-    """Takes the parts of a file as they come, and at last `finish`."""
+    """Give it the parts of a file as they arrive, then call `finish`."""
 
     def __init__(self, read_line: ReadLine, on_results: OnResults, dimensions: int | None) -> None:
         self._read_line = read_line
@@ -166,12 +166,12 @@ async def read_results(parts: AsyncIterator[bytes], reader: ResultReader) -> Non
 
 
 GONE: Final = frozenset({404, 405, 410})
-"""405: a compatible server that knows no deleting."""
+"""405 is the answer of compatible servers that cannot delete files."""
 
 
 @contextmanager
 def deleting(spec: RemoteSpec, gone: Collection[int] = GONE) -> Iterator[None]:
-    """Raises `ProviderError`, but not for the statuses of a file that is `gone`."""
+    """Raises `ProviderError`, except for the statuses that say that the file is `gone`."""
     try:
         with typed_errors(spec):
             yield

@@ -1,7 +1,7 @@
-"""Batch jobs of Voyage, by its documented HTTP calls: its library knows none.
+"""Batch jobs of Voyage, by its documented HTTP calls, since its library has none.
 
-They go through the same guarded client as all other requests. Model and options belong to the job,
-the texts alone to the lines of the file.
+They go through the same guarded client as all other requests. Model and options belong to the job; the lines
+of the file hold only the texts.
 """
 
 from __future__ import annotations

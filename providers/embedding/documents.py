@@ -24,7 +24,7 @@ from providers.interface import Fingerprint, InputLimits, ItemError, Vector
 
 
 class Job:
-    """`limits` is asked anew for every request, since a host's refusals change it meanwhile."""
+    """`limits` is called for every request, since refusals of the host change it."""
 
     def __init__(
         self, sizes: Sequence[Size], positions: Sequence[int], limits: Callable[[], InputLimits]
@@ -48,16 +48,16 @@ class Job:
         return total(self._sizes[at] for at in positions)
 
     def put_back(self, positions: Sequence[int]) -> None:
-        """To be taken again, in whatever sizes the limits allow by then."""
+        """Puts texts back, to be sent in the sizes that the limits allow by then."""
         self._waiting.extendleft(reversed(positions))
 
     def split(self, positions: Sequence[int]) -> None:
-        """To be taken next, as two halves: one of the texts spoils the request."""
+        """Puts texts back as two halves, to be sent next, since one of them spoils the request."""
         half = len(positions) // 2
         self._split.extendleft([list(positions[half:]), list(positions[:half])])
 
     def shrink(self, positions: Sequence[int]) -> None:
-        """To be taken again in requests of half the size, for the rest of this run."""
+        """Puts texts back; for the rest of this run, requests are at most half the size of this one."""
         self._token_cap = max(1, self.size(positions).tokens // 2)
         self.put_back(positions)
 
@@ -169,7 +169,7 @@ class DocumentRun:
             self._job.split(positions)
 
     async def _check_settings(self) -> None:
-        """Tells whether a rejection is the texts' fault; raises if it is that of the settings."""
+        """Returns if the texts caused the rejection; raises it if the settings did."""
         if self._settings_are_fine:
             return
         await self._requester.check()

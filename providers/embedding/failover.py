@@ -1,15 +1,13 @@
 """The provider in use: the primary, or its fallback while the primary is down, and the way back.
 
-Owns the switch and its record. Vectors of two providers never mix: a run that fails is not continued
-by the other provider, every result names its fingerprint, and listeners hear of each change so that
-the index can choose the generation that fits.
+Vectors of two providers never mix: a run that fails is not continued by the other provider, every result
+names its fingerprint, and listeners are told of each change, so that the index can choose the vectors that fit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Literal
 
 import anyio
@@ -20,17 +18,11 @@ from config.runtime.tasks import ResettableEvent
 from providers.embedding.documents import OnBatch
 from providers.embedding.service import DEFAULT_QUERY_DEADLINE_S, EmbeddingService
 from providers.errors import ProviderError, ProviderUnavailableError
-from providers.interface import EmbeddingsState, FallbackRecord, Fingerprint, Vector
+from providers.interface import EmbeddingsState, FallbackRecord, Fingerprint, QueryVector
 from providers.resilience import Clock, SystemClock
 
 _log = structlog.get_logger(__name__)
 _SHORTEST_PAUSE_S = 30.0
-
-
-@dataclass(frozen=True, slots=True)
-class QueryVector:
-    vector: Vector
-    fingerprint: Fingerprint
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,7 +32,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
     event: Literal["lost", "fell-back", "recovered"]
     provider: str
-    """In use from now on."""
+    """The provider in use from now on."""
     fingerprint: Fingerprint
     reason: str | None = None
 
@@ -65,15 +57,15 @@ class Embeddings:
 
     @property
     def fingerprint(self) -> Fingerprint:
-        """Of the provider in use."""
+        """The fingerprint of the provider in use."""
         return self._active.fingerprint
 
     def fingerprints(self) -> tuple[Fingerprint, ...]:
-        """Of all providers that may be in use, now or after a failure."""
+        """The fingerprints of all providers that may be in use, now or after a failure."""
         return tuple(service.fingerprint for service in self._services())
 
     def learned(self) -> dict[bytes, dict[str, dict[str, float]]]:
-        """What hosts taught about request sizes, to be given to `open_embeddings` next time."""
+        """What is known of the hosts' request sizes, to be given to `open_embeddings` next time."""
         return {
             service.fingerprint.digest(): service.learned.to_dict() for service in self._services()
         }
@@ -121,7 +113,7 @@ class Embeddings:
         return QueryVector(vector, service.fingerprint)
 
     async def probe(self) -> bool:
-        """Tries a lost primary now, if its circuit allows; whether it is in use afterwards."""
+        """Tries a lost primary now, if its circuit allows. Returns whether it is in use afterwards."""
         try:
             await self._primary.probe()
         except ProviderError:
@@ -130,7 +122,7 @@ class Embeddings:
         return True
 
     async def run(self) -> None:
-        """Everything that goes on beside the requests, until cancelled."""
+        """Runs what has to run beside the requests, until cancelled."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self.watch)
             for service in self._services():
@@ -174,9 +166,9 @@ class Embeddings:
 
     @contextmanager
     def _watching(self, service: EmbeddingService, *, recovers: bool = True) -> Iterator[None]:
-        """Notes what an operation of the primary tells about its health.
+        """Learns from an operation of the primary whether it works.
 
-        One that sends nothing, and so proves nothing, is told apart by `recovers`.
+        Success of one that sends nothing proves nothing; it passes `recovers=False`.
         """
         try:
             yield

@@ -86,8 +86,8 @@ class Requester:
         self.pacer = Pacer(self._clock, options.at_once)
         self.counters = Counters()
         self.refused: ProviderRejectedError | None = None
-        """Of the last query, if the host rejected it. It tells nothing against the host, so that the
-        circuit stays closed, but whoever asks how the provider is wants to know."""
+        """The rejection of the last query, if the host rejected it. That is no failure of the host, so the
+        circuit stays closed, but `status` shows it."""
 
     async def documents(self, texts: Sequence[str]) -> EmbeddedBatch:
         """Raises `ProviderError` after the retries that the error's kind deserves."""
@@ -109,7 +109,7 @@ class Requester:
             )
 
     async def prepare(self) -> None:
-        """Waits until the provider can be asked, however long that takes. Raises `ProviderError`."""
+        """Waits, however long, until the provider can be used. Raises `ProviderError`."""
         if self.embedder.is_prepared:
             return
         with self._counting_failures(), self.circuit.request():
@@ -118,7 +118,7 @@ class Requester:
     async def check(self) -> None:
         """Sends one harmless text, if the circuit allows it. Raises `ProviderError`.
 
-        A host that rejects even that will not do anything with these settings: that is a
+        A host that rejects even that is unusable with these settings: that is a
         `ProviderUnavailableError`, and opens the circuit.
         """
         try:

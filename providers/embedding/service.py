@@ -1,4 +1,4 @@
-"""What the floor above asks for vectors: one provider with its policies, its cache of queries and its state."""
+"""What the floor above uses to get vectors: one provider with its policies, query cache and state."""
 
 from __future__ import annotations
 
@@ -73,11 +73,11 @@ class QueryCache:
 
 DEFAULT_QUERY_DEADLINE_S = 4.0
 _GRACE_S = 0.1
-"""The request's own time limit comes first, so that the circuit hears of it."""
+"""The request's own time limit ends first, so that the circuit counts it."""
 
 
 class EmbeddingService:
-    """Belongs to one event loop. All methods may be cancelled; that aborts the HTTP request."""
+    """Belongs to one event loop. Every method may be cancelled, which aborts its HTTP request."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class EmbeddingService:
 
     @property
     def is_prepared(self) -> bool:
-        """Whether `prepare` would have nothing to do."""
+        """Whether `prepare` has nothing left to do."""
         return self._embedder.is_prepared
 
     async def prepare(self) -> None:
@@ -117,7 +117,7 @@ class EmbeddingService:
         await self._requester.prepare()
 
     async def run(self) -> None:
-        """What the provider does beside its requests, until cancelled."""
+        """Runs what the provider needs beside its requests, until cancelled."""
         await self._embedder.run()
 
     async def embed_documents(self, texts: Sequence[str], *, on_batch: OnBatch) -> None:
@@ -141,7 +141,7 @@ class EmbeddingService:
         Raises `ProviderError`: at once while the circuit is open, at the latest after `deadline_s`.
         """
         if not text.strip():
-            raise ProviderRejectedError("A blank query has no embedding.")
+            raise ProviderRejectedError("A blank query cannot be embedded.")
         counters = self._requester.counters
         counters.queries += 1
         cached = self._queries.peek(text)
@@ -151,8 +151,10 @@ class EmbeddingService:
         ask = partial(self._requester.query, text, deadline_s)
         with anyio.move_on_after(deadline_s + _GRACE_S):
             return await self._queries.get(text, ask)
-        error = ProviderTimeoutError(f"No vector for the query within {deadline_s:.3g} s.")
-        # The request was still tidying up after its own time limit: nobody has heard of it yet.
+        error = ProviderTimeoutError(
+            f"There was no vector for the query within {deadline_s:.3g} s."
+        )
+        # The request had passed its own time limit and was still cleaning up: it is not counted yet.
         self._requester.circuit.blame(error)
         raise error
 

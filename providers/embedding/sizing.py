@@ -1,4 +1,4 @@
-"""How much goes into one request: the documented limits, those learned from refusals, and the host's own token count."""
+"""How much goes into one request: documented limits, limits learned from refusals, the host's token count."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from providers.errors import SizeReason
 from providers.interface import InputLimits
 
 _RESERVE: Final = 0.97
-"""Requests differ a little in their ratio; a refusal costs more than a few free tokens."""
+"""The ratio varies a little between requests, and a refusal costs more than a few unused tokens."""
 _ENOUGH_TOKENS: Final = 200
-"""Shorter requests say little: closing tokens and rounding weigh too much in them."""
+"""Shorter requests are ignored: closing tokens and rounding distort their ratio."""
 _CORRECTION: Final = 1.25
 
 
@@ -21,7 +21,7 @@ class TokenScale(msgspec.Struct):
     """Mutable; survives restarts as a small dictionary."""
 
     limit: int | None = None
-    """Of one request, in the host's own tokens; None as long as it named none."""
+    """The limit of one request in the host's own tokens; None until the host names one."""
     ratio: float = 1.0
     """The host's tokens for one estimated token; the largest that was seen."""
     observed: bool = False
@@ -60,7 +60,7 @@ _USUAL_ITEM_CAPS = tuple(
 
 
 class Size(msgspec.Struct, frozen=True):
-    """Of one text, or of all texts of one request."""
+    """The size of one text, or of all texts of one request."""
 
     items: int
     tokens: int
@@ -82,7 +82,7 @@ class _Bound(msgspec.Struct):
             return
         self.refused = min(amount, self.refused or amount)
         if self.accepted >= self.refused:
-            # Estimates contradict each other; the search begins anew below the refusal.
+            # The estimates contradict each other, so the search begins anew below the refused size.
             self.accepted = 0
 
     def next_try(self, usual: Sequence[int]) -> int | None:
@@ -150,11 +150,11 @@ class LearnedLimits:
 
     @property
     def settled(self) -> bool:
-        """Whether no search for a cap is going on."""
+        """Whether no cap is being searched for."""
         return all(bound.next_try(_usual(name)) is None for name, bound in self._bounds.items())
 
     def apply(self, documented: InputLimits) -> InputLimits:
-        """The documented limits, lowered to what was learned."""
+        """The documented limits, or lower ones that were learned."""
 
         def lowered(name: str, amount: int) -> int:
             cap = self._bounds[name].cap(_usual(name))

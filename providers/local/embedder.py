@@ -1,4 +1,4 @@
-"""The provider `local`: assessing it, making it, and embedding through the worker process."""
+"""The provider `local`: whether it can be used, making it, and embedding through the worker process."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class LocalSpec:
     """What the configuration says."""
 
     reference: str = field(repr=False)
-    """A path, or where the model is to be had: `hf:` or http(s), perhaps with a secret in it."""
+    """A path, or the address of the model (`hf:` or http(s)), which may hold a secret."""
     name: str
     """The reference as it may be shown."""
     cache_dir: Path
@@ -66,10 +66,10 @@ class LocalSpec:
 
 
 class LocalEmbedder:
-    """Implements `providers.interface.Embedder`. Belongs to one event loop, but for `report`."""
+    """Implements `providers.interface.Embedder`. Belongs to one event loop, except for `report`."""
 
     def __init__(self, spec: LocalSpec, *, patience: Patience | None = None) -> None:
-        """Blocking: reads the model file, if there is one, so that its vectors are known at once."""
+        """Blocking: reads the header of the model file, if there is one, so that the fingerprint is known."""
         self._spec = spec
         self._supervisor = Supervisor(spec.environment, patience=patience)
         self._looking = anyio.Lock()
@@ -78,15 +78,15 @@ class LocalEmbedder:
         self._progress: tuple[int, int | None] | None = None
         self._model: Model | None = None
         self._doubtful = False
-        """Whether the file should be looked at again, since the worker could not use it."""
+        """Whether the file has to be read again, because the worker could not use it."""
         try:
             self._find()
         except ProviderError:
-            self._model = None  # said again, and heard, when it is needed
+            self._model = None  # it is raised again when the model is needed
 
     @property
     def fingerprint(self) -> Fingerprint:
-        """Without a model file: of no vectors at all, until `prepare` has brought one."""
+        """Without a model file, a placeholder that fits no vectors until `prepare` has fetched one."""
         if self._model is not None:
             return self._model.fingerprint
         return Fingerprint(
@@ -112,7 +112,7 @@ class LocalEmbedder:
         return model is not None and not self._doubtful and stamp_of(model.path) == model.stamp
 
     async def prepare(self) -> None:
-        """Brings the model file, by a download if need be. Raises `ProviderError`."""
+        """Gets the model file, by a download if need be. Raises `ProviderError`."""
         async with self._looking:
             if self.is_prepared:
                 return
@@ -165,7 +165,7 @@ class LocalEmbedder:
             raise
 
     async def _usable(self) -> Model:
-        """The model, unless it would have to be fetched first. Raises `ProviderError`."""
+        """The model. Raises `ProviderError`, also if it would have to be downloaded first."""
         if not self.is_prepared and not self._fetching:
             async with self._looking:
                 if not self.is_prepared:
@@ -182,7 +182,7 @@ class LocalEmbedder:
         return f"The model {self._spec.name} is being downloaded{share}"
 
     def _find(self) -> None:
-        """Takes the file that is on the disk, if one is. Raises `ProviderUnavailableError`."""
+        """Reads the file if it is on the disk. Raises `ProviderUnavailableError`."""
         path = take(self._spec.reference, self._spec.cache_dir)
         if path is not None:
             self._read(path)

@@ -1,7 +1,7 @@
-"""Reads what a GGUF file says of itself, without llama.cpp and without reading the weights.
+"""Reads the metadata of a GGUF file, without llama.cpp and without reading the weights.
 
-Format: versions 2 and 3 of the GGUF specification, little-endian. Of arrays (vocabularies) only the
-length is kept. Anything that is no such file is refused in words that a person can act on.
+Format: versions 2 and 3 of the GGUF specification, little-endian. Only the
+length of arrays (vocabularies) is kept. Any other file is refused with a reason and a remedy.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _HTML: Final = (b"<!do", b"<htm", b"<HTM", b"<!DO")
 
 
 class Header(msgspec.Struct, frozen=True):
-    """The metadata of a model. An array stands there as its length."""
+    """The metadata of a model, with the length of each array in place of its items."""
 
     values: Mapping[str, Any]
 
@@ -43,9 +43,9 @@ class Header(msgspec.Struct, frozen=True):
 
 
 def read_header(path: Path) -> Header:
-    """Blocking; some milliseconds, a tenth of a second for a vocabulary of 262,144 words.
+    """Blocks for some milliseconds, a tenth of a second for a vocabulary of 262,144 words.
 
-    Raises ProviderUnavailableError for a file that cannot be read or is no whole GGUF header.
+    Raises ProviderUnavailableError for a file that cannot be read or has no complete GGUF header.
     """
     try:
         with path.open("rb") as file:
@@ -92,7 +92,7 @@ def _skip(file: BinaryIO, kind: int, count: int) -> None:
     if kind in _SCALARS:
         size = count * struct.calcsize(_SCALARS[kind])
         if size > _LONGEST_ARRAY:
-            raise struct.error("an array beyond all measure")
+            raise struct.error("an array is too large")
         file.seek(size, 1)
         return
     for _ in range(count):
@@ -110,7 +110,7 @@ def _string(file: BinaryIO) -> str:
 def _length(file: BinaryIO) -> int:
     (length,) = _unpack(file, "<Q")
     if length > _LONGEST_STRING:
-        raise struct.error("a string beyond all measure")
+        raise struct.error("a string is too long")
     return int(length)
 
 

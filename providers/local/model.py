@@ -1,4 +1,4 @@
-"""One local model: where its file is, what it is, which marks its family wants, and its fingerprint."""
+"""One local model: its file, its properties, the prompts of its family, and its fingerprint."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _FAMILIES: Final[tuple[tuple[str, Prompts], ...]] = (
     (r"bge-(small|base|large)-zh", Prompts("为这个句子生成表示以用于检索相关文章：")),
     (r"bge-(small|base|large)-en", Prompts(_PASSAGES)),
 )
-"""The first that matches counts. MiniLM, bge-m3 and whatever is not known want no words."""
+"""The first match counts. MiniLM, bge-m3 and unknown models take no prompts."""
 
 
 def prompts_for(*names: str) -> Prompts:
@@ -71,24 +71,24 @@ _MEAN, _LAST, _RANK = 1, 3, 4
 _QUANTISATIONS: Final = {0: "f32", 1: "f16", 2: "q4_0", 3: "q4_1", 7: "q8_0", 8: "q5_0", 9: "q5_1",
                          15: "q4_k_m", 17: "q5_k_m", 18: "q6_k", 32: "bf16"}  # fmt: skip
 _USUAL_TOKENS: Final = 512
-"""Room for one text that costs nothing: batches of this size are the fastest anyway."""
+"""The smallest room for one text; it costs nothing, since batches of this size are the fastest."""
 _ROUNDED_TO: Final = 256
 
 
 class Wishes(msgspec.Struct, frozen=True, kw_only=True):
-    """What the configuration says of whatever model it names."""
+    """What the configuration wants of the model that it names."""
 
     dimensions: int | None = None
     query_prompt: str | None = None
     document_prompt: str | None = None
     chunk_tokens: int = 400
-    """The longest text that is to be expected, in estimated tokens."""
+    """The longest text to expect, in estimated tokens."""
 
 
 class Model(msgspec.Struct, frozen=True, kw_only=True):
     path: Path
     stamp: tuple[int, ...]
-    """Tells whether another file stands at the path by now; see `stamp_of`."""
+    """Shows whether the file has been replaced; see `stamp_of`."""
     sha256: str
     name: str
     quantisation: str
@@ -97,9 +97,9 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     """Dimensions that the model gives; 0 if its file does not say."""
     has_dense_layers: bool
     context_tokens: int
-    """What the model can read at most."""
+    """The most tokens that the model can read."""
     max_tokens: int
-    """What it is given at most; enough for the chunks, since more would cost memory."""
+    """The most tokens that it is given: enough for the chunks, since more would cost memory."""
     prompts: Prompts
     dimensions: int | None
     """As configured; None takes all."""
@@ -123,7 +123,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def order(self) -> Open:
-        """What the worker is told."""
+        """The message that makes the worker load this model."""
         return Open(str(self.path), self.max_tokens, self.pooling, self.dimensions)
 
     def prompted(self, purpose: Purpose, text: str) -> str:
@@ -131,9 +131,9 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_model(path: Path, wishes: Wishes) -> Model:
-    """Reads header and hash. Blocking: about a second for a gigabyte.
+    """Reads the header and computes the hash. Blocking: about a second for a gigabyte.
 
-    Raises ProviderUnavailableError for a file that gives no embeddings as they are wished for.
+    Raises ProviderUnavailableError for a file that cannot give the embeddings that are wanted.
     """
     header = read_header(path)
     stamp = stamp_of(path)
@@ -170,7 +170,7 @@ def stamp_of(path: Path) -> tuple[int, ...]:
 
 
 def context_of(path: Path) -> int | None:
-    """What the model in this file can read at most, in its own tokens; None if it does not say."""
+    """The most tokens that the model in this file can read; None if it does not say."""
     return _whole(read_header(path).own("context_length")) or None
 
 
@@ -184,7 +184,7 @@ def _pooling(header: Header, path: Path) -> int:
     named = _whole(header.own("pooling_type"))
     if named == _RANK:
         raise ProviderUnavailableError(
-            f"The model {path.name} ranks texts and gives no embeddings.",
+            f"The model {path.name} ranks texts and cannot embed them.",
             remedy="Name an embedding model in memorySearch.local.modelPath.",
         )
     if named in _POOLINGS:
@@ -201,7 +201,7 @@ def _prompts(header: Header, path: Path, wishes: Wishes) -> Prompts:
 
 
 def _chosen(configured: str | None, usual: str) -> str:
-    """The configured prompt; a bare one is set apart, as configuration drops outer blanks."""
+    """The configured prompt. A blank is appended, because the configuration drops outer blanks."""
     if configured is None:
         return usual
     return configured if TEXT in configured or not configured else f"{configured.rstrip()} "
@@ -218,23 +218,23 @@ def _sha256(path: Path) -> str:
 
 
 def _whole(value: Any) -> int:
-    """A number as the header has it; 0 for anything else."""
+    """A positive whole number of the header; 0 for anything else."""
     return value if isinstance(value, int) and value > 0 else 0
 
 
 def shown(reference: str) -> str:
-    """A reference without the query of its address, which may hold a secret."""
+    """The reference without the query of an address, which may hold a secret."""
     return reference.partition("?")[0] if "://" in reference else reference
 
 
 def longest_text(settings: Settings) -> int | None:
     """The longest text that the local model reads, in its own tokens. Blocking, some milliseconds.
 
-    None where its file is not there or does not say.
+    None if its file is missing or does not say.
     """
     try:
         models = configured_models(settings, os.environ)
         path = locate(models.reference, models.cache_dir)
         return context_of(path) if path else None
     except ProviderError:
-        return None  # told when the model is to be used
+        return None  # it is raised when the model is needed

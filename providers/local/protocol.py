@@ -19,15 +19,15 @@ _LENGTH: Final = struct.Struct(">I")
 
 
 class Open(msgspec.Struct, frozen=True, tag=True):
-    """First of all: the model to load, and how its vectors are made."""
+    """The first message: the model to load, and how its vectors are made."""
 
     path: str
     max_tokens: int
-    """Of one text, its special tokens included; longer ones are cut."""
+    """The most tokens of one text, special tokens included; longer texts are cut."""
     pooling: int
     """As `LLAMA_POOLING_TYPE_*`."""
     dimensions: int | None
-    """Matryoshka: so many leading components are kept. None keeps all."""
+    """The number of leading components to keep (Matryoshka); None keeps all."""
 
 
 class Embed(msgspec.Struct, frozen=True, tag=True):
@@ -39,7 +39,7 @@ class Embed(msgspec.Struct, frozen=True, tag=True):
 
 
 class Cancel(msgspec.Struct, frozen=True, tag=True):
-    """What is not being computed yet need not be."""
+    """Texts of this request that are not being computed yet are dropped."""
 
     number: int
 
@@ -72,7 +72,7 @@ class Computed(msgspec.Struct, frozen=True, tag=True):
 
 
 class Failed(msgspec.Struct, frozen=True, tag=True):
-    """llama.cpp refused these texts of the request, and lives."""
+    """llama.cpp refused these texts of the request; the worker goes on."""
 
     number: int
     positions: list[int]
@@ -80,7 +80,7 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
 
 
 class Pong(msgspec.Struct, frozen=True, tag=True):
-    """The worker lives, whatever it is busy with."""
+    """The worker is alive, whatever it computes."""
 
 
 Request: TypeAlias = Open | Embed | Cancel | Ping
@@ -88,7 +88,7 @@ Reply: TypeAlias = Opened | Refused | Computed | Failed | Pong
 
 
 class ProtocolError(Exception):
-    """What came over the pipe is no frame of this protocol."""
+    """What came over the pipe is not a frame of this protocol."""
 
 
 def frame(message: Request | Reply) -> bytes:
@@ -97,7 +97,7 @@ def frame(message: Request | Reply) -> bytes:
 
 
 class FrameReader:
-    """Puts frames together from whatever pieces a pipe gives. `kind` is the union to decode."""
+    """Assembles frames from the pieces that a pipe gives. `kind` is the union to decode."""
 
     def __init__(self, kind: Any) -> None:
         self._decoder = msgspec.msgpack.Decoder(kind)

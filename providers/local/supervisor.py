@@ -63,7 +63,7 @@ class Job:
         self.ended = anyio.Event()
         self.error: ProviderError | None = None
         self.cut = 0
-        """How many texts were longer than what the model is given."""
+        """How many texts were cut, because they were too long for the model."""
         self._tokens = 0
         self._items: dict[int, Vector | ItemError] = {}
         if not texts:
@@ -94,11 +94,11 @@ class Job:
         self.ended.set()
 
     def missing(self, positions: Iterable[int]) -> list[int]:
-        """Those of the positions that have no answer yet."""
+        """The positions among these that have no answer yet."""
         return [position for position in positions if position not in self._items]
 
     def result(self) -> EmbeddedBatch:
-        """Of a job that ended. Raises the `ProviderError` it ended with."""
+        """The result of a job that has ended. Raises the `ProviderError` that it ended with."""
         if self.error is not None:
             raise self.error
         items = tuple(self._items[position] for position in range(len(self.texts)))
@@ -112,7 +112,7 @@ def _rows(data: bytes, count: int) -> NDArray[np.float32]:
 
 
 _AHEAD: Final[dict[Lane, int]] = {"query": 4, "document": 2}
-"""Requests that the worker has at a time, so that it never waits for the next one."""
+"""How many requests the worker has at a time, so that it never waits for the next one."""
 
 
 @dataclass(eq=False, slots=True)
@@ -125,7 +125,7 @@ class _Part:
     """One text, which a worker had when it died: it is computed with nothing beside it."""
 
 
-class Desk:
+class WorkQueue:
     """What waits for the worker, and what it has. Belongs to one event loop."""
 
     def __init__(self) -> None:
@@ -278,13 +278,13 @@ class Worker:
         )
 
     async def send(self, message: Request) -> None:
-        """What a dead worker does not get is noticed by `receive`."""
+        """Never fails: that the worker has ended is noticed by `receive`."""
         assert self._process.stdin is not None
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             await self._process.stdin.send(frame(message))
 
     async def receive(self) -> list[Reply]:
-        """What comes next; nothing when the worker ended, or says what it should not."""
+        """The next replies; none when the worker has ended or sent something malformed."""
         assert self._process.stdout is not None
         try:
             while True:
@@ -295,7 +295,7 @@ class Worker:
             return []
 
     async def listen_to_errors(self) -> None:
-        """Keeps the last of what llama.cpp complains about."""
+        """Keeps the last part of what llama.cpp writes to standard error."""
         assert self._process.stderr is not None
         async for piece in self._process.stderr:
             self._said += piece
@@ -319,7 +319,7 @@ class Worker:
 async def started(
     environment: Mapping[str, str], command: Sequence[str] = COMMAND
 ) -> AsyncIterator[Worker]:
-    """A worker that waits for its model; it is gone at the end. Raises ProviderTransientError."""
+    """A worker that waits for its model, and is ended with the block. Raises ProviderTransientError."""
     try:
         # Elsewhere a module of the same name could be taken for ours.
         process = await start_child(command, worker_variables(environment), directory="/")
@@ -344,18 +344,18 @@ _log = structlog.get_logger(__name__)
 
 
 class Patience(msgspec.Struct, frozen=True, kw_only=True):
-    """How long the supervisor waits for what, in seconds."""
+    """The time limits of the supervisor, in seconds."""
 
     idle_s: float = 300.0
-    """Without work, until the worker's memory is given back."""
+    """How long a worker without work is kept."""
     open_s: float = 300.0
-    """For a model to be loaded, perhaps from a slow disk."""
+    """How long a model may take to load, perhaps from a slow disk."""
     beat_s: float = 2.0
-    """Between questions whether a busy worker lives."""
+    """The time between two pings of a busy worker."""
     silence_s: float = 10.0
-    """Without an answer, until the worker is taken for stuck."""
+    """A worker that answers nothing for so long is ended."""
     first_pause_s: float = 0.1
-    """Before a restart; doubled by every death before anything was computed."""
+    """The pause before a restart; it doubles with each death until something is computed."""
     longest_pause_s: float = 30.0
 
 
@@ -372,7 +372,7 @@ class Supervisor:
         self._environment = environment
         self._command = command
         self._patience = patience = patience or Patience()
-        self._desk = Desk()
+        self._queue = WorkQueue()
         self._order: Open | None = None
         self._changed = Wakeup()
         self._cancelled: list[int] = []
@@ -380,7 +380,7 @@ class Supervisor:
         self._worker: Worker | None = None
         self._status: Literal["off", "loading", "running"] = "off"
         self._ending: str | None = None
-        """Why we end the worker ourselves, if we do."""
+        """Why we ended the worker, if we did."""
         self._silent_beats = 0
         first_s = patience.first_pause_s
         self._backoff = Backoff(first_s, 2 * first_s, patience.longest_pause_s)
@@ -394,13 +394,13 @@ class Supervisor:
             self._order = order
             self._end("its model was replaced")
         job = Job(lane, texts)
-        self._desk.put(job)
+        self._queue.put(job)
         self._changed.fire()
         try:
             await job.ended.wait()
         finally:
             if not job.ended.is_set():
-                self._cancelled += self._desk.withdraw(job)
+                self._cancelled += self._queue.withdraw(job)
                 self._changed.fire()
         self._cut += job.cut
         return job.result()
@@ -408,16 +408,16 @@ class Supervisor:
     async def run(self) -> None:
         """Works until cancelled."""
         while True:
-            while self._desk.is_empty:
+            while self._queue.is_empty:
                 await self._changed.wait()
             try:
-                await self._one_life()
+                await self._run_worker()
             except ProviderError as error:
-                self._desk.fail_all(error)
+                self._queue.fail_all(error)
             await anyio.sleep(self.pause_s())
 
     def state(self) -> WorkerState:
-        """May be asked from any thread."""
+        """May be called from any thread."""
         worker = self._worker
         return WorkerState(
             status=self._status,
@@ -428,8 +428,8 @@ class Supervisor:
             cut_texts=self._cut,
         )
 
-    async def _one_life(self) -> None:
-        """From start to end of one worker. Raises `ProviderError` if it cannot be used."""
+    async def _run_worker(self) -> None:
+        """Runs one worker from its start to its end. Raises `ProviderError` if it cannot be used."""
         assert self._order is not None
         self._ending, self._status = None, "loading"
         try:
@@ -452,20 +452,20 @@ class Supervisor:
         """Decides what becomes of the texts that an ended worker had."""
         cause = await worker.cause_of_death()
         if self._ending is not None:
-            self._desk.worker_ended()
+            self._queue.worker_ended()
             return
         self._deaths += 1
         self._backoff.failed()
         self._last_death = cause
         _log.warning("local embeddings: the worker died", cause=cause)
-        self._desk.worker_died(cause)
+        self._queue.worker_died(cause)
 
     async def _feed(self, worker: Worker) -> None:
         """Gives the worker what waits, as fast as it takes it."""
         while True:
             if self._cancelled:
                 await worker.send(Cancel(self._cancelled.pop()))
-            elif (request := self._desk.next()) is not None:
+            elif (request := self._queue.next()) is not None:
                 await worker.send(request)
             elif self._ping_due:
                 self._ping_due = False
@@ -478,21 +478,21 @@ class Supervisor:
             self._silent_beats = 0
             for reply in replies:
                 if isinstance(reply, Computed | Failed):
-                    self._desk.accept(reply)
+                    self._queue.accept(reply)
                     self._backoff.succeeded()
             self._changed.fire()
 
     async def _watch(self) -> None:
-        """Notices a worker that is stopped, and lets one go that has nothing to do.
+        """Ends a worker that has stopped, or that has had nothing to do for a while.
 
-        Counts beats and not seconds, so that a pause of the whole machine is not held against it.
+        Counts pings instead of seconds, so that a pause of the whole machine does not matter.
         """
         patience = self._patience
         while True:
             await anyio.sleep(patience.beat_s)
             self._silent_beats += 1
             silence_s = self._silent_beats * patience.beat_s
-            if self._desk.is_empty:
+            if self._queue.is_empty:
                 if silence_s >= patience.idle_s:
                     self._end("it had nothing to do")
             elif silence_s >= patience.silence_s:

@@ -1,4 +1,4 @@
-"""Which key and headers a request carries: the documented order of sources, auth profiles, and what counts as a secret."""
+"""The key and headers of a request: the documented order of sources, auth profiles, what counts as a secret."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _RANK = {"oauth": 0, "token": 1, "api_key": 2}
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True):
-    """One stored credential. OAuth tokens are never read into it: they serve no embeddings."""
+    """One stored credential. OAuth tokens are not read, since they give no access to embeddings."""
 
     id: str
     provider: str
@@ -35,9 +35,9 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """End of a cooldown or of a disabling."""
 
     def unusable(self, now_ms: float) -> str | None:
-        """Why it cannot serve, or None. A cooldown only makes it the last choice."""
+        """Why it cannot be used, or None. A cooldown only makes it the last choice."""
         if self.type == "oauth":
-            return "it is an OAuth login, which does not serve embeddings"
+            return "it is an OAuth login, which gives no access to embeddings"
         if self.secret is None:
             return "it holds no key"
         if self.expires_ms and self.expires_ms <= now_ms:
@@ -182,7 +182,7 @@ class KeySources:
     remote_key: Secret | None = None
     """`remote.apiKey`; None for a fallback provider, which never inherits it."""
     remote_problem: str | None = None
-    """Why `remote.apiKey` is configured and cannot be read: no other key may stand in for it."""
+    """Why the configured `remote.apiKey` cannot be read; no other key may replace it."""
     provider: ModelProviderSettings = field(default_factory=ModelProviderSettings)
     profiles: ProfileStore = field(default_factory=ProfileStore)
     auth: AuthSettings = field(default_factory=AuthSettings)
@@ -190,7 +190,7 @@ class KeySources:
     """Keys found in environment variables, by the variable's name."""
     now_ms: float = 0
     is_unasked: bool = False
-    """Whether nobody named the vendor: its key alone makes it a candidate of "auto"."""
+    """Whether nobody named the vendor, so that only its key makes it a candidate for "auto"."""
 
     @property
     def homes(self) -> frozenset[Origin]:
@@ -236,7 +236,7 @@ class _Source:
     homes: frozenset[Origin] | None = None
     """None: it was written for this very endpoint."""
     only_home: bool = False
-    """Whether even a private address gets it only if that is one of the homes."""
+    """Whether a private address gets it only if it is one of the homes."""
     reason: str = "not set"
 
     def belongs_to(self, origin: Origin) -> bool:
@@ -256,7 +256,7 @@ def find_key(sources: KeySources) -> Credential | None:
         if reason is None and source.secret is not None:
             return Credential(source.secret, source.name)
         looked_at.append(f"{source.name}: {reason}")
-        # A key that was written for this host and cannot be sent is not left out in silence.
+        # A key that was configured for this host and cannot be sent is an error, not skipped silently.
         is_meant |= source.secret is not None and source.belongs_to(origin)
     if not is_meant:
         return None
@@ -369,7 +369,7 @@ def _codex_note(sources: KeySources) -> str:
         return ""
     if not any(profile.provider == _CODEX for profile in sources.profiles.profiles.values()):
         return ""
-    return "There is an OpenAI Codex OAuth login, but such a login does not serve embeddings. "
+    return "There is an OpenAI Codex OAuth login, but it gives no access to embeddings. "
 
 
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")

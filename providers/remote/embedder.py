@@ -1,4 +1,4 @@
-"""An embedder over one vendor's wire: opened late; what comes back is decoded, checked, normalised and ordered."""
+"""An embedder over one vendor's wire, opened with the first request; answers are decoded, checked and ordered."""
 
 from __future__ import annotations
 
@@ -100,13 +100,13 @@ class RemoteEmbedder:
         return True
 
     async def prepare(self) -> None:
-        """The first request brings all that it needs."""
+        """Nothing: the first request loads what it needs."""
 
     async def run(self) -> None:
-        """Nothing goes on beside the requests."""
+        """Nothing runs beside the requests."""
 
     def report(self) -> None:
-        """Nothing but what every provider tells."""
+        """Nothing beyond what every provider reports."""
 
     async def aclose(self) -> None:
         wire, self._wire = self._wire, None
@@ -141,7 +141,7 @@ class RemoteEmbedder:
                 self._spec = await anyio.to_thread.run_sync(self._renew)
                 self._refused = False
             if self._wire is None:
-                # Importing a library takes up to a second, which a query may not have.
+                # Importing a library takes up to a second, more than the deadline of a query may leave.
                 self._wire = await anyio.to_thread.run_sync(
                     open_wire, self._spec, abandon_on_cancel=True
                 )

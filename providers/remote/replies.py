@@ -1,4 +1,4 @@
-"""From a host's unhappy answer to one typed error, without the user's texts and without secrets."""
+"""Turning an error answer of a host into a typed error, without secrets and without the user's texts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from providers.errors import (
 )
 
 _WINDOW = 16
-"""So many characters in common with a sent text are no coincidence."""
+"""So many characters in common with a sent text mean that the host quotes it."""
 _NOT_TEXTS = frozenset({"model", "taskType", "input_type", "encoding_format"})
 
 
@@ -131,7 +131,7 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     request: bytes | None = b""
     """The body that was sent, so that none of it is repeated; None if it was streamed."""
     place: str
-    """Who answered (`OpenAI at api.openai.com`)."""
+    """The host that answered (`OpenAI at api.openai.com`)."""
     key_source: str | None
     """None: no key was sent."""
     secrets: tuple[str, ...] = ()
@@ -193,7 +193,7 @@ def _by_status(status: int, said: Callable[[str], str], wait_s: float | None) ->
 
 
 def retry_after_s(refusal: Refusal, body: Any) -> float | None:
-    """How long the host wants to be left alone: by header, or by Gemini's `RetryInfo`."""
+    """The wait that the host asks for, in a header or in Gemini's `RetryInfo`."""
     milliseconds = _number(refusal.headers.get("retry-after-ms", ""))
     if milliseconds is not None:
         return milliseconds / 1000
@@ -256,7 +256,7 @@ def _details(body: Any) -> list[Mapping[str, Any]]:
 
 
 def _detail(body: Any, refusal: Refusal) -> str:
-    if refusal.request is None:  # nobody can tell what of it the host repeats
+    if refusal.request is None:  # it cannot be told which part of it the host repeats
         return ""
     text = " ".join(redact(_message(body), refusal.secrets).split())
     if len(text) > _MAX_DETAIL:

@@ -1,7 +1,7 @@
 """One remote provider as configured: endpoint, key, headers, model and options, put together.
 
-Owns what the primary takes from `memorySearch.remote` and what a fallback must not inherit: a
-fallback uses its vendor's own key, address, headers and default model, and nothing of the primary.
+Only the primary takes anything from `memorySearch.remote`. A fallback inherits nothing of the primary: it uses
+its vendor's own key, address, headers and default model.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from providers.remote.credentials import Credential, KeySources, find_key
 from providers.remote.vendors import Vendor, entry_of, limits_of
 
 _LIKE_A_SECRET_CHARS = 8
-"""Shorter values of headers (`1`, `beta`) are no secrets, and masking them would spoil messages."""
+"""Shorter values of headers (`1`, `beta`) are not secrets, and masking them would garble messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class RemoteSpec:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What must not appear in any message: also a header whose name tells nothing may hold a key."""
+        """What must not appear in any message. Any configured header may hold a key, whatever its name."""
         values = list(credentials.only_secrets(self.headers).values())
         values += [value for value in self.headers.values() if len(value) >= _LIKE_A_SECRET_CHARS]
         values += [value.split(" ", 1)[1] for value in values if " " in value]
@@ -99,6 +99,12 @@ def resolve_spec(settings: Settings, vendor: Vendor, role: Role) -> RemoteSpec:
     search, primary = settings.search, role == "primary"
     provider = entry_of(settings, vendor.config_key)
     remote_url = search.remote.base_url if primary else None
+    if remote_url is None and provider.base_url_problem is not None:
+        raise ProviderUnavailableError(
+            f"The address of {vendor.name} is configured and cannot be read.",
+            remedy=f"Correct models.providers.{vendor.config_key}.baseUrl; nothing is sent elsewhere "
+            "meanwhile.",
+        )
     endpoint = _endpoint(vendor, remote_url or provider.base_url or vendor.base_url, role)
     sources = KeySources(
         vendor=vendor,

@@ -1,4 +1,4 @@
-"""The one HTTP client all vendors' libraries are given: where keys are put on, and where they may go.
+"""The HTTP client that all vendors' libraries are given; it adds the key and decides where it may go.
 
 The libraries never see a key. The client's documented request hook removes every header that is
 neither configured nor part of the transport (so nothing comes from the libraries' own environment
@@ -129,7 +129,7 @@ def _sent(request: httpx2.Request) -> bytes | None:
 
 
 class _Capped(httpx2.AsyncByteStream):
-    """A response body that ends in an error when it grows beyond all reason."""
+    """A response body that raises an error when it becomes too large."""
 
     def __init__(
         self,
@@ -177,14 +177,14 @@ def _typed(error: Exception, spec: RemoteSpec) -> ProviderError:
             return cause
     if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in chain):
         return ProviderUnavailableError(
-            f"{spec.place} has a certificate that is not valid, or not trusted here.",
+            f"{spec.place} has a certificate that is invalid or not trusted on this machine.",
             remedy="Check the address and the clock; SSL_CERT_FILE names further authorities.",
         )
     for cause in chain:
         if isinstance(cause, httpx2.TimeoutException):
             return ProviderTimeoutError(f"{spec.place} did not answer in time.")
         if isinstance(cause, httpx2.TooManyRedirects):
-            return ProviderRedirectError(f"{spec.place} redirects in a circle.")
+            return ProviderRedirectError(f"{spec.place} redirects in a loop.")
         if isinstance(cause, httpx2.TransportError | OSError):
             name = type(cause).__name__
             return ProviderTransientError(

@@ -16,10 +16,10 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from backends.builtin.notes.preparing import PreparedChunk, PreparedExcerpt, PreparedFile, Preparer
-from backends.builtin.notes.publishing import ReadFile, publish_file
-from backends.builtin.storage.database import Database
-from backends.builtin.vectors import store
+from backends.builtin.notes.preparing import Preparer
+from backends.builtin.store.port import PreparedChunk, PreparedExcerpt, PreparedFile, ReadFile
+from backends.builtin.store.sqlite.store import SqliteStore, SqliteWriter
+from backends.builtin.store.sqlite.vectors.store import SqliteEmbeddings
 from backends.chunking import ChunkLimits
 from backends.files.reading import content_hash
 from backends.files.scan import FoundFile
@@ -78,7 +78,9 @@ class ZipfText:
         return np.searchsorted(self._shares, self._rng.random(count))
 
 
-def make_index(workspace: Path, database: Database, size: Size, fingerprint: Fingerprint) -> None:
+def make_index(
+    workspace: Path, database: SqliteStore, size: Size, fingerprint: Fingerprint
+) -> None:
     """Writes the notes below `workspace` and fills the index with them and their vectors."""
     text, rng = ZipfText(size.chunks), np.random.default_rng(size.dimensions)
     pipeline = Preparer(ChunkLimits(400, 80)).pipeline
@@ -87,10 +89,12 @@ def make_index(workspace: Path, database: Database, size: Size, fingerprint: Fin
         with database.writing() as connection:
             for number, chunks in enumerate(files[start : start + FILES_A_TRANSACTION], start):
                 read, prepared = _write_note(workspace, number, chunks, text)
-                publish_file(connection, read, pipeline, prepared)
+                SqliteWriter(connection).files.publish(read, pipeline, prepared)
                 hashes = [chunk.excerpts[0].text_hash for chunk in prepared.chunks]
                 vectors = random_units(rng, chunks, size.dimensions)
-                store.put_vectors(connection, fingerprint, list(zip(hashes, vectors, strict=True)))
+                SqliteEmbeddings(connection).put(
+                    fingerprint, list(zip(hashes, vectors, strict=True))
+                )
 
 
 def random_units(rng: np.random.Generator, count: int, dimensions: int) -> Vectors:
@@ -98,7 +102,7 @@ def random_units(rng: np.random.Generator, count: int, dimensions: int) -> Vecto
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
-def adopt(database: Database, fingerprint: Fingerprint) -> None:
+def adopt(database: SqliteStore, fingerprint: Fingerprint) -> None:
     """Makes the stored vectors those of this provider: a loopback host has another port each time."""
     with database.writing() as connection:
         connection.execute("UPDATE fingerprints SET digest = ?", (fingerprint.digest(),))

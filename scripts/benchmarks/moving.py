@@ -26,9 +26,9 @@ from anyio.to_thread import run_sync
 from rich.console import Console
 from rich.table import Table
 
-from backends.builtin.storage import index_file, moving
-from backends.builtin.storage.database import Database
-from backends.builtin.storage.index_file import Verdict, judge
+from backends.builtin.store.sqlite import index_file, moving
+from backends.builtin.store.sqlite.index_file import Verdict, judge
+from backends.builtin.store.sqlite.store import SqliteStore
 from benchmarks.notes import NoteWriter
 from endurance.oracle import Content, damage, read_content, searchable
 from fakes.vendors import FakeVendor
@@ -88,7 +88,7 @@ def move(folder: Path, kill_at: int) -> None:
 
     sys.settrace(trace)
     started = time.perf_counter()
-    database = Database(folder / NEW, former=folder / FORMER, is_owner=True)
+    database = SqliteStore(folder / NEW, former=folder / FORMER, is_owner=True)
     seconds = time.perf_counter() - started
     sys.settrace(None)
     database.close()

@@ -22,7 +22,7 @@ import anyio
 import apsw
 from rich.console import Console
 
-from backends.builtin.storage.database import Database
+from backends.builtin.store.sqlite.store import SqliteStore
 from benchmarks.large_index import Size, ZipfText, adopt, make_index
 from benchmarks.scoring import percentile
 from benchmarks.search_report import Row, plot, show
@@ -63,7 +63,7 @@ class Bench:
         """Makes the index, unless it is there already."""
         fingerprint = self._fingerprint()
         made = self._root / "complete"
-        database = Database(self._index)
+        database = SqliteStore(self._index)
         if not made.exists():
             make_index(self._workspace, database, self.size, fingerprint)
             made.touch()

@@ -136,6 +136,7 @@ def main() -> None:
     parser.add_argument("workspaces", nargs="*", type=Path)
     parser.add_argument("--files", type=int, nargs="*", default=[10, 100, 1_000])
     options = parser.parse_args()
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # a start would compile all that it imports
     table = Table(title="Start on an existing index, and warm keyword searches through the pipe")
     for column in ("workspace", "bare", "first reply", "ratio", "resident", "warm p50", "warm p95"):
         table.add_column(column, justify="right")

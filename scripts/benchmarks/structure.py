@@ -158,6 +158,7 @@ async def journeys(checkout: Path) -> tuple[Journey, Journey]:
 
 def _search(checkout: Path, settings: dict[str, Any]) -> Journey:
     with _profiled(checkout, settings) as gateway:
+        _wait_until(gateway.is_settled)  # what the start does in the background is no part of it
         for _ in range(3):
             gateway.ask("memory_search", query="boiler pressure")
         gateway.begin()
@@ -197,6 +198,13 @@ class _Gateway(NamedTuple):
         _stream(self.process.stdin).write(line.encode() + b"\n")
         _stream(self.process.stdin).flush()
         return json.loads(_stream(self.process.stdout).readline())
+
+    def is_settled(self) -> bool:
+        """No sync runs or was done for a while, after a first one."""
+        before = len(self.ask("status")["result"]["recentSyncs"])
+        time.sleep(1)
+        after = self.ask("status")["result"]
+        return bool(after["syncing"] is None and len(after["recentSyncs"]) == before > 0)
 
     def begin(self) -> None:
         self.process.send_signal(signal.SIGUSR1)

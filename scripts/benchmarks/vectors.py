@@ -20,11 +20,11 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from backends.builtin.storage.database import Database
-from backends.builtin.vectors import store
-from backends.builtin.vectors.engines import Extension, VectorEngine
-from backends.builtin.vectors.resident import ResidentEngine
-from backends.builtin.vectors.scans import NumpyScan, SqliteScan
+from backends.builtin.store.sqlite.store import SqliteStore
+from backends.builtin.store.sqlite.vectors.engines import Extension, VectorEngine
+from backends.builtin.store.sqlite.vectors.resident import ResidentEngine
+from backends.builtin.store.sqlite.vectors.scans import NumpyScan, SqliteScan
+from backends.builtin.store.sqlite.vectors.store import SqliteEmbeddings, fingerprint_id
 from benchmarks.large_index import Vectors, random_units
 from benchmarks.minilm_gguf import CACHE
 from benchmarks.questions import locomo
@@ -54,7 +54,7 @@ class Measured(NamedTuple):
     loading_s: float = 0.0
 
 
-def fill(database: Database, vectors: Vectors) -> float:
+def fill(database: SqliteStore, vectors: Vectors) -> float:
     """Chunks 1 ... n with these vectors. Returns the database bytes that a vector takes."""
     hashes = [hashlib.sha256(str(number).encode()).digest() for number in range(len(vectors))]
     with database.writing() as connection:
@@ -86,11 +86,11 @@ def fill(database: Database, vectors: Vectors) -> float:
     for start in range(0, len(hashes), BATCH):
         block = zip(hashes[start : start + BATCH], vectors[start : start + BATCH], strict=True)
         with database.writing() as connection:
-            store.put_vectors(connection, FINGERPRINT, list(block))
+            SqliteEmbeddings(connection).put(FINGERPRINT, list(block))
     return (pages_bytes(database) - before) / len(hashes)
 
 
-def pages_bytes(database: Database) -> int:
+def pages_bytes(database: SqliteStore) -> int:
     with database.reading() as connection:
         return connection.pragma("page_count") * connection.pragma("page_size")
 
@@ -110,9 +110,9 @@ def measure(name: str, ask: Ask, queries: Vectors, exact: list[set[int]]) -> Mea
     return Measured(name, p50, p95, recall)
 
 
-def engines(database: Database, queries: Vectors, exact: list[set[int]]) -> Iterator[Measured]:
+def engines(database: SqliteStore, queries: Vectors, exact: list[set[int]]) -> Iterator[Measured]:
     with database.reading() as connection:
-        number = store.fingerprint_id(connection, FINGERPRINT)
+        number = fingerprint_id(connection, FINGERPRINT)
         resident = ResidentEngine(max_bytes=1 << 40)
         started = time.perf_counter()
         resident.refresh(connection, number)
@@ -163,7 +163,7 @@ def compare(vectors: Vectors, queries: Vectors, *, table: bool) -> tuple[list[Me
     best = [np.argpartition(-(vectors @ query), RECALL_AT)[:RECALL_AT] for query in queries]
     exact = [set((rows + 1).tolist()) for rows in best]
     with tempfile.TemporaryDirectory() as scratch:
-        database = Database(Path(scratch) / "index.sqlite")
+        database = SqliteStore(Path(scratch) / "index.sqlite")
         bytes_each = fill(database, vectors)
         measured = list(engines(database, queries, exact))
         database.close()

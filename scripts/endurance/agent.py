@@ -16,7 +16,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from backends.builtin.storage.moving import lock_path
+from backends.builtin.store.sqlite.moving import lock_path
 from benchmarks.notes import NoteWriter
 from config.settings import Settings
 from endurance.oracle import read_settings
@@ -147,7 +147,9 @@ class Agent(Home):
         }
 
     def edit(self) -> None:
-        """Some notes change; sometimes one goes, comes or moves."""
+        """Some notes change; sometimes one goes, comes or moves. None while the workspace is away."""
+        if not self.workspace.exists():
+            return
         for number in self.rng.sample(range(FILES), EDITS):
             path = self._note(number)
             if self.rng.random() < 0.1:

@@ -27,7 +27,8 @@ from msgspec.structs import replace
 
 from backends.builtin.backend import open_builtin
 from backends.builtin.searching.search import Searcher
-from backends.builtin.storage.connections import connect_reader
+from backends.builtin.store.sqlite.connections import connect_reader
+from backends.builtin.store.sqlite.store import SqliteView
 from backends.interface import SearchRequest, SyncRequest
 from config.loading.load import load_settings
 from config.settings import Settings, StoreSettings, SyncSettings
@@ -218,7 +219,8 @@ class Oracle:
                 [
                     (hit.path, hit.start_line, hit.end_line, hit.score, hit.snippet)
                     for hit in searcher.search(
-                        connection, SearchRequest(query=query, max_results=30, min_score=0.0)
+                        SqliteView(connection),
+                        SearchRequest(query=query, max_results=30, min_score=0.0),
                     ).hits
                 ]
                 for query in queries

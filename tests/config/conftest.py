@@ -15,7 +15,7 @@ from config.source.discover import LoadRequest
 from config.source.json5 import parse_json5
 from config.source.located import Located, Reading
 
-FORGIVEN = "; it does not count"
+FORGIVEN = "; it is ignored"
 
 
 class Machine:

@@ -20,7 +20,7 @@ class TestAgents:
         settings = machine.load("{agents: {list: [{id: 'ops'}, {id: 'dev'}]}}", agent_id="opps")
         assert settings.agent_id == "opps"
         (warning,) = settings.warnings
-        assert warning.message == "the agent 'opps' is not listed; listed are ops, dev"
+        assert warning.message == "the agent 'opps' is not listed; the listed ones are ops, dev"
 
     @pytest.mark.parametrize(
         ("agents", "agent_id"),

@@ -1,12 +1,14 @@
-"""Variables of the process, of `.env` and of the file's `env` block."""
+"""The variables that count, and `${NAME}` in values."""
 
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from config.errors import ConfigInvalidError
 from config.settings import Origin, Secret
-from config.source.environment import MAX_DOTENV_BYTES, gather_variables, parse_dotenv
+from config.source.environment import MAX_DOTENV_BYTES, gather_variables, parse_dotenv, substitute
 
 
 @pytest.mark.parametrize(
@@ -145,5 +147,51 @@ def test_a_dotenv_file_is_read_up_to_a_size_and_never_in_part(tmp_path):
     assert gather_variables({}, tmp_path, None).values == {"KEY": "value"}
     with file.open("a", encoding="utf-8") as opened:
         opened.write("\n")
-    with pytest.raises(ConfigInvalidError, match=r"\.env: it is larger than 1,048,576 bytes"):
+    with pytest.raises(ConfigInvalidError, match=r"\.env: is larger than 1,048,576 bytes"):
         gather_variables({}, tmp_path, None)
+
+
+ENVIRONMENT = {
+    "KEY": "sk-1",
+    "A_2": "two",
+    "EMPTY": "",
+    "BLANK": " \n",
+    "lower": "no",
+    "NESTED": "${KEY}",
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "filled", "used", "missing"),
+    [
+        ("plain", "plain", (), ()),
+        ("${KEY}", "sk-1", ("KEY",), ()),
+        ("a-${KEY}-${A_2}-b", "a-sk-1-two-b", ("KEY", "A_2"), ()),
+        ("${KEY}${KEY}", "sk-1sk-1", ("KEY", "KEY"), ()),
+        ("$${KEY}", "${KEY}", (), ()),
+        ("$$${KEY}", "$${KEY}", (), ()),
+        ("${MISSING}", "${MISSING}", (), ("MISSING",)),
+        ("${EMPTY}", "${EMPTY}", (), ("EMPTY",)),
+        ("${BLANK}", "${BLANK}", (), ("BLANK",)),
+        ("${lower}", "${lower}", (), ()),
+        ("$KEY", "$KEY", (), ()),
+        ("${}", "${}", (), ()),
+        ("${KEY", "${KEY", (), ()),
+        ("${1KEY}", "${1KEY}", (), ()),
+        ("${KEY:-x}", "${KEY:-x}", (), ()),
+        ("${NESTED}", "${KEY}", ("NESTED",), ()),
+        ("costs 5$", "costs 5$", (), ()),
+    ],
+)
+def test_references_are_filled_in(text, filled, used, missing):
+    result = substitute(text, ENVIRONMENT)
+    assert (result.text, result.used, result.missing) == (filled, used, missing)
+
+
+@settings(derandomize=True, max_examples=200, deadline=None)
+@given(st.text("${}KEYab", max_size=30))
+def test_without_variables_only_escapes_change(text):
+    result = substitute(text, {})
+    assert result.used == ()
+    assert len(result.text) <= len(text)
+    assert result.text == text or "$$" in text

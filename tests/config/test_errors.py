@@ -1,7 +1,8 @@
-"""The error for an invalid file: everything at once, with places and a remedy."""
+"""Errors: kinds, messages, remedies, and how a lone one comes out of a group."""
 
 from __future__ import annotations
 
+import anyio
 import pytest
 
 from config.errors import (
@@ -10,6 +11,8 @@ from config.errors import (
     ConfigProblem,
     ErrorKind,
     MemoryGatewayError,
+    lone_error,
+    ungrouped,
 )
 
 
@@ -41,7 +44,7 @@ def test_every_problem_of_a_file_is_in_one_error(machine):
         f'\n  {machine.config}, line 2, column 16: memory.backend: found "redis", '
         'allowed is one of "builtin", "qmd"\n' in text
     )
-    assert text.endswith("Correct or remove these values; without a value the default applies.")
+    assert text.endswith("Correct these values, or remove them to get the defaults.")
 
 
 def test_one_problem_is_one_sentence_with_its_remedy(machine):
@@ -50,7 +53,7 @@ def test_one_problem_is_one_sentence_with_its_remedy(machine):
         machine.load()
     assert str(caught.value) == (
         f"{machine.config}, line 1, column 11: memory.backend: found true, allowed is one of "
-        '"builtin", "qmd". Correct or remove these values; without a value the default applies.'
+        '"builtin", "qmd". Correct these values, or remove them to get the defaults.'
     )
     assert caught.value.kind is ErrorKind.CONFIG_INVALID
 
@@ -157,3 +160,35 @@ def test_the_list_of_agents_must_be_one(machine, text):
 @pytest.mark.parametrize("text", ["{memory: null, agents: null}", "{agents: {list: null}}"])
 def test_null_on_the_way_to_memory_is_nothing(machine, text):
     assert machine.load(text).warnings == ()
+
+
+def test_a_lone_error_is_found_however_deep_its_groups_are_nested():
+    inner = ValueError("x")
+    assert lone_error(ExceptionGroup("a", [ExceptionGroup("b", [inner])])) is inner
+    assert lone_error(inner) is inner
+
+
+def test_several_errors_stay_a_group():
+    group = ExceptionGroup("a", [ValueError("x"), KeyError("y")])
+    assert lone_error(ExceptionGroup("b", [group])) is group
+
+
+@pytest.mark.anyio
+async def test_the_body_of_a_task_group_raises_its_own_error_with_its_cause():
+    cause = KeyError("cause")
+    with pytest.raises(ValueError, match="x") as caught, ungrouped():
+        async with anyio.create_task_group():
+            raise ValueError("x") from cause
+    assert caught.value.__cause__ is cause
+
+
+def test_a_group_of_several_errors_is_raised_as_it_is():
+    group = ExceptionGroup("a", [ValueError("x"), KeyError("y")])
+    with pytest.raises(ExceptionGroup) as caught, ungrouped():
+        raise group
+    assert caught.value is group
+
+
+def test_an_error_outside_of_any_group_passes():
+    with pytest.raises(ValueError, match="x"), ungrouped():
+        raise ValueError("x")

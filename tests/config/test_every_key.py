@@ -132,7 +132,7 @@ def test_what_is_not_allowed_for_a_key_of_the_hosts_is_a_warning_and_does_not_co
     for text in refused(row):
         settings = machine.load(written(row["key"], text))
         check_complaint(settings.warnings[0], row, text, machine)
-        assert settings.warnings[0].message.endswith("; it does not count")
+        assert settings.warnings[0].message.endswith("; it is ignored")
         check(settings, row, CAREFUL.get(row["key"], row["default"]), machine)
 
 

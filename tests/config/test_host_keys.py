@@ -84,7 +84,7 @@ class TestWhatCannotBeRead:
         assert remote.api_key_problem == "memorySearch.remote.baseUrl cannot be read"
         assert [one.message.split(";")[0] for one in settings.warnings] == [
             "refers to NOT_SET, which the environment does not set",
-            "until it can be read, no key is sent to any other address",
+            "until it is corrected, no key is sent to any other address",
         ]
 
     @pytest.mark.parametrize("value", ["5", "[]", "{}", "'a\\u0000b'"])
@@ -100,6 +100,26 @@ class TestWhatCannotBeRead:
     def test_a_model_provider_is_treated_alike(self, machine, member):
         settings = machine.load(f"{{models: {{providers: {{openai: {{{member}}}}}}}}}")
         assert settings.model_providers["openai"].api_key_problem
+
+    @pytest.mark.parametrize(
+        "address", ["'ftp://x/v1'", "'proxy.example/v1'", "'${NOT_SET}'", "17"]
+    )
+    def test_an_address_takes_the_headers_along(self, machine, address):
+        settings = machine.load(
+            f"""{{memory: {{search: {{remote: {{
+                baseUrl: {address}, headers: {{Authorization: 'Bearer sk-x'}}}}}}}}}}"""
+        )
+        remote = settings.search.remote
+        assert (remote.base_url, remote.api_key, dict(remote.headers)) == (None, None, {})
+        assert remote.api_key_problem
+
+    @pytest.mark.parametrize("address", ["'${NOT_SET}'", "17"])
+    def test_an_address_of_a_model_provider_takes_key_and_headers_along(self, machine, address):
+        text = f"""{{models: {{providers: {{openai: {{baseUrl: {address}, apiKey: 'sk-x',
+            headers: {{Authorization: 'Bearer sk-x'}}}}}}}}}}"""
+        provider = machine.load(text).model_providers["openai"]
+        assert (provider.base_url, provider.api_key, dict(provider.headers)) == (None, None, {})
+        assert provider.base_url_problem and provider.api_key_problem
 
     def test_a_provider_is_not_replaced_by_one_that_was_not_meant(self, machine):
         settings = machine.load("{memory: {search: {provider: '${NOT_SET}'}}}")
@@ -185,7 +205,7 @@ class TestSwitches:
         assert not is_disabled(goes_on)
         (switch,) = switches(goes_on)
         assert not switch.obeyed
-        assert "this gateway goes on" in switch.reason
+        assert "This gateway was started" in switch.reason
 
     @pytest.mark.parametrize("slot", ["memory-core", "memory-gateway"])
     def test_the_slots_of_the_hosts_own_and_of_ours_are_no_switch(self, machine, slot):

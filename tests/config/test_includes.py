@@ -98,7 +98,7 @@ def test_a_syntax_error_in_an_included_file_names_that_file(machine):
         ("{$include: 'missing.json5'}", "there is no file"),
         ("{$include: 'openclaw.json'}", "includes itself"),
         ("{$include: './x/../openclaw.json'}", "includes itself"),
-        ("{agents: {$include: 'list.json5', defaults: {}}}", "must be objects"),
+        ("{agents: {$include: 'list.json5', defaults: {}}}", "must hold an object"),
         ("{$include: 'list.json5'}", "found a list at the top"),
     ],
 )
@@ -130,7 +130,7 @@ def test_an_endless_chain_of_files_is_an_error(machine):
     for number in range(20):
         machine.write(f"{{$include: '{number + 1}.json5'}}", machine.state / f"{number}.json5")
     (problem,) = machine.problems("{$include: '0.json5'}")
-    assert "more than 10 deep" in problem.message
+    assert "more than 10 files include one another" in problem.message
 
 
 def test_files_that_are_deep_only_together_are_an_error_and_not_a_crash(machine):
@@ -139,7 +139,7 @@ def test_files_that_are_deep_only_together_are_an_error_and_not_a_crash(machine)
         text = "{a: " * 150 + inner + "}" * 150
         machine.write(text, machine.state / f"{number}.json5")
     (problem,) = machine.problems("{$include: '0.json5'}")
-    assert "nested too deep" in problem.message
+    assert "nested too deeply" in problem.message
     assert problem.file == str(machine.state / "1.json5")
 
 

@@ -159,7 +159,10 @@ def test_too_deep_nesting_is_reported_where_it_becomes_too_deep(parse):
 
 
 def test_a_reasonable_depth_is_fine(parse):
-    parse("[" * MAX_DEPTH + "]" * MAX_DEPTH)
+    node, depth = parse("[" * MAX_DEPTH + "]" * MAX_DEPTH), 1
+    while node.value:
+        (node,), depth = node.value, depth + 1
+    assert depth == MAX_DEPTH
 
 
 @pytest.mark.parametrize(

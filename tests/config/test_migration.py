@@ -145,6 +145,15 @@ def test_a_value_that_the_host_would_refuse_goes_to_our_own_entry(machine):
     assert move.to == (*HOME.split("."), "search", "remote", "apiKey")
 
 
+def test_extra_paths_with_exclude_leave_the_place_of_the_host_which_does_not_know_it(machine):
+    with_exclude = "{memory: {search: {extraPaths: ['a', {path: 'b', exclude: ['/c/']}]}}}"
+    moved = migrate(machine, with_exclude)
+    (move,) = moved.moves
+    assert move.to == (*HOME.split("."), "search", "extraPaths")
+    without = "{memory: {search: {extraPaths: ['a', {path: 'b', pattern: '*.md'}]}}}"
+    assert migrate(machine, without).moves == ()
+
+
 def test_references_to_variables_are_moved_as_they_are(machine):
     moved = migrate(
         machine, "{memorySearch: {remote: {apiKey: '${NOT_SET_HERE}'}, model: '$${X}'}}"
@@ -170,7 +179,7 @@ def test_an_included_file_is_named_and_left_alone(machine):
     ("text", "said"),
     [
         ("{memory: {backend: 'qmd'}, plugins: {entries: 5}}", "plugins.entries is no object"),
-        ("{memory: {backend: 'builtin',\nbackend: 'qmd'}}", "stands twice"),
+        ("{memory: {backend: 'builtin',\nbackend: 'qmd'}}", "appears twice"),
         ("{memorySearch: {model: 5}}", "found a number, allowed is a string"),
         ("{memory: {backend: 5}}", "found a number"),
     ],

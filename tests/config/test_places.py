@@ -67,7 +67,7 @@ def test_a_named_file_that_is_missing_is_not_found(machine, request_, environmen
         machine.load(environment=environment, **request_)
     assert str(caught.value) == (
         f"There is no configuration file /no/such.json, which {source} names. "
-        f"Correct {source}, or leave it out to use the usual places."
+        f"Correct {source}, or leave it out so that the usual places are used."
     )
 
 

@@ -41,7 +41,7 @@ class TestTiedKeys:
         text = two_levels("query: {hybrid: {\nvectorWeight: 0, textWeight: 0}}", "")
         (warning,) = machine.load(text).warnings
         assert warning.path == "agents.defaults.memorySearch.query.hybrid.vectorWeight"
-        assert "both 0; the defaults apply" in warning.message
+        assert "both 0, so the defaults apply" in warning.message
         assert warning.line == 3
 
     def test_a_small_chunk_limits_the_default_overlap_without_a_warning(self, machine):
@@ -58,13 +58,13 @@ class TestTiedKeys:
         text = two_levels("chunking: {overlap: 100}", "chunking: {tokens: 60}")
         settings = machine.load(text)
         assert settings.search.chunking.overlap == 59
-        assert "100 is not less than the 60 tokens" in settings.warnings[0].message
+        assert "100 must be less than chunking.tokens (60)" in settings.warnings[0].message
 
     def test_sessions_need_permission_and_the_warning_says_so(self, machine):
         settings = machine.load(two_levels("\nsources: ['sessions', 'memory']", ""))
         assert settings.search.sources == ("memory",)
         (warning,) = settings.warnings
-        assert "needs experimental.sessionMemory: true" in warning.message
+        assert "left out: it needs experimental.sessionMemory: true" in warning.message
         assert (warning.path, warning.line) == ("agents.defaults.memorySearch.sources", 3)
 
     def test_permission_of_the_defaults_is_enough(self, machine):

@@ -175,7 +175,7 @@ class TestDuplicates:
         (warning,) = settings.warnings
         assert warning.path == "agents.defaults.memorySearch.model"
         assert warning.line == 4
-        assert warning.message == "stands twice; the one in line 3 does not count"
+        assert warning.message == "appears twice; the one in line 3 is ignored"
 
     def test_a_whole_object_may_be_lost_that_way(self, machine):
         settings = machine.load("{agents: {defaults: {memorySearch: {model: 'a'}}},\nagents: {}}")
@@ -201,7 +201,7 @@ class TestAddressesThatCannotBeUsed:
             ("http://ada:geheim99@h/v1", "user name or password"),
             ("http://h/v1?key=geheim99", "query or fragment"),
             ("http://h:99999/v1", "no valid port"),
-            ("http://[::1/v1", "open bracket"),
+            ("http://[::1/v1", "unclosed bracket"),
             ("http://h/v1\\r\\nX: geheim99", "control character"),
         ],
     )

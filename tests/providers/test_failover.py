@@ -1,5 +1,7 @@
 """Falling back from one provider to another, and coming back."""
 
+from pathlib import Path
+
 import anyio
 import msgspec
 import numpy as np
@@ -260,8 +262,16 @@ async def test_a_hanging_primary_is_replaced_after_three_queries(both, openai_ho
     assert answer.fingerprint.provider == "voyage"
 
 
-async def test_closing_closes_both(both, openai_host, voyage_host, collected):
+def open_sockets():
+    return sum(one.is_socket() for one in Path("/proc/self/fd").iterdir())
+
+
+async def test_closing_closes_the_connections_to_both(both, openai_host, voyage_host, collected):
+    idle = open_sockets()
     await both.embed_query("q")
     await lose(both, collected, openai_host, status(401))
     await both.embed_query("q")
     await both.aclose()
+    with anyio.fail_after(20):
+        while open_sockets() > idle:  # the hosts notice a little later
+            await anyio.sleep(0.01)

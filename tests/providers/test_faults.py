@@ -27,10 +27,12 @@ from fakes.faults import (
     voyage_quota,
 )
 from fakes.hopeless import TEXTS, fails
-from fakes.settings import remote
+from fakes.settings import make_settings, remote
 from fakes.vendors import FakeVendor
 from providers import errors, proxies
+from providers.remote.spec import resolve_spec
 from providers.remote.transport import typed_errors
+from providers.remote.vendors import VENDORS
 from providers.resilience import SINGLE
 
 pytestmark = pytest.mark.anyio
@@ -234,8 +236,9 @@ async def test_a_certificate_that_is_not_trusted_is_final(
         assert service.state().statistics.requests == 1
 
 
-async def test_a_host_that_cannot_be_connected_to_in_time_is_slow(embedder_for, openai_host):
-    spec = embedder_for(openai_host)._spec
+async def test_a_host_that_cannot_be_connected_to_in_time_is_slow(tmp_path):
+    settings = make_settings(tmp_path, search={"remote": remote("https://host.example/v1", "key")})
+    spec = resolve_spec(settings, VENDORS["openai"], "primary")
     with pytest.raises(errors.ProviderTimeoutError), typed_errors(spec):
         raise httpx2.ConnectTimeout("text of the library")
 
@@ -315,7 +318,6 @@ async def test_a_name_server_that_hangs_holds_nothing_up(monkeypatch):
         return []
 
     monkeypatch.setattr(socket, "getaddrinfo", hang)
-    monkeypatch.setattr(proxies, "_PATIENCE_S", 0.05)
     try:
         with FakeVendor("openai") as proxy:
             monkeypatch.setenv("http_proxy", proxy.origin)

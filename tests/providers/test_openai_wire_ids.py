@@ -148,7 +148,7 @@ def test_a_server_on_this_machine_needs_no_key(assess, name):
     url = "http://127.0.0.1:9/v1"
     found = assess(name, {name: entry(url)}, search={"model": "m"})
     assert (found.usable, found.key_source) == (True, None)
-    assert found.reason == "It is asked without a key."
+    assert found.reason == "It is used without a key."
 
 
 def test_unasked_nothing_is_chosen_for_standing_on_this_machine(settings_for):

@@ -192,3 +192,15 @@ def test_no_secret_shows_in_a_repr(resolve):
     )
     assert "hidden" not in repr(spec)
     assert {"sk-remote-hidden", "header-hidden"} <= set(spec.secrets)
+
+
+def test_an_address_that_cannot_be_read_is_not_replaced_by_the_vendors_own(resolve):
+    unreadable = ModelProviderSettings(base_url_problem="its baseUrl cannot be read")
+    with pytest.raises(ProviderUnavailableError, match="cannot be read") as caught:
+        resolve(environment_keys=KEYS, model_providers={"openai": unreadable})
+    assert "models.providers.openai.baseUrl" in caught.value.remedy
+    search = {
+        "remote": remote(LOCAL, "sk-local")
+    }  # a readable one that comes first is another matter
+    spec = resolve(search=search, model_providers={"openai": unreadable})
+    assert spec.endpoint.base_url == LOCAL

@@ -14,7 +14,7 @@ from providers.interface import ItemError, ProviderRequest
 from providers.remote.credentials import Credential
 from providers.remote.openai import OpenAIWire
 from providers.remote.spec import RemoteSpec
-from providers.remote.vendors import VENDORS
+from providers.remote.vendors import VENDORS, input_type, prompt
 
 pytestmark = pytest.mark.anyio
 
@@ -213,3 +213,27 @@ async def test_the_fingerprint_tells_endpoint_model_and_plain_headers_but_no_sec
     assert mark(key="another-key-9999") == base
     assert mark(x_api_key="zzz-secret") == base
     assert mark(x_region="eu") != base
+
+
+@pytest.mark.parametrize(
+    ("vendor", "model", "query", "document"),
+    [
+        ("openai", "text-embedding-3-small", None, None),
+        ("gemini", "gemini-embedding-001", "RETRIEVAL_QUERY", "RETRIEVAL_DOCUMENT"),
+        ("gemini", "text-embedding-004", "RETRIEVAL_QUERY", "RETRIEVAL_DOCUMENT"),
+        ("voyage", "voyage-4-large", "query", "document"),
+    ],
+)
+def test_each_vendor_has_its_own_types(vendor, model, query, document):
+    assert input_type(vendor, model, "query", None) == query
+    assert input_type(vendor, model, "document", None) == document
+    assert input_type(vendor, model, "query", "mine") == "mine"
+    assert prompt(vendor, model, "query", None) == ""
+
+
+@pytest.mark.parametrize("model", ["gemini-embedding-2", "gemini-embedding-2-preview"])
+def test_later_gemini_models_want_the_task_in_the_text(model):
+    assert input_type("gemini", model, "document", None) is None
+    assert prompt("gemini", model, "document", None) == "title: none | text: "
+    assert prompt("gemini", model, "query", None) == "task: search result | query: "
+    assert prompt("gemini", model, "query", "fact checking") == "task: fact checking | query: "

@@ -67,7 +67,7 @@ async def test_an_owner_that_hangs_is_failing_and_health_says_so_in_time(home):
     assert done.returncode == 2
     health = json.loads(done.stdout)
     assert health["status"] == "failing"
-    assert "silent" in health["reasons"][0]
+    assert "has not answered for" in health["reasons"][0]
 
 
 async def test_a_command_for_another_workspace_is_refused_and_names_the_owner_s(home, tmp_path):
@@ -98,3 +98,32 @@ async def test_what_is_remembered_beside_a_gateway_is_written_by_it(home):
         assert refused["disabled"]
         events = (await owner.call("metrics"))["families"]
         assert "memory_append" in json.dumps(events)
+
+
+async def test_that_the_owner_leaves_out_what_claude_code_remembers_is_told_to_who_asks_for_it(
+    home,
+):
+    told = "the gateway that owns the index runs without it"
+    async with home.gateway() as owner:
+        await owner.call("sync")
+        found = json.loads((await run(home, "search", "boiler", "--claude-code", "--json")).stdout)
+        assert (found["outcome"], found["results"][0]["path"]) == ("partial", "MEMORY.md")
+        assert told in found["warning"]
+        assert told in (await run(home, "index", "--claude-code")).stderr
+        status = json.loads((await run(home, "status", "--claude-code", "--json")).stdout)
+        assert any(told in issue for issue in status["issues"])
+        plain = json.loads((await run(home, "search", "boiler", "--json")).stdout)
+        assert (plain["outcome"], plain.get("warning")) == ("ok", None)
+        async with home.gateway("--claude-code") as guest:
+            answer = await guest.call("memory_search", {"query": "boiler"})
+            assert (answer["outcome"], told in answer["warning"]) == ("partial", True)
+
+
+async def test_an_owner_that_searches_what_claude_code_remembers_answers_who_asks_for_it(home):
+    memory = home.root / ".claude/projects/-garden/memory/MEMORY.md"
+    memory.parent.mkdir(parents=True)
+    memory.write_text("The quince is pruned in March.\n", encoding="utf-8")
+    async with home.gateway("--claude-code") as owner:
+        await owner.call("sync")
+        found = json.loads((await run(home, "search", "quince", "--claude-code", "--json")).stdout)
+        assert (len(found["results"]), found["outcome"], found.get("warning")) == (1, "ok", None)

@@ -46,6 +46,7 @@ ELSEWHERE = {
     "service": "tests/system/test_service.py",
     "models": "tests/gateway/cli/test_models.py",
     "qmd": "tests/system/test_qmd.py",
+    "openclaw": "tests/system/test_openclaw_plugin.py",
     "batch": "tests/backends/builtin/batch/test_batch_by_hand.py",
 }
 """Commands that need a network, a service manager or a program of their own, and who gives them one."""
@@ -127,6 +128,8 @@ def test_every_command_runs(home, command):
         )
         assert done.returncode == 0
         return
+    if name in ("connect", "disconnect") and arguments and "--print" not in arguments:
+        arguments.append("--yes")  # nobody is there to be asked
     if "--notes" in arguments:
         note = home.root / "notes/house/boiler.md"
         note.parent.mkdir(parents=True)
@@ -171,7 +174,7 @@ def test_every_example_of_settings_is_one(home, example):
 
 async def test_the_configuration_of_an_mcp_client_gives_it_the_tools(home):
     (block,) = re.findall(r"```json\n(.*?)```", TEXTS["README.md"], re.DOTALL)
-    server = json.loads(block)["mcpServers"]["memory"]
+    server = json.loads(block)["mcpServers"]["memory-gateway"]
     assert server["command"].endswith("/.local/bin/memory-gateway")  # as uv and pipx install it
     arguments = ["-m", "gateway", *server["args"], *home.arguments]
     parameters = StdioServerParameters(command=sys.executable, args=arguments, env=home.environment)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import os
 import unicodedata
+from urllib.parse import quote
 
 import anyio
 import pytest
+
+from gateway.client import RemoteError
 
 pytestmark = pytest.mark.anyio
 
@@ -80,6 +83,10 @@ async def test_no_path_leads_out(trapped):
                 called = await client.call(
                     "tools/call", {"name": "memory_get", "arguments": params}
                 )
+                uri = f"memory:///{quote(path, safe='/')}"
+                with pytest.raises(RemoteError) as refused:
+                    await client.call("resources/read", {"uri": uri})
+                assert SECRET not in str(refused.value)
                 assert answer["status"] in {"error", "not_found"}, path
                 assert answer["text"] == "", path
                 assert SECRET not in json.dumps([answer, called]), path

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 import time
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 
 import anyio
 import pytest
@@ -12,6 +15,7 @@ import pytest
 from config.errors import ErrorKind, MemoryGatewayError
 from fakes import hung_disk
 from fakes.hung_disk import HungDisk
+from fakes.transcripts import Transcript
 from gateway.client import RemoteError, spawn_gateway
 
 pytestmark = [
@@ -37,16 +41,28 @@ METHODS = {
     "memory_flush": {"sessionKey": KEY},
     "memory_flush_done": {"sessionKey": KEY},
     "memory_append": {"text": "An entry.", "sessionKey": KEY},
-    "session_updated": {"sessionFile": "talk.jsonl"},
+    "session_updated": {"sessionId": "talk"},
     "tools/call": {"name": "memory_get", "arguments": {"path": "MEMORY.md"}},
+    "resources/list": {},
+    "resources/read": {"uri": "memory:///MEMORY.md"},
 }
 
 
 @pytest.fixture
 def disk(home):
-    home.configure({"memory": {"append": {"enabled": True}}})
-    (home.state / "agents/main/sessions").mkdir(parents=True)
-    (home.state / "agents/main/sessions/sessions.json").write_text("{}", encoding="utf-8")
+    remembers = {
+        "sources": ["memory", "sessions"], "experimental": {"sessionMemory": True},
+        "sync": {"watch": False},
+    }  # fmt: skip
+    home.configure(
+        {
+            "memory": {"append": {"enabled": True}},
+            "agents": {"defaults": {"memorySearch": remembers}},
+        }
+    )
+    sessions = home.state / "agents/main/sessions"
+    Transcript(sessions, "talk").say("Where is the ladder?")
+    (sessions / "sessions.json").write_text("{}", encoding="utf-8")
     disk = HungDisk(home.root, home.workspace, home.state, home.config)
     yield disk
     disk.answer()
@@ -85,7 +101,8 @@ async def asked(client, disk, method):
         with anyio.fail_after(PATIENCE_S):
             while not (disk.waited or answers):
                 await anyio.sleep(0.005)
-        yield answers
+        assert disk.waited and not answers, "it does not need the disk"
+        yield
         tasks.cancel_scope.cancel()
 
 
@@ -104,10 +121,21 @@ async def test_a_cancelled_request_is_answered_at_once(home, disk, method):
         disk.hang()
         with anyio.move_on_after(0.5), suppress(RemoteError):
             await client.call(method, METHODS[method], timeout_s=PATIENCE_S)
+        assert disk.waited
         # The client took its request back. What comes next is served.
         started = time.perf_counter()
         await client.call("initialize", timeout_s=PATIENCE_S)
         assert time.perf_counter() - started < PROMISED_S
+
+
+async def test_health_says_within_its_second_that_the_index_does_not_answer(home, disk):
+    async with at_work(home, disk) as client:
+        disk.hang()
+        started = time.perf_counter()
+        health = await client.call("health", timeout_s=PATIENCE_S)
+        assert time.perf_counter() - started < PROMISED_S
+        assert health["status"] == "failing"
+        assert "did not answer within" in health["reasons"][0]
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -173,3 +201,48 @@ async def test_a_file_that_hangs_is_answered_as_unreadable_and_an_entry_that_was
         disk.answer()
         await client.call("memory_append", METHODS["memory_append"], timeout_s=PATIENCE_S)
         assert note.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("below", "told"),
+    [
+        ("state", "the configuration was not read within 20 s"),
+        ("state/memory", "The disk of the index did not answer within 10 s"),
+    ],
+)
+async def test_a_disk_that_hangs_at_the_start_is_an_error_in_time(home, below, told):
+    (home.state / "memory").mkdir()
+    disk = HungDisk(home.root, home.root / below)
+    disk.hang()
+    command = [sys.executable, "-m", "gateway", "serve", *home.arguments]
+    with anyio.fail_after(PATIENCE_S):
+        done = await anyio.run_process(
+            command,
+            env=home.environment | disk.environment,
+            check=False,
+            input=b"",
+            cwd=Path(__file__).parents[2],
+        )
+    assert disk.waited
+    assert done.returncode in {os.EX_UNAVAILABLE, os.EX_CONFIG}, done.stderr
+    assert told in done.stderr.decode()
+    assert b"hangs" in done.stderr
+
+
+async def test_a_guest_serves_on_while_the_disk_of_its_lock_hangs(home):
+    disk = HungDisk(home.root, home.state / "memory")
+    async with home.gateway() as owner:
+        await owner.call("sync", timeout_s=PATIENCE_S)
+        environment = home.environment | disk.environment
+        async with spawn_gateway(
+            home.arguments, environment=environment, patience_s=PATIENCE_S
+        ) as guest:
+            await guest.call("memory_search", {"query": "boiler"}, timeout_s=PATIENCE_S)
+            disk.hang()
+            owner.process.kill()  # the guest looks for the lock, which does not answer
+            with anyio.fail_after(PATIENCE_S):
+                while not disk.waited:
+                    await anyio.sleep(0.005)
+            guest.process.send_signal(signal.SIGTERM)
+            assert await seconds_to_end(guest) < PROMISED_S
+            disk.answer()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
@@ -44,13 +45,13 @@ def connect(home, tmp_path) -> Connect:
     return start
 
 
-async def find(client: Client, query: str, **options: Any) -> Any:
-    """The result of a search, as soon as the notes are indexed."""
+async def find(client: Client, query: str, **options: Any) -> str:
+    """What a search answers, as soon as the notes are indexed."""
     while True:
         found = await client.call_tool("memory_search", {"query": query}, **options)
         assert not found.is_error
-        if found.structured_content["results"]:
-            return found
+        if "<passage" in found.content[0].text:
+            return found.content[0].text
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -65,11 +66,11 @@ async def test_the_official_client_lists_and_calls_both_tools(connect, mode):
         listed = await client.list_tools()
         assert [tool.name for tool in listed.tools] == ["memory_search", "memory_get"]
         found = await find(client, "heating pump membrane", progress_callback=progressed)
-        assert found.structured_content["results"][0]["path"] == "memory/2026-02-01.md"
+        assert re.findall(r'<passage path="(.+?)"', found)[0] == "memory/2026-02-01.md"
         read = await client.call_tool(
             "memory_get", {"path": "memory/2026-02-01.md", "from": 5, "lines": 1}
         )
-        assert read.structured_content["text"].startswith("- The greenhouse sensor")
+        assert 'lines="5">\n- The greenhouse sensor' in read.content[0].text
         refused = await client.call_tool("memory_get", {"path": "../secret.md"})
         assert refused.is_error
         wrong = await client.call_tool("memory_search", {"qery": "x"})
@@ -101,7 +102,7 @@ async def test_the_official_client_is_served_through_the_bridge_too(connect, hom
         await owner.call("sync", {})
         async with connect(mode) as client:
             found = await find(client, "membrane")
-            assert found.structured_content["results"][0]["path"] == "memory/2026-02-01.md"
+            assert re.findall(r'<passage path="(.+?)"', found)[0] == "memory/2026-02-01.md"
             assert [tool.name for tool in (await client.list_tools()).tools] == [
                 "memory_search",
                 "memory_get",
@@ -130,4 +131,19 @@ async def test_every_revision_with_a_handshake_is_served_beside_plain_json_rpc(h
         call = {"name": "memory_search", "arguments": {"query": "boiler"}}
         by_mcp = await client.call("tools/call", call)
         plain = await client.call("memory_search", {"query": "boiler"})
-        assert by_mcp["structuredContent"]["results"] == plain["results"] != []
+        paths = re.findall(r'<passage path="(.+?)"', by_mcp["content"][0]["text"])
+        assert paths == [hit["path"] for hit in plain["results"]] != []
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_the_official_client_reads_resources_and_gets_the_prompt(connect, mode):
+    async with connect(mode) as client:
+        listed = await client.list_resources()
+        (memory,) = (one for one in listed.resources if one.name == "MEMORY.md")
+        read = await client.read_resource(memory.uri)
+        assert "serviced by Hartmann" in read.contents[0].text
+        with pytest.raises(MCPError, match="not allowed"):
+            await client.read_resource("memory:///../secret.md")
+        (prompt,) = (await client.list_prompts()).prompts
+        got = await client.get_prompt(prompt.name, {"topic": "the boiler"})
+        assert "the boiler" in got.messages[0].content.text

@@ -85,7 +85,7 @@ async def test_beside_a_newer_gateway_an_older_one_is_its_guest_and_makes_no_ind
     assert names(folder) == [NEW]
 
 
-async def test_what_an_older_gateway_made_since_is_set_aside_by_the_next_newer_one(
+async def test_what_an_older_gateway_made_since_is_deleted_by_the_next_newer_one(
     home, folder, earlier
 ):
     home.run("index")
@@ -96,9 +96,8 @@ async def test_what_an_older_gateway_made_since_is_set_aside_by_the_next_newer_o
     async with home.gateway() as client:
         status = await status_of(client)
         assert status["databasePath"] == str(folder / NEW)
-        assert any("superseded" in issue for issue in status["issues"])
+        assert any("was deleted" in issue for issue in status["issues"])
     assert names(folder) == [NEW]
-    assert len(list(folder.glob(f"{NEW}.superseded-*"))) == 1
 
 
 async def test_two_that_start_at_once_move_it_once(home, folder, earlier):

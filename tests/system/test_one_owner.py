@@ -401,6 +401,30 @@ async def test_a_guest_s_client_is_answered_by_the_stricter_of_both_configuratio
         assert (await guest.call("memory_search", mine))["results"]
 
 
+async def test_a_guest_under_stricter_terms_asks_about_the_process_and_gets_no_text_of_a_note(
+    home, tmp_path
+):
+    strict = tmp_path / "strict.json"
+    strict.write_text(json.dumps({"memory": {"scope": {"default": "deny"}}}), encoding="utf-8")
+    async with AsyncExitStack() as stack:
+        owner = await stack.enter_async_context(home.gateway())
+        await owner.call("sync")  # by now it owns the index
+        guest = await stack.enter_async_context(home.gateway("--config", str(strict)))
+        assert (await guest.call("memory_search", {"query": "boiler"}))["outcome"] == "denied"
+        told = [
+            await guest.call(method, params)
+            for method, params in (
+                ("status", {"deep": True}), ("health", {}), ("metrics", {}),
+                ("sync", {"force": True}), ("reload", {}), ("session_updated", {"sessionId": "x"}),
+            )
+        ]  # fmt: skip
+        assert told[3]["changed"] + told[3]["unchanged"] >= 4
+        text = json.dumps(told, ensure_ascii=False)
+        assert not [word for word in ("Hartmann", "membrane", "a828e60", "茶叶") if word in text]
+        await guest.call("shutdown")
+        assert (await owner.call("memory_search", {"query": "boiler"}))["results"]
+
+
 async def test_a_guest_that_may_see_less_than_the_index_holds_is_refused_and_told_why(
     home, tmp_path
 ):

@@ -24,6 +24,7 @@ FILES = 100
 MADE = 130
 """The schema allows some that its validator does not."""
 SERVED = 5
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +53,11 @@ def accepted(host, schema, tmp_path_factory) -> list[Path]:
 
 
 def load(file: Path) -> Any:
-    environment = {"HOME": str(file.parent), "OPENCLAW_STATE_DIR": str(file.parent)}
+    environment = {
+        "HOME": str(file.parent),
+        "OPENCLAW_STATE_DIR": str(file.parent),
+        "OPENCLAW_CONFIG_PATH": str(file),
+    }
     return load_settings(LoadRequest(environment=environment, cwd=file.parent))
 
 
@@ -109,6 +114,19 @@ def test_every_key_of_the_hosts_memory_stands_in_one_of_them(accepted, schema):
         written |= set(paths_in(pyjson5.decode(file.read_text("utf-8"))))
     known = set(leaves({"properties": {"memory": schema["properties"]["memory"]}}))
     assert known - written == set()
+
+
+def test_extra_paths_with_exclude_are_accepted_where_the_documentation_puts_them(host, tmp_path):
+    text = (ROOT / "docs/notes.md").read_text("utf-8")
+    (shown,) = (
+        one for one in re.findall(r"```json5\n(.*?)```", text, re.DOTALL) if "exclude" in one
+    )
+    documented, at_the_hosts = tmp_path / "documented.json", tmp_path / "hosts.json"
+    documented.write_text(shown, "utf-8")
+    (extra,) = load(documented).search.extra_paths
+    assert extra.exclude == ("/drafts/", "*.tmp.md")
+    at_the_hosts.write_text("{memory: {search: {extraPaths: [{path: 'a', exclude: ['b']}]}}}")
+    assert host.accepts([documented, at_the_hosts]) == [True, False]
 
 
 async def test_on_such_files_the_real_process_serves(home, accepted):

@@ -162,6 +162,12 @@ def on_terminal(line, environment):
         return shown.decode(), process.wait(120)
 
 
+def test_the_wheel_holds_the_plugin_for_openclaw(names):
+    plugin = {file.name for file in (ROOT / "gateway/openclaw/plugin").iterdir()}
+    assert {"index.js", "openclaw.plugin.json", "shared.json"} <= plugin
+    assert {f"memory_gateway/gateway/openclaw/plugin/{name}" for name in plugin} <= names
+
+
 def test_the_wheel_is_small(wheel):
     assert wheel.stat().st_size <= MOST_BYTES
 
@@ -243,10 +249,35 @@ ARGUMENTS = {
     "batch cancel": ["1"],
     "remember": ["The boiler has 1.4 bar."],
 }
+OTHER_LINES = [
+    "--version",
+    "--help",
+    "--show-completion",
+    "--install-completion",
+    "help",
+    "help search",
+    "help nothing",
+    "nothing",
+    "models",
+    "batch",
+    "service install",
+    "service uninstall",
+    "config memorySearch",
+    "config --migrate",
+    "metrics --textfile metrics.prom",
+    "index --notes .",
+    "search --notes . boiler",
+    "doctor --notes .",
+    "index --claude-code",
+    "search --explain boiler",
+    "status --index",
+    "health --deep",
+]
+"""What else can be typed: options that go ways of their own, groups without a command, and slips."""
 FAULTS = ("Traceback", "fault of the program", "ModuleNotFoundError")
 
 
-@pytest.mark.parametrize("name", every_command())
+@pytest.mark.parametrize("name", [*every_command(), *OTHER_LINES])
 def test_every_command_runs_in_an_empty_home_with_the_core_libraries_alone(
     command, bare, tmp_path, name
 ):
@@ -262,6 +293,15 @@ def test_every_command_runs_in_an_empty_home_with_the_core_libraries_alone(
         assert text.strip()
 
 
+def test_a_shell_can_ask_for_completions(command, bare):
+    asked = {"_MEMORY_GATEWAY_COMPLETE": "complete_bash", "COMP_CWORD": "1"}
+    typed = {"COMP_WORDS": "memory-gateway re"}
+    done = subprocess.run(
+        [command], env=bare | asked | typed, capture_output=True, encoding="utf-8", check=True
+    )
+    assert done.stdout.split() == ["remember", "reload"]
+
+
 def test_a_model_cannot_be_fetched_without_an_http_library_and_that_says_what_to_install(
     command, bare
 ):
@@ -274,12 +314,15 @@ def test_a_model_cannot_be_fetched_without_an_http_library_and_that_says_what_to
     assert "httpx2>=" in error["remedy"]
 
 
-def test_doctor_finds_its_faults_without_any_optional_library(command, bare):
+def test_a_healthy_keyword_set_up_without_any_optional_library_is_healthy_to_doctor(
+    command, bare, note
+):
     done = subprocess.run([command, "doctor", "--json"], env=bare, capture_output=True, check=False)
-    fixes = [
-        one["fix"] for one in json.loads(done.stdout)["findings"] if one["check"] == "libraries"
-    ]
-    assert all("simsimd" in fix for fix in fixes)
+    findings = json.loads(done.stdout)["findings"]
+    assert done.returncode == 0
+    (libraries,) = (one for one in findings if one["check"] == "libraries")
+    assert libraries["severity"] == "note"
+    assert "simsimd" in libraries["fix"]
 
 
 def test_the_version_stands_in_one_place(command, run):

@@ -40,6 +40,11 @@ CALLS = {
     "ping": {},
     "tools/list": {},
     "tools/call": {"name": "memory_search", "arguments": {"query": "greenhouse key"}},
+    "resources/list": {},
+    "resources/templates/list": {},
+    "resources/read": {"uri": "memory:///memory/2026-02-01.md"},
+    "prompts/list": {},
+    "prompts/get": {"name": "remember", "arguments": {"topic": "the greenhouse"}},
     "no such method": {"apiKey": 1},
     "shutdown": {},
 }
@@ -56,6 +61,8 @@ COMMANDS = {
     "reload": (),
     "metrics": (),
     "service": ("status",),
+    "connect": ("cursor", "--yes"),
+    "disconnect": ("cursor", "--yes"),
     "config": (),
     "qmd": ("env",),
     "demo": ("--help",),  # of a home and a configuration of its own

@@ -152,8 +152,9 @@ def manage(home):
 
     def run(*arguments, **environment):
         path = f"{programs}{os.pathsep}{home.environment['PATH']}"
+        own = [] if "--notes" in arguments else home.arguments
         done = subprocess.run(
-            [sys.executable, "-m", "gateway", "service", *arguments, *home.arguments],
+            [sys.executable, "-m", "gateway", "service", *arguments, *own],
             env=home.environment | {"PATH": path} | environment,
             capture_output=True, encoding="utf-8", check=False, timeout=60,
         )  # fmt: skip
@@ -176,7 +177,7 @@ def test_a_service_is_installed_shown_and_removed(home, manage):
     assert sys.executable in (units / "memory-gateway@.service").read_text(encoding="utf-8")
     drop_in = (units / f"{unit}.d/installed.conf").read_text(encoding="utf-8")
     assert f"--workspace {home.workspace}" in drop_in
-    assert f"ReadWritePaths=-{home.state}/memory -{home.state}" in drop_in
+    assert f"ReadWritePaths=-{home.state}/memory -{home.state} -{home.workspace}\n" in drop_in
 
     done, _ = manage("status")
     assert (done.returncode, "active (running), enabled" in done.stdout) == (0, True)
@@ -195,6 +196,23 @@ def test_a_service_is_installed_shown_and_removed(home, manage):
     other.unlink()
     manage("uninstall")
     assert not list(units.glob("*.service"))
+
+
+def test_a_folder_of_notes_gets_a_service_of_its_own(home, manage):
+    (folder := home.root / "notes").mkdir()
+    where = ["--notes", str(folder)]
+    done, told = manage("install", *where)
+    (name,) = (one.name for one in (home.root / ".local/share/memory-gateway/notes").iterdir())
+    unit = f"memory-gateway@{name}.service"
+    assert (done.returncode, told[-1]) == (0, f"--user restart {unit}")
+    drop_in = home.root / f".config/systemd/user/{unit}.d/installed.conf"
+    text = drop_in.read_text(encoding="utf-8")
+    assert f"serve --socket-only --notes {folder}\n" in text
+    assert f"-{folder}\n" in text
+    assert manage("status", *where)[0].stdout.startswith(unit)
+    socket = unit.replace(".service", ".socket")
+    assert manage("uninstall", *where)[1][0] == f"--user disable --now {socket} {unit}"
+    assert not drop_in.exists()
 
 
 def test_without_a_service_manager_it_says_what_is_left_to_do(home, manage):

@@ -1,27 +1,76 @@
-"""Which texts go into which batch job, and dividing a job that a vendor finds too large."""
+"""Whether batch jobs are used at present, which texts go into which job, and dividing one that a vendor finds too large."""
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-import apsw
 import msgspec
 from msgspec.structs import replace
 
-from backends.builtin.batch import records
-from backends.builtin.batch.records import JobRecord
-from backends.builtin.storage import schema
-from backends.builtin.vectors import store
-from backends.builtin.vectors.store import now_ms
+from backends.builtin.store.port import JobRecord, View, Writer, now_ms
 from providers.batch.hosts import JobLimits
 from providers.interface import Fingerprint
+
+MOST_FAILURES: Final = 2
+OFF_MS: Final = 3600 * 1000
+UNAVAILABLE_MS: Final = 24 * 3600 * 1000
+"""A host without batch jobs does not get them soon."""
+_SWITCH: Final = "batch_switch"
+
+
+class Switch(msgspec.Struct, frozen=True, kw_only=True):
+    """`digest` is that of the provider it holds for, in hexadecimal."""
+
+    digest: str
+    failures: int = 0
+    off_until_ms: int = 0
+    reason: str | None = None
+
+    def is_off(self, now_ms: int) -> bool:
+        return now_ms < self.off_until_ms
+
+    def failed(self, reason: str, now_ms: int) -> Switch:
+        """After another failed job. One that is tried after a pause switches off at once again."""
+        failures = self.failures + 1
+        off = now_ms + OFF_MS if failures >= MOST_FAILURES else self.off_until_ms
+        return msgspec.structs.replace(self, failures=failures, off_until_ms=off, reason=reason)
+
+    def switched_off(self, reason: str, now_ms: int, for_ms: int = OFF_MS) -> Switch:
+        """At once, whatever the count."""
+        return msgspec.structs.replace(self, off_until_ms=now_ms + for_ms, reason=reason)
+
+    def succeeded(self) -> Switch:
+        return Switch(digest=self.digest)
+
+
+def switch_of(view: View, digest: bytes) -> Switch:
+    """Of this provider; one that was kept for another is forgotten."""
+    text = view.remembered(_SWITCH)
+    if text:
+        switch = msgspec.json.decode(text, type=Switch)
+        if switch.digest == digest.hex():
+            return switch
+    return Switch(digest=digest.hex())
+
+
+def save_switch(writer: Writer, switch: Switch) -> None:
+    writer.remember(_SWITCH, msgspec.json.encode(switch).decode())
+
+
+def new_job(writer: Writer, digest: bytes, text_hashes: Sequence[bytes]) -> None:
+    """A new job that these texts wait for; they wait for no other."""
+    label, items = secrets.token_hex(12), len(text_hashes)
+    job = JobRecord(label=label, digest=digest, items=items, created_at_ms=now_ms())
+    writer.jobs.add(job, text_hashes)
+
 
 SMALLEST: Final = 100
 """Texts of a job: when even so few are refused, the size is not the reason."""
 _KEPT_MS: Final = 7 * 24 * 3600 * 1000
 """Accounts are promoted, and what was learned is tried again."""
-_KEY: Final = "batch_capacity"
+_CAPACITY: Final = "batch_capacity"
 
 
 class _Capacity(msgspec.Struct, frozen=True):
@@ -30,9 +79,9 @@ class _Capacity(msgspec.Struct, frozen=True):
     learned_at_ms: int
 
 
-def capacity(connection: apsw.Connection, digest: bytes) -> int | None:
+def capacity(view: View, digest: bytes) -> int | None:
     """How many texts the vendor takes at once, in all open jobs; None: not known to be bounded."""
-    text = connection.execute("SELECT value FROM meta WHERE key = ?", (_KEY,)).get
+    text = view.remembered(_CAPACITY)
     if not text:
         return None
     learned = msgspec.json.decode(text, type=_Capacity)
@@ -40,23 +89,23 @@ def capacity(connection: apsw.Connection, digest: bytes) -> int | None:
     return learned.items if is_valid else None
 
 
-def divide(connection: apsw.Connection, job: JobRecord, reason: str) -> bool:
+def divide(writer: Writer, job: JobRecord, reason: str) -> bool:
     """Puts the texts of a refused job into others; False if it is too small for that.
 
     Beside other jobs it was perhaps the sum that was too large: then the same number of texts is tried
     again when those have ended. The vendor's file of the refused job is still to be deleted.
     """
-    open_jobs = records.open_jobs(connection, job.digest)
+    open_jobs = writer.jobs.open(job.digest)
     others = sum(other.items for other in open_jobs if _is_under_way(other) and other.id != job.id)
     items = max(job.items, others) if others else job.items // 2
     if items < SMALLEST:
         return False
-    _learn(connection, job.digest, items)
+    _learn(writer, job.digest, items)
     refused = replace(job, state="read", outcome="divided", reason=reason, attempts=0, next_at_ms=0)
-    _replace(connection, refused, items)
+    _replace(writer, refused, items)
     for other in open_jobs:
         if other.state == "prepared" and other.items > items and not other.cancelling:
-            _replace(connection, replace(other, state="closed", outcome="divided"), items)
+            _replace(writer, replace(other, state="closed", outcome="divided"), items)
     return True
 
 
@@ -64,20 +113,17 @@ def _is_under_way(job: JobRecord) -> bool:
     return job.state in ("uploaded", "submitted")
 
 
-def _replace(connection: apsw.Connection, job: JobRecord, items: int) -> None:
-    texts = sorted(records.waiting_hashes(connection, job))
-    records.release(connection, job)
-    records.save(connection, job)
+def _replace(writer: Writer, job: JobRecord, items: int) -> None:
+    texts = sorted(writer.jobs.waiting_hashes(job))
+    writer.jobs.release(job)
+    writer.jobs.save(job)
     for begin in range(0, len(texts), items):
-        records.add(connection, job.digest, texts[begin : begin + items])
+        new_job(writer, job.digest, texts[begin : begin + items])
 
 
-def _learn(connection: apsw.Connection, digest: bytes, items: int) -> None:
+def _learn(writer: Writer, digest: bytes, items: int) -> None:
     learned = _Capacity(digest.hex(), items, now_ms())
-    connection.execute(
-        "INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
-        (_KEY, msgspec.json.encode(learned).decode()),
-    )
+    writer.remember(_CAPACITY, msgspec.json.encode(learned).decode())
 
 
 THRESHOLD: Final = 1_000
@@ -89,36 +135,21 @@ _BYTES_A_LINE: Final = 512
 _BYTES_A_CHARACTER: Final = 4
 """In UTF-8, at most; few of a text's characters take two as a part of a JSON string."""
 
-_SELECT_BACKLOG: Final = """
-    SELECT x.text_hash, max(x."end" - x.start) FROM excerpts AS x
-    WHERE NOT EXISTS (SELECT 1 FROM embeddings AS e
-        WHERE e.text_hash = x.text_hash AND e.fingerprint_id = :fingerprint)
-    AND NOT EXISTS (SELECT 1 FROM embedding_failures AS y
-        WHERE y.digest = :digest AND y.text_hash = x.text_hash)
-    AND NOT EXISTS (SELECT 1 FROM batch_items AS b
-        WHERE b.digest = :digest AND b.text_hash = x.text_hash)
-    GROUP BY x.text_hash
-"""
 
-
-def claim(connection: apsw.Connection, fingerprint: Fingerprint, limits: JobLimits) -> int:
+def claim(writer: Writer, fingerprint: Fingerprint, limits: JobLimits) -> int:
     """Puts the backlog into new jobs; returns how many jobs.
 
     None are made when fewer texts are left than the threshold without the newest ones, which have
-    been embedded before, and while vectors may still be taken over from a damaged index.
+    been embedded before.
     """
-    if schema.unread(connection):
-        return 0
     digest = fingerprint.digest()
-    number = store.fingerprint_id(connection, fingerprint)
-    rows = connection.execute(_SELECT_BACKLOG, {"fingerprint": number, "digest": digest})
-    backlog: list[tuple[bytes, int]] = list(rows)
+    backlog = writer.embeddings.backlog(fingerprint)
     if len(backlog) < THRESHOLD - KEPT_BACK:
         return 0
-    learned = capacity(connection, digest) or limits.max_items
+    learned = capacity(writer, digest) or limits.max_items
     jobs = list(divided(backlog, replace(limits, max_items=min(learned, limits.max_items))))
     for texts in jobs:
-        records.add(connection, digest, texts)
+        new_job(writer, digest, texts)
     return len(jobs)
 
 

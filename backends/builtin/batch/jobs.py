@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 import anyio
-import apsw
 import structlog
-from anyio.to_thread import run_sync
 
-from backends.builtin.batch import claiming, records, reporting
-from backends.builtin.batch.records import JobRecord
+from backends.builtin.batch import claiming
+from backends.builtin.batch.claiming import THRESHOLD
 from backends.builtin.batch.steps import Steps, Verdicts
-from backends.builtin.storage.database import Database
-from backends.builtin.storage.moving import is_movable
-from backends.builtin.vectors.store import now_ms
+from backends.builtin.store.opening import if_there
+from backends.builtin.store.port import READERS, JobRecord, Store, View, now_ms
 from backends.errors import IndexUnavailableError
 from backends.interface import BatchReport, JobReport
+from config.runtime.bounded import BoundedWork
 from config.runtime.tasks import ResettableEvent
 from config.settings import BatchSettings, Settings
 from providers.batch.hosts import BatchAccess, BatchHost, find_batch
@@ -105,7 +103,7 @@ class BatchJobs:
 
     def __init__(
         self,
-        database: Database,
+        store: Store,
         access: BatchAccess,
         settings: BatchSettings,
         *,
@@ -115,12 +113,13 @@ class BatchJobs:
         """`on_stored` is called whenever vectors were stored, `on_released` when a job has ended, so
         that its remaining texts can be embedded in the ordinary way.
         """
-        self._database = database
+        self._store = store
         self._access = access
         self._settings = settings
-        self._verdicts = Verdicts(database, access, settings)
-        self._steps = Steps(database, access, settings, self._verdicts, on_stored)
+        self._verdicts = Verdicts(store, access, settings)
+        self._steps = Steps(store, access, settings, self._verdicts, on_stored)
         self._on_released = on_released
+        self._disk = BoundedWork("records of batch jobs", READERS)
         self._wake = ResettableEvent()
         self._host: BatchHost | None = None
         self._host_is_refused = False
@@ -133,18 +132,18 @@ class BatchJobs:
         """Whether a backlog of this provider may go into jobs at present. Blocking."""
         if fingerprint != self._access.fingerprint:
             return False
-        with self._database.reading() as connection:
-            return not records.load(connection, fingerprint.digest()).is_off(now_ms())
+        with self._store.view() as view:
+            return not claiming.switch_of(view, fingerprint.digest()).is_off(now_ms())
 
     def claim(self, fingerprint: Fingerprint) -> None:
         """Puts the whole backlog into jobs, if it is large. Blocking."""
-        with self._database.writing() as connection:
-            made = claiming.claim(connection, fingerprint, self._access.limits)
+        with self._store.writer() as writer:
+            made = claiming.claim(writer, fingerprint, self._access.limits)
         _log.info("batch jobs", made=made, place=self._access.place)
 
-    def is_waited_for(self, connection: apsw.Connection, fingerprint: Fingerprint) -> bool:
+    def is_waited_for(self, view: View, fingerprint: Fingerprint) -> bool:
         """Whether vectors of this provider are still to come from jobs."""
-        return records.is_waiting(connection, fingerprint.digest())
+        return view.jobs.waiting(fingerprint.digest()) > 0
 
     async def run(self) -> None:
         """Works until cancelled."""
@@ -166,9 +165,9 @@ class BatchJobs:
         """Advances what is due; returns the seconds until more is, None when nothing is open."""
         if self._host_is_refused:
             await self._close_host()
-        agenda = await run_sync(self._agenda)
+        agenda = await self._disk.run_out(self._agenda)
         for job in agenda.unsent:
-            await run_sync(self._verdicts.drop_unsent, job)
+            await self._disk.run_out(partial(self._verdicts.drop_unsent, job))
         async with anyio.create_task_group() as tasks:
             for job in agenda.due:
                 tasks.start_soon(self._attend, job)
@@ -179,12 +178,12 @@ class BatchJobs:
     def _agenda(self) -> Agenda:
         """From one state of the index: a wish that comes later is no part of it, and is not lost."""
         digest = self._access.fingerprint.digest()
-        with self._database.reading() as connection:
+        with self._store.view() as view:
             return plan(
-                records.open_jobs(connection, digest),
+                view.jobs.open(digest),
                 now_ms=now_ms(),
-                is_off=records.load(connection, digest).is_off(now_ms()),
-                capacity=claiming.capacity(connection, digest),
+                is_off=claiming.switch_of(view, digest).is_off(now_ms()),
+                capacity=claiming.capacity(view, digest),
                 concurrency=self._settings.concurrency,
             )
 
@@ -204,31 +203,35 @@ class BatchJobs:
                 await self._steps.advance(job, await self._opened())
         except TimeoutError:
             message = f"{self._access.place} took too long for a step of a batch job."
-            await run_sync(self._verdicts.stumbled, job, ProviderTimeoutError(message))
+            await self._disk.run_out(
+                partial(self._verdicts.stumbled, job, ProviderTimeoutError(message))
+            )
         except ProviderError as error:
             self._host_is_refused |= isinstance(error, ProviderAuthError)
-            await run_sync(self._verdicts.stumbled, job, error)
+            await self._disk.run_out(partial(self._verdicts.stumbled, job, error))
         except IndexUnavailableError:
             raise
         except Exception as fault:  # noqa: BLE001 - ours; a job must not try the same for ever
             _log.exception("batch job", label=job.label)
             message = f"Internal fault ({type(fault).__name__}); see the log."
-            await run_sync(self._verdicts.stumbled, job, ProviderTransientError(message))
+            await self._disk.run_out(
+                partial(self._verdicts.stumbled, job, ProviderTransientError(message))
+            )
         if job.state in ("prepared", "uploaded", "submitted", "ended"):
             await self._tell_if_released(job)
 
     async def _tell_if_released(self, job: JobRecord) -> None:
         def is_released() -> bool:
-            with self._database.reading() as connection:
-                return not records.waiting_hashes(connection, job)
+            with self._store.view() as view:
+                return not view.jobs.waiting_hashes(job)
 
-        if await run_sync(is_released):
+        if await self._disk.run_out(is_released):
             self._on_released()
 
     async def _opened(self) -> BatchHost:
         async with self._opening:
             if self._host is None:
-                self._host = await run_sync(self._access.open)
+                self._host = await self._disk.run_out(self._access.open)
             return self._host
 
     async def _close_host(self) -> None:
@@ -237,14 +240,52 @@ class BatchJobs:
         if host is not None:
             await host.aclose()
 
-    def report(self, connection: apsw.Connection) -> BatchReport:
+    def report(self, view: View) -> BatchReport:
         """For `status`."""
-        return reporting.report(connection, self._access)
+        now, digest = now_ms(), self._access.fingerprint.digest()
+        state = claiming.switch_of(view, digest)
+        return BatchReport(
+            enabled=not state.is_off(now),
+            reason=state.reason,
+            threshold=THRESHOLD,
+            failures=state.failures,
+            off_for_s=(state.off_until_ms - now) // 1000 if state.is_off(now) else None,
+            capacity=claiming.capacity(view, digest),
+            waiting=view.jobs.waiting(digest),
+            jobs=job_reports(view),
+        )
+
+
+def not_used(reason: str) -> BatchReport:
+    return BatchReport(enabled=False, reason=reason, threshold=THRESHOLD)
+
+
+def job_reports(view: View) -> tuple[JobReport, ...]:
+    """All that are remembered, the newest first."""
+    now = now_ms()
+    return tuple(_job_report(job, now) for job in view.jobs.recent())
+
+
+def _job_report(job: JobRecord, now: int) -> JobReport:
+    is_polled = job.state == "submitted"
+    return JobReport(
+        id=job.id,
+        state=job.state,
+        remote_state=job.remote_state,
+        outcome=job.outcome,
+        items=job.items,
+        done=max(job.remote_done, job.stored),
+        stored=job.stored,
+        refused=job.refused,
+        age_s=(now - job.created_at_ms) // 1000,
+        next_poll_s=max(0, job.next_at_ms - now) / 1000 if is_polled else None,
+        reason=job.reason,
+    )
 
 
 def open_jobs(
     settings: Settings,
-    database: Database,
+    store: Store,
     choice: Choice,
     *,
     on_stored: Callable[[], None],
@@ -255,7 +296,7 @@ def open_jobs(
     if isinstance(access, str):
         return access
     return BatchJobs(
-        database,
+        store,
         access,
         settings.search.remote.batch,
         on_stored=on_stored,
@@ -265,27 +306,17 @@ def open_jobs(
 
 def list_jobs(settings: Settings) -> tuple[JobReport, ...]:
     """All jobs that are remembered, the newest first. Blocking. Raises IndexUnavailableError."""
-    with _index(settings) as database:
-        if database is None:
+    with if_there(settings) as store:
+        if store is None:
             return ()
-        with database.reading() as connection:
-            return reporting.jobs(connection)
+        with store.view() as view:
+            return job_reports(view)
 
 
 def cancel_job(settings: Settings, job_id: int) -> bool:
     """Whether there is such a job under way. Blocking. Raises IndexUnavailableError."""
-    with _index(settings) as database:
-        if database is None:
+    with if_there(settings) as store:
+        if store is None:
             return False
-        with database.writing() as connection:
-            return records.ask_to_cancel(connection, job_id)
-
-
-@contextmanager
-def _index(settings: Settings) -> Iterator[Database | None]:
-    store = settings.search.store
-    if not store.path.exists() and not is_movable(store.former_path):
-        yield None
-        return
-    with closing(Database(store.path, former=store.former_path)) as database:
-        yield database
+        with store.writer() as writer:
+            return writer.jobs.ask_to_cancel(job_id)

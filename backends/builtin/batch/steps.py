@@ -6,19 +6,17 @@ import os
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from typing import IO, Final
 
 import anyio
-import apsw
 import structlog
-from anyio.to_thread import run_sync
 from msgspec.structs import replace
 
-from backends.builtin.batch import claiming, records
-from backends.builtin.batch.records import BY_REQUEST, JobRecord, Switch
-from backends.builtin.storage.database import Database
-from backends.builtin.vectors import store
-from backends.builtin.vectors.store import now_ms
+from backends.builtin.batch import claiming
+from backends.builtin.batch.claiming import Switch
+from backends.builtin.store.port import BY_REQUEST, READERS, JobRecord, Store, View, now_ms
+from config.runtime.bounded import BoundedWork
 from config.settings import BatchSettings
 from providers.batch.hosts import BatchAccess, BatchHost, RemoteJob, Result
 from providers.errors import (
@@ -32,6 +30,7 @@ from providers.interface import ItemError, Vector
 _log = structlog.get_logger(__name__)
 
 _MOST_ATTEMPTS: Final = 5
+_KEPT_CLOSED: Final = 20
 _LONGEST_PAUSE_MS: Final = 60_000
 _GRACE_MS: Final = 3_600_000
 """Beyond the vendor's own window, or its time to cancel a job."""
@@ -39,10 +38,10 @@ _UNKNOWN: Final = frozenset({404, 405, 410})
 
 
 class Verdicts:
-    """All methods are blocking: they write to the database."""
+    """All methods are blocking: they write to the store."""
 
-    def __init__(self, database: Database, access: BatchAccess, settings: BatchSettings) -> None:
-        self._database = database
+    def __init__(self, store: Store, access: BatchAccess, settings: BatchSettings) -> None:
+        self._store = store
         self._access = access
         self._settings = settings
 
@@ -50,7 +49,7 @@ class Verdicts:
         """A step of the job failed."""
         _log.warning("batch job", label=job.label, state=job.state, error=error.message)
         if job.state in ("prepared", "uploaded") and error.status in _UNKNOWN:
-            self._give_up(job, error.message, off_for_ms=records.UNAVAILABLE_MS)
+            self._give_up(job, error.message, off_for_ms=claiming.UNAVAILABLE_MS)
         elif self._is_hopeless(job, error):
             if job.state in ("prepared", "uploaded") and _speaks_of_size(error):
                 self.too_large(job, error.message)
@@ -71,9 +70,9 @@ class Verdicts:
 
     def too_large(self, job: JobRecord, reason: str) -> None:
         """The vendor takes less at once: its texts go into smaller jobs, or are given up as a failure."""
-        with self._database.writing() as connection:
-            is_wanted = records.wish_to_cancel(connection, job) is None
-            is_divided = is_wanted and claiming.divide(connection, job, reason)
+        with self._store.writer() as writer:
+            is_wanted = writer.jobs.wish_to_cancel(job) is None
+            is_divided = is_wanted and claiming.divide(writer, job, reason)
         if not is_divided:
             self._give_up(job, reason)
 
@@ -100,12 +99,12 @@ class Verdicts:
 
     def end(self, job: JobRecord) -> None:
         """All that the job gave is stored: its other texts wait no longer."""
-        with self._database.writing() as connection:
-            job = _as_wished(connection, job)
-            state = records.load(connection, job.digest)
-            records.save_switch(connection, _judged(job, state))
-            records.release(connection, job)
-            records.save(connection, replace(job, state="read", attempts=0, next_at_ms=0))
+        with self._store.writer() as writer:
+            job = _as_wished(writer, job)
+            state = claiming.switch_of(writer, job.digest)
+            claiming.save_switch(writer, _judged(job, state))
+            writer.jobs.release(job)
+            writer.jobs.save(replace(job, state="read", attempts=0, next_at_ms=0))
 
     def end_early(self, job: JobRecord) -> None:
         """It was to be cancelled before the vendor began with it."""
@@ -114,25 +113,25 @@ class Verdicts:
     def _give_up(self, job: JobRecord, reason: str, *, off_for_ms: int = 0) -> None:
         self.end(replace(job, outcome="failed", reason=reason))
         if off_for_ms:
-            with self._database.writing() as connection:
-                state = records.load(connection, job.digest)
-                records.save_switch(connection, state.switched_off(reason, now_ms(), off_for_ms))
+            with self._store.writer() as writer:
+                state = claiming.switch_of(writer, job.digest)
+                claiming.save_switch(writer, state.switched_off(reason, now_ms(), off_for_ms))
 
     def drop_unsent(self, job: JobRecord) -> None:
         """Batch was switched off before anything of this job left."""
-        with self._database.writing() as connection:
-            records.release(connection, job)
-            records.save(connection, replace(job, state="closed", outcome="cancelled"))
+        with self._store.writer() as writer:
+            writer.jobs.release(job)
+            writer.jobs.save(replace(job, state="closed", outcome="cancelled"))
 
     def close(self, job: JobRecord) -> None:
-        with self._database.writing() as connection:
-            records.release(connection, job)
-            records.save(connection, replace(job, state="closed"))
-            records.forget_old(connection)
+        with self._store.writer() as writer:
+            writer.jobs.release(job)
+            writer.jobs.save(replace(job, state="closed"))
+            writer.jobs.forget_closed(_KEPT_CLOSED)
 
     def _save(self, job: JobRecord) -> None:
-        with self._database.writing() as connection:
-            records.save(connection, job)
+        with self._store.writer() as writer:
+            writer.jobs.save(job)
 
 
 def _speaks_of_size(error: ProviderError) -> bool:
@@ -140,9 +139,9 @@ def _speaks_of_size(error: ProviderError) -> bool:
     return isinstance(error, ProviderInputTooLargeError | ProviderRateLimitError)
 
 
-def _as_wished(connection: apsw.Connection, job: JobRecord) -> JobRecord:
+def _as_wished(view: View, job: JobRecord) -> JobRecord:
     """Where a person wished the job to end, it is no failure that it did; unless it was done by then."""
-    if records.wish_to_cancel(connection, job) != BY_REQUEST:
+    if view.jobs.wish_to_cancel(job) != BY_REQUEST:
         return job
     if job.outcome == "completed":
         return replace(job, cancelling=True, reason=None)
@@ -173,17 +172,18 @@ class LinesError(ProviderTransientError):
 class Steps:
     def __init__(
         self,
-        database: Database,
+        store: Store,
         access: BatchAccess,
         settings: BatchSettings,
         verdicts: Verdicts,
         on_stored: Callable[[], None],
     ) -> None:
-        self._database = database
+        self._store = store
         self._access = access
         self._settings = settings
         self._verdicts = verdicts
         self._on_stored = on_stored
+        self._disk = BoundedWork("steps of batch jobs", READERS)
 
     async def advance(self, job: JobRecord, host: BatchHost) -> None:
         """Takes the job's next step. Raises `ProviderError` and `IndexUnavailableError`."""
@@ -201,13 +201,13 @@ class Steps:
 
     async def _upload(self, job: JobRecord, host: BatchHost) -> None:
         if job.cancelling:
-            await run_sync(self._verdicts.end_early, job)
+            await self._disk.run_out(partial(self._verdicts.end_early, job))
             return
         name = f"memory-gateway-{job.label}.jsonl"
         # Also the first thing that is asked of a host: one without batch jobs says so here.
         uploaded = await host.find_upload(name)
         if uploaded is None:
-            with await run_sync(self._lines, job, host) as file:
+            with await self._disk.run_out(partial(self._lines, job, host)) as file:
                 if not os.fstat(file.fileno()).st_size:
                     # All of its texts have left the notes.
                     await self._save(replace(job, state="read", outcome="cancelled"))
@@ -220,8 +220,8 @@ class Steps:
         try:
             with ExitStack() as unless_complete:
                 file = unless_complete.enter_context(tempfile.TemporaryFile())
-                with self._database.reading() as connection:
-                    for text_hash, text in records.texts_of(connection, job):
+                with self._store.view() as view:
+                    for text_hash, text in view.jobs.texts(job):
                         file.write(host.line(text_hash.hex(), text))
                 file.seek(0)
                 unless_complete.pop_all()
@@ -237,7 +237,7 @@ class Steps:
         remote = await host.find(job.input_file)
         if remote is None:
             if job.cancelling:
-                await run_sync(self._verdicts.end_early, job)
+                await self._disk.run_out(partial(self._verdicts.end_early, job))
                 return
             remote = await host.create(job.input_file, job.label)
         now = now_ms()
@@ -265,7 +265,9 @@ class Steps:
             reason=_reason_to_cancel(job),
         )
         if remote.too_large:
-            await run_sync(self._verdicts.too_large, job, remote.reason or _TOO_LARGE)
+            await self._disk.run_out(
+                partial(self._verdicts.too_large, job, remote.reason or _TOO_LARGE)
+            )
             return
         if remote.outcome is not None:
             await self._save(_ended(job, remote))
@@ -278,29 +280,29 @@ class Steps:
         if job.cancelling and remote.state != "cancelling":
             await host.cancel(remote.id)
         await self._save(replace(job, next_at_ms=now_ms() + self._pause_ms(age_ms)))
-        await run_sync(self._verdicts.check_age, job)
+        await self._disk.run_out(partial(self._verdicts.check_age, job))
 
     def _pause_ms(self, age_ms: int) -> int:
         least = self._settings.poll_interval_ms
         return max(least, min(age_ms // _POLLS_OF_AN_AGE, _LONGEST_POLL_MS))
 
     async def _read(self, job: JobRecord, host: BatchHost) -> None:
-        intake = await run_sync(self._intake, job)
+        intake = await self._disk.run_out(partial(self._intake, job))
 
         async def on_results(results: Sequence[Result]) -> None:
             with anyio.CancelScope(shield=True):
-                await run_sync(self._store, intake, results)
+                await self._disk.run_out(partial(self._take_in, intake, results))
             self._on_stored()
 
         for file_id in job.result_files.split():
             await host.read(file_id, on_results)
-        await run_sync(self._finish, intake)
+        await self._disk.run_out(partial(self._finish, intake))
 
     def _intake(self, job: JobRecord) -> _Intake:
-        with self._database.reading() as connection:
-            return _Intake(job, records.waiting_hashes(connection, job))
+        with self._store.view() as view:
+            return _Intake(job, view.jobs.waiting_hashes(job))
 
-    def _store(self, intake: _Intake, results: Sequence[Result]) -> None:
+    def _take_in(self, intake: _Intake, results: Sequence[Result]) -> None:
         """One slice of results, and that nobody waits for them any longer, in one transaction."""
         items = intake.fresh(results)
         failures = [(key, item.message) for key, item in items if isinstance(item, ItemError)]
@@ -310,12 +312,12 @@ class Steps:
             stored=intake.job.stored + len(vectors),
             refused=intake.job.refused + len(failures),
         )
-        with self._database.writing() as connection:
+        with self._store.writer() as writer:
             if vectors:
-                store.put_vectors(connection, self._access.fingerprint, vectors)
-            store.record_failures(connection, self._access.fingerprint, failures)
-            records.release(connection, job, [key for key, _ in items])
-            records.save(connection, job)
+                writer.embeddings.put(self._access.fingerprint, vectors)
+            writer.embeddings.record_failures(self._access.fingerprint, failures)
+            writer.jobs.release(job, [key for key, _ in items])
+            writer.jobs.save(job)
         intake.taken(job, [key for key, _ in items])
 
     def _finish(self, intake: _Intake) -> None:
@@ -323,24 +325,24 @@ class Steps:
         job, missing = intake.job, intake.waiting
         if job.outcome == "completed":
             job = replace(job, refused=job.refused + len(missing))
-            with self._database.writing() as connection:
+            with self._store.writer() as writer:
                 unanswered = [(key, _MISSING) for key in missing]
-                store.record_failures(connection, self._access.fingerprint, unanswered)
+                writer.embeddings.record_failures(self._access.fingerprint, unanswered)
         self._verdicts.end(job)
 
     async def _clean_up(self, job: JobRecord, host: BatchHost) -> None:
         files = job.result_files.split()
         for file_id in files if job.input_file is None else [job.input_file, *files]:
             await host.delete(file_id)
-        await run_sync(self._verdicts.close, job)
+        await self._disk.run_out(partial(self._verdicts.close, job))
 
     async def _save(self, job: JobRecord) -> None:
         def save() -> None:
-            with self._database.writing() as connection:
-                records.save(connection, job)
+            with self._store.writer() as writer:
+                writer.jobs.save(job)
 
         with anyio.CancelScope(shield=True):  # what was reached with the vendor must be known
-            await run_sync(save)
+            await self._disk.run_out(save)
 
 
 class _Intake:

@@ -1,36 +1,34 @@
 """Giving every stored text its vector, in the background.
 
-Owns the one task that finds texts without a vector of the provider in use, has them embedded in requests
-that many files share, and stores each answer as it arrives, so that nothing is ever paid twice. A large
-backlog is left to batch jobs (`backends.builtin.batch`), but for its newest texts. A
-provider that fails is waited for; searches go on by keywords meanwhile. After a change of provider or
+One task finds texts without a vector of the provider in use, has them embedded in requests that many files
+share, and stores each answer as it arrives, so that nothing is ever paid twice. A large backlog is left to batch
+jobs (`backends.builtin.batch`), but for its newest texts. A provider that fails is waited for; searches go on by
+keywords meanwhile. After a change of provider or
 model the old vectors stay until the new one has embedded all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple
 
 import anyio
-import apsw
+import msgspec
 import structlog
-from anyio.to_thread import run_sync
 
 from backends.builtin.batch.claiming import KEPT_BACK, THRESHOLD
 from backends.builtin.batch.jobs import BatchJobs
-from backends.builtin.storage import schema
-from backends.builtin.storage.database import Database, give_back_unused
-from backends.builtin.vectors import store
-from backends.builtin.vectors.salvage import take_over
+from backends.builtin.store.port import Store, View, Writer
 from backends.errors import IndexUnavailableError
 from backends.interface import BackfillState
+from config.runtime.bounded import BoundedWork
 from config.runtime.tasks import Backoff, ResettableEvent
 from config.settings import CacheSettings
 from providers.embedding.documents import Delivery
-from providers.embedding.failover import Change, Embeddings, QueryVector
+from providers.embedding.failover import Change, Embeddings
 from providers.errors import ProviderError
-from providers.interface import Fingerprint, ItemError, Vector
+from providers.interface import Fingerprint, ItemError, QueryVector, Vector
 
 _log = structlog.get_logger(__name__)
 
@@ -62,7 +60,7 @@ class Backfill:
 
     def __init__(
         self,
-        database: Database,
+        store: Store,
         embeddings: Embeddings,
         cache: CacheSettings,
         *,
@@ -70,21 +68,20 @@ class Backfill:
         on_stored: Callable[[], None] = lambda: None,
         batch: BatchJobs | None = None,
         is_indexing: Callable[[], bool] = lambda: False,
-        is_level: Callable[[], bool] = lambda: True,
     ) -> None:
         """Without `drops_superseded` the vectors of all other providers stay: a better one may return.
 
         `on_stored` is called, on the event loop, whenever vectors were stored or dropped. No batch jobs
-        are made while `is_indexing`; what came from a damaged index stays until this one `is_level`.
+        are made while `is_indexing`.
         """
-        self._database = database
+        self._store = store
+        self._disk = BoundedWork("storing of embeddings")
         self._embeddings = embeddings
         self._cache = cache
         self._drops_superseded = drops_superseded
         self._on_stored = on_stored
         self._batch = batch
         self._is_indexing = is_indexing
-        self._is_level = is_level
         self._grows_since: float | None = None
         self._wake = ResettableEvent()
         self._wake.set()
@@ -129,7 +126,7 @@ class Backfill:
         self.running = True
         try:
             await self._embed_pending()
-            await run_sync(self._tidy)
+            await self._disk.run_out(self._tidy)
             self._on_stored()
         except (ProviderError, IndexUnavailableError) as error:
             self.last_error = str(error)
@@ -146,16 +143,16 @@ class Backfill:
 
     async def _embed_pending(self) -> None:
         if self._unsaved:  # paid for, so they come before anything else is
-            await run_sync(self._save)
+            await self._disk.run_out(self._save)
         while True:
             await self._settle()
-            if await take_over(self._database):  # before anything in it is paid for once more
-                self._on_stored()
             await self._embeddings.prepare()
             mark = self._embeddings.fingerprint
-            texts = await run_sync(self._pending, mark, self._embeddings.state().active.dimensions)
-            if texts is None or self._embeddings.fingerprint != mark:
-                continue  # another index or provider took over meanwhile, and may have vectors of them
+            texts = await self._disk.run_out(
+                partial(self._pending, mark, self._embeddings.state().active.dimensions)
+            )
+            if self._embeddings.fingerprint != mark:
+                continue  # another provider took over meanwhile, and may have vectors of them
             if not texts:
                 return
             if await self._are_for_jobs(mark, texts):
@@ -169,7 +166,7 @@ class Backfill:
         may_become_large = len(texts) > KEPT_BACK and self._is_still_growing()
         if self._batch is None or not (len(texts) >= THRESHOLD or may_become_large):
             return False
-        return await run_sync(self._batch.takes, mark)
+        return await self._disk.run_out(partial(self._batch.takes, mark))
 
     async def _hand_over(self, mark: Fingerprint) -> None:
         """Puts a backlog into batch jobs, once it has stopped growing: no sync goes on, no text came.
@@ -180,7 +177,7 @@ class Backfill:
         if self._batch is None or self._is_still_growing():
             return
         self._grows_since = None
-        await run_sync(self._batch.claim, mark)
+        await self._disk.run_out(partial(self._batch.claim, mark))
         self._batch.wake()
 
     def _is_still_growing(self) -> bool:
@@ -205,28 +202,25 @@ class Backfill:
         async def on_batch(delivery: Delivery) -> None:
             self._unsaved.append(_answer(texts, delivery))
             with anyio.CancelScope(shield=True):  # also what arrives while we close was paid for
-                await run_sync(self._save)
+                await self._disk.run_out(self._save)
             self._on_stored()
 
         await self._embeddings.embed_documents([text for _, text in texts], on_batch=on_batch)
 
-    def _pending(self, mark: Fingerprint, dimensions: int | None) -> list[tuple[bytes, str]] | None:
-        """None while there are vectors to take over from a damaged index."""
-        with self._database.reading() as connection:
-            if schema.unread(connection):
-                return None
-            return store.pending_texts(connection, mark, limit=_TEXTS_A_RUN, dimensions=dimensions)
+    def _pending(self, mark: Fingerprint, dimensions: int | None) -> list[tuple[bytes, str]]:
+        with self._store.view() as view:
+            return view.embeddings.pending(mark, limit=_TEXTS_A_RUN, dimensions=dimensions)
 
     def _save(self) -> None:
         """Stores what has arrived, in one transaction; what could not be stored is kept for later."""
         limits = self._embeddings.learned()
-        with self._database.writing() as connection:
+        with self._store.writer() as writer:
             for answer in self._unsaved:
                 if answer.vectors:
-                    store.put_vectors(connection, answer.fingerprint, answer.vectors)
-                store.record_failures(connection, answer.fingerprint, answer.failures)
+                    writer.embeddings.put(answer.fingerprint, answer.vectors)
+                writer.embeddings.record_failures(answer.fingerprint, answer.failures)
             if limits != self._saved_limits:
-                store.save_learned(connection, limits)
+                save_learned(writer, limits)
         self._saved_limits = limits
         self._unsaved.clear()
 
@@ -237,32 +231,29 @@ class Backfill:
         the other one of a pair that stands in for each other.
         """
         fingerprint = self._embeddings.fingerprint
-        with self._database.reading() as connection:
-            fallen = store.fallen_out_of_use(connection)
-            awaits = self._batch is not None and self._batch.is_waited_for(connection, fingerprint)
-        with self._database.writing() as connection:
-            lacks_texts = schema.is_recent(connection) and not self._is_level()
-            awaits |= lacks_texts
-            has_vectors = store.fingerprint_id(connection, fingerprint) is not None
+        with self._store.view() as view:
+            fallen = view.embeddings.fallen_out_of_use()
+            awaits = self._batch is not None and self._batch.is_waited_for(view, fingerprint)
+        with self._store.writer() as writer:
+            embeddings = writer.embeddings
+            has_vectors = embeddings.has_vectors(fingerprint)
             if self._drops_superseded and has_vectors and not awaits:
-                store.drop_superseded(connection, self._embeddings.fingerprints())
-            store.forget_gone(connection)
-            store.refresh_use(connection, fallen)
-            if not lacks_texts:
-                store.prune(connection, self._cache.max_entries if self._cache.enabled else 0)
-                schema.forget(connection)
-            self._retry_in_s = store.next_retry_s(connection, fingerprint)
+                embeddings.drop_superseded(self._embeddings.fingerprints())
+            embeddings.forget_gone()
+            embeddings.refresh_use(fallen)
+            embeddings.prune(self._cache.max_entries if self._cache.enabled else 0)
+            self._retry_in_s = embeddings.next_retry_s(fingerprint)
         self.has_caught_up |= not awaits
-        give_back_unused(self._database)
+        self._store.tidy()
 
-    def report(self, connection: apsw.Connection) -> BackfillState:
-        """For `status`; the counts are those of the caller's transaction."""
+    def report(self, view: View) -> BackfillState:
+        """For `status`; the counts are those of the caller's view."""
         fingerprint = self._embeddings.fingerprint
         return BackfillState(
             running=self.running,
             last_error=self.last_error,
-            coverage=store.coverage(connection, fingerprint),
-            failed_texts=store.failed_texts(connection, fingerprint, limit=_SHOWN_FAILURES),
+            coverage=view.embeddings.coverage(fingerprint),
+            failed_texts=view.embeddings.failed_texts(fingerprint, limit=_SHOWN_FAILURES),
         )
 
     def _pause(self, backoff_s: float) -> float:
@@ -272,6 +263,22 @@ class Backfill:
     def _on_change(self, change: Change) -> None:
         _log.info("embeddings", change=change.event, provider=change.provider, reason=change.reason)
         self._wake.set()
+
+
+_LEARNED_KEY: Final = "learned_limits"
+
+
+def load_learned(view: View) -> dict[bytes, Mapping[str, Any]]:
+    """Request limits that hosts taught an earlier process, by fingerprint digest."""
+    text = view.remembered(_LEARNED_KEY)
+    learned: dict[str, Mapping[str, Any]] = msgspec.json.decode(text) if text else {}
+    return {bytes.fromhex(digest): limits for digest, limits in learned.items()}
+
+
+def save_learned(writer: Writer, learned: Mapping[bytes, Mapping[str, Any]]) -> None:
+    known = {**load_learned(writer), **learned}
+    text = msgspec.json.encode({digest.hex(): limits for digest, limits in known.items()}).decode()
+    writer.remember(_LEARNED_KEY, text)
 
 
 def _answer(texts: Sequence[tuple[bytes, str]], delivery: Delivery) -> _Answer:

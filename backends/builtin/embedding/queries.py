@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import anyio
 import structlog
 
-from providers.embedding.failover import Embeddings, QueryVector
-from providers.embedding.service import EmbeddingService
 from providers.errors import ProviderError
-from providers.interface import Fingerprint
+from providers.interface import Fingerprint, QueryVector
+
+if TYPE_CHECKING:
+    from providers.embedding.failover import Embeddings
+    from providers.embedding.service import EmbeddingService
 
 
 class Meaning(NamedTuple):
@@ -25,7 +27,7 @@ _log = structlog.get_logger(__name__)
 
 
 class QueryReader:
-    """Belongs to one event loop. Owns the predecessor; closes it with `aclose`."""
+    """Belongs to one event loop. `aclose` closes the predecessor."""
 
     def __init__(
         self,

@@ -6,13 +6,12 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import anyio
-import apsw
 import structlog
 from anyio.to_thread import run_sync
 from msgspec.structs import replace
 
 from backends.builtin.embedding.queries import Meaning
-from backends.builtin.storage.database import Database
+from backends.builtin.store.port import Store, View
 from backends.errors import IndexUnavailableError
 from backends.interface import (
     BatchReport,
@@ -28,8 +27,8 @@ if TYPE_CHECKING:
     from backends.builtin.batch.jobs import BatchJobs
     from backends.builtin.embedding.backfill import Backfill
     from backends.builtin.embedding.queries import QueryReader
-    from backends.builtin.vectors.select import VectorSearch
-    from backends.builtin.vectors.upkeep import Upkeep
+    from backends.builtin.embedding.upkeep import Upkeep
+    from backends.builtin.store.port import VectorMemory
     from providers.choosing import Choice
     from providers.embedding.failover import Embeddings
     from providers.embedding.service import EmbeddingService
@@ -53,17 +52,14 @@ class Semantics:
     def __init__(
         self,
         settings: Settings,
-        database: Database,
+        store: Store,
         *,
         backfill: bool,
         is_indexing: Callable[[], bool] = lambda: False,
-        is_level: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`is_indexing` tells whether more texts are on their way; `is_level`, whether nothing of the
-        disk was missing in this index after the last sync.
-        """
+        """`is_indexing` tells whether more texts are on their way."""
         self._settings = settings
-        self._database = database
+        self._store = store
         self._wants_backfill = backfill
         self._chosen = anyio.Event()
         self._choice: Choice | None = None
@@ -75,9 +71,8 @@ class Semantics:
         self._no_batch = "No provider is in use."
         """Why there are no batch jobs, if there are none."""
         self._is_indexing = is_indexing
-        self._is_level = is_level
-        self.engines: VectorSearch | None = None
-        """What searches stored vectors; None until a provider is open."""
+        self.vectors: VectorMemory | None = None
+        """What is held of the stored vectors; None until a provider is open."""
         self._failure: str | None = None
         """Why no provider could be opened."""
 
@@ -167,7 +162,6 @@ class Semantics:
 
     def _choose(self) -> None:
         from backends.builtin.embedding.queries import QueryReader  # noqa: PLC0415 - not for the start
-        from backends.builtin.vectors.select import open_vector_search  # noqa: PLC0415
         from providers.choosing import choose, open_embeddings  # noqa: PLC0415
 
         self._choice = choose(self._settings)
@@ -176,35 +170,34 @@ class Semantics:
         if self._embeddings is None:
             return
         predecessor = self._predecessor(self._embeddings)
-        self.engines = open_vector_search(self._settings.search.store.vector)
-        if self._wants_backfill and self.engines is not None:
-            self._prepare_background(self._embeddings, self.engines, self._choice)
+        self.vectors = self._store.open_vectors(self._settings.search.store.vector)
+        if self._wants_backfill and self.vectors is not None:
+            self._prepare_background(self._embeddings, self.vectors, self._choice)
         self._reader = QueryReader(self._embeddings, predecessor, is_superseded=self._has_caught_up)
 
     def _prepare_background(
-        self, embeddings: Embeddings, engines: VectorSearch, choice: Choice
+        self, embeddings: Embeddings, held: VectorMemory, choice: Choice
     ) -> None:
         from backends.builtin.embedding.backfill import Backfill  # noqa: PLC0415 - not part of the start
-        from backends.builtin.vectors.upkeep import Upkeep  # noqa: PLC0415
+        from backends.builtin.embedding.upkeep import Upkeep  # noqa: PLC0415
 
-        self._upkeep = Upkeep(self._database, engines)
+        self._upkeep = Upkeep(self._store, held)
         self._batch = self._open_batch(choice, self._upkeep)
         self._backfill = Backfill(
-            self._database,
+            self._store,
             embeddings,
             self._settings.search.cache,
             drops_superseded=choice.fell_back is None,
             on_stored=self._upkeep.changed,
             batch=self._batch,
             is_indexing=self._is_indexing,
-            is_level=self._is_level,
         )
 
     def _open_batch(self, choice: Choice, upkeep: Upkeep) -> BatchJobs | None:
         from backends.builtin.batch.jobs import open_jobs  # noqa: PLC0415 - not part of the start
 
         jobs = open_jobs(
-            self._settings, self._database, choice, on_stored=upkeep.changed, on_released=self.wake
+            self._settings, self._store, choice, on_stored=upkeep.changed, on_released=self.wake
         )
         if isinstance(jobs, str):
             self._no_batch = jobs
@@ -212,22 +205,21 @@ class Semantics:
         return jobs
 
     def _learned(self) -> dict[bytes, Mapping[str, Any]]:
-        from backends.builtin.vectors import store  # noqa: PLC0415 - needs numpy
+        from backends.builtin.embedding.backfill import load_learned  # noqa: PLC0415 - not for the start
 
         try:
-            with self._database.reading() as connection:
-                return store.load_learned(connection)
+            with self._store.view() as view:
+                return load_learned(view)
         except IndexUnavailableError:
             return {}
 
     def _predecessor(self, embeddings: Embeddings) -> EmbeddingService | None:
         """The model whose vectors still cover more notes than those of the provider in use."""
-        from backends.builtin.vectors import store  # noqa: PLC0415 - needs numpy
         from providers.choosing import open_predecessor  # noqa: PLC0415
 
         try:
-            with self._database.reading() as connection:
-                before = store.superseded(connection, embeddings.fingerprint)
+            with self._store.view() as view:
+                before = view.embeddings.superseded(embeddings.fingerprint)
         except IndexUnavailableError:
             return None
         if before is None or before in embeddings.fingerprints():
@@ -294,7 +286,7 @@ class Semantics:
             return "Notes are searched by keywords only, as configured."
         return "The provider is still being chosen."
 
-    def report(self, connection: apsw.Connection) -> VectorDetails:
+    def report(self, view: View) -> VectorDetails:
         """For `status`: the choice with every candidate, the provider's state, the vectors."""
         report = VectorDetails(
             enabled=self._settings.search.store.vector.enabled,
@@ -306,27 +298,21 @@ class Semantics:
             report = replace(
                 report,
                 provider=report_embeddings(self._embeddings.state(), self._lacks()),
-                search=self._engine_report(connection, self._embeddings.fingerprint),
+                search=self._engine_report(view, self._embeddings.fingerprint),
             )
         if self._reader is not None and (before := self._reader.predecessor) is not None:
             former = EmbeddingModel(before.provider, before.model)
             report = replace(report, answered_by=former)
         if self._backfill is not None:
-            batch = self._batch_report(connection)
-            report = replace(report, backfill=self._backfill.report(connection), batch=batch)
+            batch = self._batch_report(view)
+            report = replace(report, backfill=self._backfill.report(view), batch=batch)
         return report
 
-    def _batch_report(self, connection: apsw.Connection) -> BatchReport:
-        from backends.builtin.batch.reporting import not_used  # noqa: PLC0415
+    def _batch_report(self, view: View) -> BatchReport:
+        from backends.builtin.batch.jobs import not_used  # noqa: PLC0415
 
-        return self._batch.report(connection) if self._batch else not_used(self._no_batch)
+        return self._batch.report(view) if self._batch else not_used(self._no_batch)
 
-    def _engine_report(
-        self, connection: apsw.Connection, fingerprint: Fingerprint
-    ) -> VectorStatus | None:
-        from backends.builtin.vectors import store  # noqa: PLC0415 - needs numpy
-
-        if self.engines is None:
-            return None
-        number = store.fingerprint_id(connection, fingerprint)
-        return self.engines.status(connection, number)
+    def _engine_report(self, view: View, fingerprint: Fingerprint) -> VectorStatus | None:
+        space = view.vectors(fingerprint)
+        return space.status() if space else None

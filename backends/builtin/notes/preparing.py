@@ -1,6 +1,6 @@
-"""From the text of one file to the rows that will stand for it. Pure; runs in worker threads.
+"""From the text of one file to the rows that will stand for it: chunks, their words, their excerpts.
 
-Owns what is hashed, analysed and remembered of a chunk.
+Pure; runs in worker threads.
 """
 
 from __future__ import annotations
@@ -8,13 +8,14 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final
 
+from backends.builtin.store.port import PreparedChunk, PreparedExcerpt, PreparedFile
 from backends.chunking import CHUNKING_VERSION, ChunkLimits, chunk_markdown, document_title
 from backends.files.encodings import DECODING_VERSION
 from backends.text.analyser import ANALYSER_VERSION, Analyser, guess_latin_language
 from backends.text.dates import date_of, date_words
-from backends.text.frontmatter import FRONT_MATTER_VERSION, FrontMatter, read_front_matter
+from backends.text.frontmatter import FRONT_MATTER_VERSION, read_front_matter
 from backends.text.passages import EXCERPT_VERSION, cut_excerpts, split_units
 
 HEADING_SEPARATOR: Final = "\x1f"
@@ -32,35 +33,6 @@ class TooCostlyError(Exception):
 
 class EndedError(Exception):
     """Nobody wants the result any more."""
-
-
-class PreparedExcerpt(NamedTuple):
-    """Characters `start` to `end` of its chunk's text, and `line` of it, counted from 0."""
-
-    start: int
-    end: int
-    line: int
-    text_hash: bytes
-
-
-class PreparedChunk(NamedTuple):
-    start: int
-    start_line: int
-    end_line: int
-    identity: bytes
-    headings: str
-    text: str
-    terms: str
-    context: str
-    excerpts: tuple[PreparedExcerpt, ...]
-    """Of what the chunk does not repeat of the one before it."""
-
-
-class PreparedFile(NamedTuple):
-    chunks: tuple[PreparedChunk, ...]
-    note_date: str | None
-    languages: frozenset[str]
-    facts: FrontMatter = FrontMatter()
 
 
 class Preparer:

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from itertools import count, islice
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import apsw
 from msgspec.structs import replace
 
-from backends.builtin.notes.facts import all_tags, facts_of, links_in, resolve_links
-from backends.builtin.searching.keyword import Frequencies, KeywordLane, known_languages
-from backends.builtin.sessions.state import entries_of
-from backends.builtin.storage.connections import int64s
+from backends.builtin.notes.links import links_in, resolve_links
+from backends.builtin.searching.keyword import Frequencies, lookup
+from backends.builtin.store.port import (
+    Corpus,
+    FileCard,
+    FileReads,
+    Matches,
+    Turns,
+    VectorAnswer,
+    VectorSpace,
+    View,
+)
 from backends.files.roots import Filter
 from backends.interface import Hit, Mode, SearchRequest, Stretch
-from backends.ranking.evidence import KEYWORDS_ONLY, Background, Candidate, Excerpt, Lanes
+from backends.ranking.evidence import KEYWORDS_ONLY, Candidate, Lanes
 from backends.ranking.fusion import Explanation, PassageRanker, RankedPassage, explain
 from backends.ranking.passages import Lines
 from backends.ranking.query import Query, QueryAnalyser, Weights
@@ -26,60 +32,19 @@ from backends.transcripts.source import is_file
 from config.settings import DecaySettings, MemorySearchSettings, Source
 
 if TYPE_CHECKING:
-    from backends.builtin.vectors.select import VectorSearch
-    from providers.embedding.failover import QueryVector
+    from providers.interface import QueryVector, Vector
 
 
 def aged(
-    connection: apsw.Connection,
-    candidates: Sequence[Candidate],
-    settings: DecaySettings,
-    today: date,
+    files: FileReads, candidates: Sequence[Candidate], settings: DecaySettings, today: date
 ) -> list[Candidate]:
     """The candidates with what is left of their weight: half after each half-life."""
-    files = int64s(list({one.file_id for one in candidates}))
+    dates = files.note_dates({one.file_id for one in candidates})
     share = {
         file_id: 0.5 ** (max(0, (today - date.fromisoformat(day)).days) / settings.half_life_days)
-        for file_id, day in connection.execute(
-            "SELECT id, note_date FROM files WHERE note_date IS NOT NULL"
-            " AND id IN (SELECT value FROM carray(?))",
-            (files,),
-        )
+        for file_id, day in dates.items()
     }
     return [replace(one, freshness=share.get(one.file_id, 1.0)) for one in candidates]
-
-
-class ExcerptPlace(NamedTuple):
-    """Characters `start` to `end` of its chunk's text."""
-
-    id: int
-    start: int
-    end: int
-
-
-def chunks_of(connection: apsw.Connection, excerpt_ids: Sequence[int]) -> list[int]:
-    """The chunks that hold these excerpts, in the order of their first one."""
-    chunk_of = dict(
-        connection.execute(
-            "SELECT id, chunk_id FROM excerpts WHERE id IN (SELECT value FROM carray(?))",
-            (int64s(excerpt_ids),),
-        )
-    )
-    return list(dict.fromkeys(chunk_of[number] for number in excerpt_ids))
-
-
-def excerpts_of(
-    connection: apsw.Connection, chunk_ids: Sequence[int]
-) -> Mapping[int, list[ExcerptPlace]]:
-    """By chunk, in order."""
-    found: dict[int, list[ExcerptPlace]] = defaultdict(list)
-    for chunk_id, *place in connection.execute(
-        'SELECT chunk_id, id, start, "end" FROM excerpts'
-        " WHERE chunk_id IN (SELECT value FROM carray(?)) ORDER BY chunk_id, start",
-        (int64s(chunk_ids),),
-    ):
-        found[chunk_id].append(ExcerptPlace(*place))
-    return found
 
 
 MAX_BLOCKS: Final = 40
@@ -89,76 +54,24 @@ MAX_BLOCKS: Final = 40
 class VectorLane(NamedTuple):
     """The query's vector against the stored ones of the same fingerprint."""
 
-    connection: apsw.Connection
-    engines: VectorSearch
-    fingerprint_id: int
-    query: QueryVector
+    space: VectorSpace
+    query: Vector
     file_ids: Sequence[int] | None
 
     @classmethod
     def open(
-        cls,
-        connection: apsw.Connection,
-        engines: VectorSearch,
-        query: QueryVector,
-        file_ids: Sequence[int] | None,
+        cls, view: View, query: QueryVector | None, file_ids: Sequence[int] | None
     ) -> VectorLane | None:
-        """None while no vector of this fingerprint is stored."""
-        from backends.builtin.vectors.store import fingerprint_id  # noqa: PLC0415 - needs numpy
-
-        number = fingerprint_id(connection, query.fingerprint)
-        return None if number is None else cls(connection, engines, number, query, file_ids)
+        """None without a vector, and while none of its fingerprint is stored."""
+        space = view.vectors(query.fingerprint) if query else None
+        return (
+            cls(space, query.vector, file_ids) if query and space and not space.is_empty else None
+        )
 
     def nearest(self, limit: int) -> dict[int, float]:
         """Cosines by excerpt id, best first; nothing when no engine can search."""
-        from backends.builtin.vectors.engines import VectorAnswer  # noqa: PLC0415 - as above
-
-        answer = self.engines.search(
-            self.connection,
-            self.fingerprint_id,
-            self.query.vector,
-            limit=limit,
-            file_ids=self.file_ids,
-        )
+        answer = self.space.search(self.query, limit=limit, file_ids=self.file_ids)
         return dict(answer.hits) if isinstance(answer, VectorAnswer) else {}
-
-    def background(self) -> Background | None:
-        """How high the query's cosines are at large."""
-        return self.engines.background(self.connection, self.fingerprint_id, self.query.vector)
-
-    def is_complete(self) -> bool:
-        """Whether every text has a vector that the query's can be compared with."""
-        dimensions = len(self.query.vector)
-        return self.engines.covers_all(self.connection, self.fingerprint_id, dimensions)
-
-    def chunks(self, excerpt_ids: Sequence[int]) -> list[int]:
-        """The chunks that hold these excerpts, in the order of their first one."""
-        return chunks_of(self.connection, excerpt_ids)
-
-    def excerpts(
-        self, chunk_ids: Sequence[int], known: Mapping[int, float]
-    ) -> dict[int, tuple[Excerpt, ...]]:
-        """By chunk, with their cosines; those without a usable vector are left out.
-
-        `known`: the cosines that `nearest` found.
-        """
-        from backends.builtin.vectors.scans import cosines_of  # noqa: PLC0415 - needs numpy
-
-        places = excerpts_of(self.connection, chunk_ids)
-        ids = {place.id for of_chunk in places.values() for place in of_chunk}
-        others = sorted(ids.difference(known))
-        cosines = {
-            **known,
-            **cosines_of(self.connection, self.fingerprint_id, self.query.vector, others),
-        }
-        return {
-            chunk_id: tuple(
-                Excerpt(place.start, place.end, cosines[place.id])
-                for place in of_chunk
-                if place.id in cosines
-            )
-            for chunk_id, of_chunk in places.items()
-        }
 
 
 class Candidates:
@@ -166,7 +79,7 @@ class Candidates:
 
     def __init__(
         self,
-        words: KeywordLane,
+        words: Matches,
         *,
         block: int,
         vectors: VectorLane | None,
@@ -176,9 +89,13 @@ class Candidates:
         self._block = block
         self._vectors = vectors
         self._nearest = vectors.nearest(block) if vectors else {}
-        self.background = vectors.background() if vectors and self._nearest else None
+        self.background = (
+            vectors.space.background(vectors.query) if vectors and self._nearest else None
+        )
         """None without vectors."""
-        self.keywords = keywords or vectors is None or not vectors.is_complete()
+        self.keywords = (
+            keywords or vectors is None or not vectors.space.covers_all(len(vectors.query))
+        )
         """Whether the keyword lane takes part: unasked, too, while any text lacks its vector."""
 
     def __iter__(self) -> Iterator[list[Candidate]]:
@@ -188,7 +105,9 @@ class Candidates:
             by_meaning = self._by_meaning(number)
             words = [one for one in by_words if one.chunk_id not in seen]
             seen.update(one.chunk_id for one in words)
-            chunks = self._vectors.chunks(by_meaning) if self._vectors and by_meaning else []
+            chunks = (
+                self._vectors.space.chunks_of(by_meaning) if self._vectors and by_meaning else []
+            )
             others = [chunk_id for chunk_id in chunks if chunk_id not in seen]
             seen.update(others)
             yield self._scored(words, others)
@@ -198,7 +117,7 @@ class Candidates:
     def _by_words(self, number: int) -> list[Candidate]:
         if not self.keywords:
             return []
-        return self._words.candidates(self._block, number * self._block)
+        return self._words.best(self._block, number * self._block)
 
     def _by_meaning(self, number: int) -> list[int]:
         if self._vectors is None:
@@ -210,22 +129,26 @@ class Candidates:
 
     def _scored(self, words: list[Candidate], others: list[int]) -> list[Candidate]:
         if others:
-            words = words + self._words.candidates_by_id(others)
+            words = words + self._words.of(others)
         if self._vectors is None or not words:
             return words
-        excerpts = self._vectors.excerpts([one.chunk_id for one in words], self._nearest)
+        chunk_ids = [one.chunk_id for one in words]
+        excerpts = self._vectors.space.excerpts(self._vectors.query, chunk_ids, self._nearest)
         return [replace(one, excerpts=excerpts.get(one.chunk_id, ())) for one in words]
 
 
 class Allowed(NamedTuple):
     file_ids: list[int] | None
-    """Row ids of the permitted files, or None when every indexed file is permitted."""
+    """Ids of the permitted files, or None when every indexed file is permitted."""
+    chunks: int
+    """Of the permitted files."""
     undated: int = 0
     """Files that only the lack of a date keeps out."""
 
 
 def allowed_files(
-    connection: apsw.Connection,
+    view: View,
+    corpus: Corpus,
     request: SearchRequest,
     configured: Sequence[Source],
     without: Collection[str] = (),
@@ -233,28 +156,19 @@ def allowed_files(
     """No path in `without` is permitted."""
     sources = set(configured).intersection(request.sources or configured)
     filtering = Filter(request)
-    if not (filtering.active or without) and not _holds_others(connection, sources):
-        return Allowed(None)
-    tags = all_tags(connection) if request.tags else {}
-    permitted, undated = [], 0
-    for file_id, source, path, day in connection.execute(
-        "SELECT id, source, path, note_date FROM files"
-    ):
-        if source not in sources or path in without:
+    if not (filtering.active or without) and corpus.sources <= sources:
+        return Allowed(None, corpus.documents)
+    permitted: list[int] = []
+    chunks = undated = 0
+    for card in view.files.all_cards(with_tags=bool(request.tags)):
+        if card.source not in sources or card.path in without:
             continue
-        if filtering.dated and day is None:
-            undated += filtering.permits_but_for_date(path, tags.get(file_id, ()))
-        elif filtering.permits(path, day, tags.get(file_id, ())):
-            permitted.append(file_id)
-    return Allowed(permitted, undated)
-
-
-def _holds_others(connection: apsw.Connection, sources: set[Source]) -> bool:
-    """Whether the index has files of a source that may not answer. One seek a source."""
-    return any(
-        connection.execute("SELECT 1 FROM files WHERE source = ? LIMIT 1", (source,)).fetchone()
-        for source in set(get_args(Source)) - sources
-    )
+        if filtering.dated and card.note_date is None:
+            undated += filtering.permits_but_for_date(card.path, card.tags)
+        elif filtering.permits(card.path, card.note_date, card.tags):
+            permitted.append(card.id)
+            chunks += card.chunks
+    return Allowed(permitted, chunks, undated)
 
 
 SNIPPET_CHARS: Final = 700
@@ -284,30 +198,24 @@ class Searcher:
 
     def search(
         self,
-        connection: apsw.Connection,
+        view: View,
         request: SearchRequest,
         vector: QueryVector | None = None,
-        engines: VectorSearch | None = None,
         *,
         without: Collection[str] = (),
     ) -> Found:
-        """Hits, best first; asking for fewer gives a prefix. None is of a path in `without`.
-
-        `engines` compare the query's vector.
-        """
-        query = self._analyse(connection, request.query)
+        """Hits, best first; asking for fewer gives a prefix. None is of a path in `without`."""
+        corpus = view.keywords.corpus()
+        query = self._analyse(corpus, request.query)
         settings = self._settings.query
         wanted = request.max_results or settings.max_results
         min_score = settings.min_score if request.min_score is None else request.min_score
-        file_ids, undated = allowed_files(connection, request, self._settings.sources, without)
-        lane = (
-            VectorLane.open(connection, engines, vector, file_ids) if vector and engines else None
-        )
-        counts = self._frequencies.of(connection, query)
+        allowed = allowed_files(view, corpus, request, self._settings.sources, without)
+        counts = self._frequencies.of(view.keywords, query, corpus.documents)
         candidates = Candidates(
-            KeywordLane(connection, query, counts, file_ids),
+            view.keywords.matches(lookup(query, counts, allowed.chunks), allowed.file_ids),
             block=self._block,
-            vectors=lane,
+            vectors=VectorLane.open(view, vector, allowed.file_ids),
             keywords=settings.hybrid.enabled,
         )
         lanes = self._lanes(candidates)
@@ -322,15 +230,25 @@ class Searcher:
         )
         decay = settings.decay
         aging = (
-            aged(connection, block, decay, datetime.now().astimezone().date())
+            aged(view.files, block, decay, datetime.now().astimezone().date())
             for block in candidates
         )
-        ranked = _ranked(ranker, aging if decay.enabled else candidates)
-        hits = (
-            _hit(connection, one, explain(one, lanes, ranker.files()) if request.explain else None)
-            for one in ranked
+        ranked = [
+            (one, explain(one, lanes, ranker.files()) if request.explain else None)
+            for one in islice(_ranked(ranker, aging if decay.enabled else candidates), wanted)
+        ]
+        cards = view.files.cards({one.passage.file_id for one, _ in ranked})
+        turns = {
+            turn
+            for one, _ in ranked
+            if cards[one.passage.file_id].source == "sessions"
+            for turn in _turns_of(one)
+        }
+        entries = view.transcripts.entries(turns) if turns else {}
+        hits = tuple(
+            _hit(view, cards[one.passage.file_id], one, entries, told) for one, told in ranked
         )
-        return Found(tuple(islice(hits, wanted)), _mode(candidates), undated)
+        return Found(hits, _mode(candidates), allowed.undated)
 
     def _lanes(self, candidates: Candidates) -> Lanes:
         if candidates.background is None:
@@ -340,10 +258,9 @@ class Searcher:
         hybrid = self._settings.query.hybrid
         return Lanes.of(hybrid.text_weight, hybrid.vector_weight)
 
-    def _analyse(self, connection: apsw.Connection, text: str) -> Query:
-        languages = known_languages(connection)
-        if languages != self._analyser.languages:
-            self._analyser = QueryAnalyser(languages)
+    def _analyse(self, corpus: Corpus, text: str) -> Query:
+        if corpus.languages != self._analyser.languages:
+            self._analyser = QueryAnalyser(corpus.languages)
         return self._analyser.analyse(text)
 
 
@@ -364,30 +281,37 @@ def _mode(candidates: Candidates) -> Mode:
 
 
 def _explained(
-    connection: apsw.Connection, explanation: Explanation, day: str | None, text: str
+    view: View, explanation: Explanation, day: str | None, text: str
 ) -> Mapping[str, Any]:
-    links = resolve_links(connection, links_in(text))
+    links = resolve_links(view.files, links_in(text))
     explained = {**explanation, "date": day}
     return {**explained, "links": links} if links else explained
 
 
-def _hit(
-    connection: apsw.Connection, ranked: RankedPassage, explanation: Explanation | None
-) -> Hit:
+def _turns_of(ranked: RankedPassage) -> list[Turns]:
+    """Those of each stretch: each line of a transcript's text is a turn."""
     passage = ranked.passage
-    path, source, day = connection.execute(
-        "SELECT path, source, note_date FROM files WHERE id = ?", (passage.file_id,)
-    ).get
-    facts = facts_of(connection, passage.file_id)
+    return [Turns(passage.file_id, *lines) for lines in passage.stretches]
+
+
+def _hit(
+    view: View,
+    card: FileCard,
+    ranked: RankedPassage,
+    entries: Mapping[Turns, tuple[int, int]],
+    explanation: Explanation | None,
+) -> Hit:
+    """`entries`: those of a transcript that turns are made of."""
+    passage = ranked.passage
     stretches, events = passage.stretches, None
-    if source == "sessions":
-        entries = [Lines(*entries_of(connection, passage.file_id, *one)) for one in stretches]
-        if is_file(path):
-            stretches = tuple(entries)
+    if card.source == "sessions":
+        found = tuple(Lines(*entries[turns]) for turns in _turns_of(ranked))
+        if is_file(card.path):
+            stretches = found
         else:
-            events = entries[0].first - 1, entries[-1].last - 1
+            events = found[0].first - 1, found[-1].last - 1
     return Hit(
-        path=path,
+        path=card.path,
         start_line=stretches[0].first,
         end_line=stretches[-1].last,
         score=round(ranked.score, 4),
@@ -395,13 +319,13 @@ def _hit(
         stretches=tuple(Stretch(start_line=one.first, end_line=one.last) for one in stretches)
         if len(stretches) > 1
         else (),
-        source=source,
+        source=card.source,
         text_score=round(ranked.text_score, 4),
         vector_score=None if ranked.vector_score is None else round(ranked.vector_score, 4),
         explain=None
         if explanation is None
-        else _explained(connection, explanation, day, passage.text),
+        else _explained(view, explanation, card.note_date, passage.text),
         events=events,
-        title=facts.title or None,
-        tags=facts.tags,
+        title=card.title or None,
+        tags=card.tags,
     )

@@ -1,33 +1,35 @@
 """What is gone from the disk and must not go from the index, or not yet.
 
 Owns the rule that tells a deletion from a disk that is away: nobody deletes a memory by unmounting it.
-Which file systems the places of the memory lie on is remembered in the index, when somebody began to
-miss files only in this process: after a restart the minute begins anew. Blocks; for any thread.
+The index remembers for which workspace it was made, on which file systems its places lie, and since when
+files of a place are missed, so that the looks of several processes count together. Blocks; for any thread.
 """
 
 from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
-import apsw
 import msgspec
 
-from backends.builtin.notes.planning import Held, ObsoleteFile, SyncPlan
+from backends.builtin.store.opening import look_into
+from backends.builtin.store.port import View, Writer
+from backends.builtin.syncing.planning import Held, ObsoleteFile, SyncPlan
+from backends.errors import IndexUnavailableError
 from backends.files.roots import MemoryRoots
-from backends.files.scan import ScanResult
+from backends.files.scan import MANY_FILES, SECOND_LOOK_S, ScanResult, is_mass
 
-SECOND_LOOK_S: Final = 60.0
-"""So long files have to be missed before they count as deleted."""
-MANY_FILES: Final = 10
-"""Where a place had so many files, more than half of them gone at once is no ordinary deletion."""
-_KEY: Final = "devices"
+_DEVICES: Final = "devices"
+_MISSED: Final = "missed"
+_WORKSPACE: Final = "workspace"
 _ABSENT: Final = -1
 _UNKNOWN: Final = -2
+
+T = TypeVar("T")
 
 
 class Place(NamedTuple):
@@ -42,18 +44,29 @@ class Place(NamedTuple):
     """A place that it cannot exist without."""
 
 
+class _FirstLook(NamedTuple):
+    """When files of a place were first missed."""
+
+    at: float
+    """As this process measures time: what the wall clock does meanwhile does not count."""
+    wall: float
+    """Seconds since 1970, for other processes."""
+
+
+def is_made_for(index: Path, workspace: Path) -> bool:
+    """Whether the file is an index that holds the notes of this workspace. Blocks."""
+    try:
+        with look_into(index) as view:
+            return view.remembered(_WORKSPACE) == MemoryRoots(workspace).base
+    except IndexUnavailableError:
+        return False
+
+
 class Brake:
     """For one index."""
 
-    def __init__(
-        self,
-        roots: MemoryRoots,
-        transcripts: Path | None = None,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, roots: MemoryRoots, transcripts: Path | None = None) -> None:
         self._roots = roots
-        self._clock = clock
         base = roots.base
         workspace = Place(base, "the workspace")
         self._own = workspace
@@ -65,28 +78,37 @@ class Brake:
             elif root.kind == "directory":
                 place = Place(root.absolute, "the directory", may_go=True, inside=base)
             else:
-                place = Place(root.absolute, "the extra path")
+                place = Place(root.absolute, "the extra path", may_go=root.is_optional)
             self._place_of_root.append(places.setdefault(place.absolute, place))
         self._places = tuple(places.values())
+        self._own_places = {
+            one.absolute for one in self._places if base in {one.absolute, one.inside}
+        }
         self._transcripts = (
             Place(str(transcripts), "the directory of transcripts", may_go=True)
             if transcripts is not None
             else None
         )
-        self._devices: dict[str, int] | None = None
-        self._missed_since: dict[str, float] = {}
+        self._stored: dict[str, str] | None = None
+        """What the index remembers, as it stands there; None before the first look into it."""
+        self._devices: dict[str, int] = {}
+        self._moved_from: str | None = None
+        """The workspace that the index was made for, where that is another one."""
+        self._missed_since: dict[str, _FirstLook] = {}
 
     def hold(
         self,
-        connection: apsw.Connection,
+        view: View,
         found: ScanResult,
         indexed: Collection[str],
         plan: SyncPlan,
+        *,
+        force: bool = False,
     ) -> SyncPlan:
-        """The plan without the removals that have to wait; `held` says which and why."""
-        self._know_devices(connection)
-        if not plan.to_remove:
-            self._forget_except(self._transcripts)
+        """The plan without the removals that have to wait; `held` says which and why. By force none has."""
+        self._recall(view)
+        if force:
+            self._give_in()
             return plan
         gone: dict[Place, list[ObsoleteFile]] = defaultdict(list)
         held, removed = [], []
@@ -103,7 +125,14 @@ class Brake:
             else:
                 held.append(verdict)
         self._forget_except(self._transcripts, *gone)
+        told = {absolute for place in gone for absolute in (place.absolute, place.inside)}
+        missing = (self._lost(place) for place in self._places if place.absolute not in told)
+        held += [one for one in missing if one is not None]
         return msgspec.structs.replace(plan, to_remove=tuple(removed), held=tuple(held))
+
+    def miss_nothing(self) -> None:
+        """No note is gone from the disk."""
+        self._forget_except(self._transcripts)
 
     def hold_transcripts(self, gone: Sequence[ObsoleteFile], left: int) -> Held | None:
         """Why these transcripts must not go yet, if so; so many others are where they were."""
@@ -114,21 +143,29 @@ class Brake:
             return None
         return self._judge(self._transcripts, gone, lambda: left)
 
-    def unremembered(self, held: Iterable[Held]) -> bytes | None:
-        """What `remember` should be called with: the file systems, when they are others than before."""
+    def unremembered(self, held: Iterable[Held]) -> dict[str, str]:
+        """What `remember` should be called with: what the index does not have as it should be."""
+        if self._stored is None:
+            return {}
         waiting = {one.place for one in held}
-        known = self._devices or {}
-        devices = dict(known)
+        waiting |= {one.inside for one in self._places if one.inside and one.absolute in waiting}
+        devices = dict(self._devices)
         for place in self._places:
             device = _device(place.absolute)
             if device >= 0 and place.absolute not in waiting and place.inside not in waiting:
                 devices[place.absolute] = device
-        return msgspec.json.encode(devices) if devices != known else None
+        missed = {absolute: look.wall for absolute, look in self._missed_since.items()}
+        wanted = {_DEVICES: _encoded(devices), _MISSED: _encoded(missed)}
+        if self._moved_from is None or self._own_places.isdisjoint(waiting):
+            wanted[_WORKSPACE] = self._own.absolute
+        return {key: value for key, value in wanted.items() if self._stored.get(key) != value}
 
-    def remember(self, connection: apsw.Connection, devices: bytes) -> None:
+    def remember(self, writer: Writer, rows: Mapping[str, str]) -> None:
         """In a transaction of the caller."""
-        connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_KEY, devices.decode()))
-        self._devices = msgspec.json.decode(devices, type=dict[str, int])
+        for key, value in rows.items():
+            writer.remember(key, value)
+        self._stored = {**(self._stored or {}), **rows}
+        self._devices = _decoded(self._stored.get(_DEVICES), int)
 
     def out_of_reach(self, absolute: str) -> str | None:
         """Why nothing can be said about a file that is not there: its place is away."""
@@ -141,10 +178,19 @@ class Brake:
         device = _device(place.absolute)
         if device == _ABSENT and not place.may_go:
             return f"{place.name} {place.absolute} is missing"
-        known = (self._devices or {}).get(place.absolute)
+        known = self._devices.get(place.absolute)
         if device >= 0 and known is not None and device != known:
             return f"{place.name} {place.absolute} is not the file system that was indexed"
         return None
+
+    def _lost(self, place: Place) -> Held | None:
+        """That a place is missing of which the index has nothing (more): it may be a new one."""
+        if place.may_go or place.absolute not in self._devices:
+            return None
+        if _device(place.absolute) != _ABSENT:
+            return None
+        reason = f"{place.name} {place.absolute} is missing, and nothing of it is indexed"
+        return _held(place, (), reason)
 
     def _judge(
         self, place: Place, gone: Sequence[ObsoleteFile], left: Callable[[], int]
@@ -152,28 +198,41 @@ class Brake:
         away = self._away(place)
         is_file = any(self._roots.absolute(one.path) == place.absolute for one in gone)
         if is_file and Path(place.absolute).parent.is_dir():
+            self._devices.pop(place.absolute, None)
             return None  # an extra path that was deleted
         if away and left() == 0:
             self._missed_since.pop(place.absolute, None)
             return _held(place, gone, f"{away}: its files are answered as they were indexed")
         if away:
             return self._second_look(place, gone, away)
+        if self._moved_from is not None and place.absolute in self._own_places:
+            return self._second_look(place, gone, self._explain_move(len(gone)))
         if _device(place.absolute) == _ABSENT:
             return self._second_look(place, gone, f"{place.name} {place.absolute} is missing")
         if len(gone) > MANY_FILES / 2:
             total = len(gone) + left()
-            if total >= MANY_FILES and len(gone) > total / 2:
+            if is_mass(len(gone), total):
                 reason = f"{len(gone):,} of {total:,} files of {place.absolute} are gone at once"
                 return self._second_look(place, gone, reason)
         self._missed_since.pop(place.absolute, None)
         return None
 
     def _second_look(self, place: Place, gone: Sequence[ObsoleteFile], reason: str) -> Held | None:
-        since = self._missed_since.setdefault(place.absolute, self._clock())
-        if self._clock() - since >= SECOND_LOOK_S:
+        first = _FirstLook(time.monotonic(), time.time())
+        since = self._missed_since.setdefault(place.absolute, first)
+        if first.at - since.at >= SECOND_LOOK_S:
             return None
-        wait = f"{reason}: they count as deleted if so after {SECOND_LOOK_S:g} s"
+        wait = (
+            f"{reason}: they count as deleted if a look {SECOND_LOOK_S:g} s later misses them, too, "
+            "or by force (memory-gateway index --force)"
+        )
         return _held(place, gone, wait)
+
+    def _explain_move(self, count: int) -> str:
+        return (
+            f"the index was made for the workspace {self._moved_from}, and {count:,} of its files are not in "
+            f"{self._own.absolute} (another --state-dir or --agent gives that an index of its own)"
+        )
 
     def _left(self, place: Place, found: ScanResult, indexed: Collection[str]) -> int:
         """Files of the place that are in the index and on the disk."""
@@ -187,18 +246,53 @@ class Brake:
                 return place
         return None
 
-    def _know_devices(self, connection: apsw.Connection) -> None:
-        if self._devices is None:
-            text = connection.execute("SELECT value FROM meta WHERE key = ?", (_KEY,)).get
-            try:
-                self._devices = msgspec.json.decode(text or "{}", type=dict[str, int])
-            except msgspec.DecodeError:
-                self._devices = {}
+    def _recall(self, view: View) -> None:
+        keys = (_DEVICES, _MISSED, _WORKSPACE)
+        texts = {key: view.remembered(key) for key in keys}
+        is_first = self._stored is None
+        self._stored = {key: text for key, text in texts.items() if text is not None}
+        self._devices = _decoded(self._stored.get(_DEVICES), int) or self._devices
+        made_for = self._stored.get(_WORKSPACE, self._own.absolute)
+        self._moved_from = None if _is_same(made_for, self._own.absolute) else made_for
+        if is_first:  # what this process forgot since then must not come back
+            at, now = time.monotonic(), time.time()
+            for absolute, wall in _decoded(self._stored.get(_MISSED), float).items():
+                ago = max(0.0, now - wall)  # the clock may have been put back
+                self._missed_since[absolute] = _FirstLook(at - ago, now - ago)
+
+    def _give_in(self) -> None:
+        """Somebody said that what is gone was deleted."""
+        self._moved_from = None
+        self._missed_since = {}
+        self._devices = {
+            absolute: device
+            for absolute, device in self._devices.items()
+            if _device(absolute) != _ABSENT
+        }
 
     def _forget_except(self, *places: Place | None) -> None:
         missed = {place.absolute for place in places if place}
         for absolute in self._missed_since.keys() - missed:
             self._missed_since.pop(absolute, None)
+
+
+def _encoded(numbers: Mapping[str, float]) -> str:
+    return msgspec.json.encode(numbers, order="sorted").decode()
+
+
+def _decoded(text: str | None, kind: type[T]) -> dict[str, T]:
+    try:
+        return msgspec.json.decode(text or "{}", type=dict[str, kind])  # type: ignore[valid-type]
+    except msgspec.DecodeError:
+        return {}
+
+
+def _is_same(one: str, other: str) -> bool:
+    """Whether both lead to one directory."""
+    try:
+        return one == other or Path(one).samefile(other)
+    except OSError:
+        return False
 
 
 def _held(place: Place, gone: Sequence[ObsoleteFile], reason: str) -> Held:

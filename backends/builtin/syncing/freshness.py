@@ -1,7 +1,7 @@
 """Keeping the index level with the disk: whole syncs, and the small one before a search.
 
-Owns which sync runs when two are asked for, and how long a search may look at the disk and index what
-changed there. Asynchronous; all blocking work happens in threads, in slices that end at a file.
+Of two syncs that are asked for at once one waits for the other, and a search looks at the disk and indexes what
+changed there within its budget. Asynchronous; all blocking work happens in threads, in slices that end at a file.
 """
 
 from __future__ import annotations
@@ -14,9 +14,16 @@ from typing import Final
 import anyio
 import structlog
 
-from backends.builtin.notes.planning import FileOutcome, Held, ObsoleteFile
-from backends.builtin.storage.connections import IndexDamagedError
-from backends.builtin.syncing.indexing import Courtesy, Indexer, RecentSyncs, Survey, Tally, Task
+from backends.builtin.store.port import IndexDamagedError
+from backends.builtin.syncing.indexing import (
+    Indexer,
+    RecentSyncs,
+    SearchPriority,
+    Survey,
+    Tally,
+    Task,
+)
+from backends.builtin.syncing.planning import FileOutcome, Held, ObsoleteFile
 from backends.errors import IndexUnavailableError
 from backends.interface import (
     ProgressCallback,
@@ -55,16 +62,17 @@ class Freshness:
         self,
         indexer: Indexer,
         *,
-        courtesy: Courtesy | None = None,
+        priority: SearchPriority | None = None,
         on_written: Callable[[], None] = lambda: None,
     ) -> None:
         """`on_written` is called, on the event loop, whenever chunks were written."""
         self._indexer = indexer
-        self._courtesy = courtesy or Courtesy()
+        self._priority = priority or SearchPriority()
         self._on_written = on_written
         self._listing = BoundedWork("survey of a sync")
         self._looking = BoundedWork("sweep of a search")
         self._checking = BoundedWork("presence of files")
+        self._missing = BoundedWork("places that are away")
         self._indexing = BoundedWork("indexing of a sync")
         self._survey_s = 0.0
         self._sync_lock = anyio.Lock()
@@ -125,7 +133,7 @@ class Freshness:
     async def _survey(self, request: SyncRequest) -> Survey:
         def look() -> Survey:
             return self._indexer.survey(
-                force=request.force, verify=request.verify, eager=request.is_by_hand
+                force=request.force, verify=request.verify, eager=request.is_manual
             )
 
         try:
@@ -169,6 +177,33 @@ class Freshness:
             )
         except TimeoutError:
             return frozenset()
+
+    async def away(self, *, look: bool) -> str | None:
+        """Why notes are missing that may come back, as of now or of the last look at the disk.
+
+        Raises IndexUnavailableError.
+        """
+        if look:
+            try:
+                patience_s = SURVEY_PATIENCE_S[1]
+                survey = await self._missing.run(
+                    self._indexer.survey, patience_s, queue_s=patience_s
+                )
+            except TimeoutError:
+                return "the disk did not answer in time"
+            self.held = survey.plan.held
+        return "; ".join(one.reason for one in self.held) or None
+
+    async def out_of_reach(self, path: str) -> str | None:
+        """Why a note that is not there may exist all the same: its place is away."""
+        try:
+            return await self._checking.run(
+                lambda: self._indexer.out_of_reach(path),
+                _SLICE_PATIENCE_S,
+                queue_s=_SLICE_PATIENCE_S,
+            )
+        except TimeoutError:
+            return "the disk did not answer in time"
 
     async def _sweep(self, budget_s: float) -> Stale | None:
         tally = Tally()
@@ -245,7 +280,7 @@ class Freshness:
             if progress is not None:
                 progress(self.running)
             if more:
-                await self._courtesy.give_way(time.perf_counter() - started)
+                await self._priority.give_way(time.perf_counter() - started)
 
     async def _slice(
         self,

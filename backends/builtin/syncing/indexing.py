@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-import weakref
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -13,26 +12,24 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
 import anyio
-import apsw
 import msgspec
 import structlog
 
-from backends.builtin.notes.planning import (
+from backends.builtin.notes.preparing import EndedError, Preparer, TooCostlyError
+from backends.builtin.store.opening import look_into
+from backends.builtin.store.port import ReadFile, Store, View
+from backends.builtin.syncing.brake import Brake
+from backends.builtin.syncing.planning import (
     Change,
     FileOutcome,
     Held,
-    IndexedFile,
     ObsoleteFile,
+    SessionPlan,
     SyncPlan,
+    TranscriptPart,
     plan_sync,
 )
-from backends.builtin.notes.preparing import EndedError, Preparer, TooCostlyError
-from backends.builtin.notes.publishing import ReadFile, publish_file, remove_file, touch_file
-from backends.builtin.sessions.indexing import SessionIndexer
-from backends.builtin.sessions.planning import SessionPlan, TranscriptPart
-from backends.builtin.sessions.reporting import skipped_transcripts
-from backends.builtin.storage.database import Database
-from backends.builtin.syncing.brake import Brake
+from backends.builtin.syncing.transcripts import SessionIndexer, skipped_transcripts
 from backends.errors import IndexUnavailableError
 from backends.files.ignoring import IgnoreFiles
 from backends.files.reading import (
@@ -45,7 +42,7 @@ from backends.files.reading import (
 from backends.files.roots import MemoryRoots
 from backends.files.scan import FoundFile, ScanResult, scan, stamp
 from backends.interface import SkippedFile, SyncProgress, SyncReport, SyncRequest
-from config.settings import Source
+from config.settings import Settings, Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +51,12 @@ class _Level:
 
     found: ScanResult
     pipeline: str
-    versions: weakref.WeakKeyDictionary[apsw.Connection, int] = field(
-        default_factory=weakref.WeakKeyDictionary
-    )
-    """As each connection numbers them, see `_version`."""
+    versions: dict[int, int] = field(default_factory=dict)
+    """By reader."""
+
+
+_MOST_READERS: Final = 64
+"""Of those that were closed since, too."""
 
 
 class LevelMemory:
@@ -66,29 +65,22 @@ class LevelMemory:
     def __init__(self) -> None:
         self._level: _Level | None = None
 
-    def holds(self, connection: apsw.Connection, found: ScanResult, pipeline: str) -> bool:
-        """Whether a comparison in this transaction of a reader would have nothing to do."""
-        level = self._level
+    def holds(self, view: View, found: ScanResult, pipeline: str) -> bool:
+        """Whether a comparison in this view would have nothing to do."""
+        level, version = self._level, view.version()
         return (
             level is not None
-            and level.versions.get(connection) == _version(connection)
+            and level.versions.get(version.reader) == version.number
             and (level.pipeline, level.found) == (pipeline, found)
         )
 
-    def keep(self, connection: apsw.Connection, found: ScanResult, pipeline: str) -> None:
-        """A comparison in this transaction of a reader had nothing to do."""
-        level = self._level
-        if level is None or (level.pipeline, level.found) != (pipeline, found):
+    def keep(self, view: View, found: ScanResult, pipeline: str) -> None:
+        """A comparison in this view had nothing to do."""
+        level, version = self._level, view.version()
+        is_other = level is None or (level.pipeline, level.found) != (pipeline, found)
+        if level is None or is_other or len(level.versions) >= _MOST_READERS:
             self._level = level = _Level(found, pipeline)
-        level.versions[connection] = _version(connection)
-
-
-def _version(connection: apsw.Connection) -> int:
-    """Of the index as this connection sees it: another one after every commit of any other connection,
-    in this process or another (sqlite.org/pragma.html, data_version).
-    """
-    ((version,),) = connection.execute("PRAGMA data_version")
-    return int(version)
+        level.versions[version.reader] = version.number
 
 
 _log = structlog.get_logger(__name__)
@@ -117,18 +109,18 @@ class Survey(NamedTuple):
 
 
 class Indexer:
-    """Indexes the memory files of one agent into one database, and has `sessions` do the same."""
+    """Indexes the memory files of one agent into one store, and has `sessions` do the same."""
 
     def __init__(
         self,
-        database: Database,
+        store: Store,
         roots: MemoryRoots,
         preparer: Preparer,
         sessions: SessionIndexer | None = None,
         transcripts: Path | None = None,
     ) -> None:
         """`transcripts`: the directory of the transcripts, where `sessions` has one."""
-        self._database = database
+        self._store = store
         self._roots = roots
         self._preparer = preparer
         self.sessions = sessions
@@ -141,7 +133,7 @@ class Indexer:
     @property
     def generation(self) -> int:
         """Another one than before: the index was replaced by an empty one."""
-        return self._database.generation
+        return self._store.generation
 
     def survey(self, *, force: bool = False, verify: bool = False, eager: bool = False) -> Survey:
         """Lists the disk, compares, reads no file. `force` and `verify`: see `SyncRequest`.
@@ -150,11 +142,11 @@ class Indexer:
         """
         found = self.scan()
         sessions = self.sessions.survey(eager=eager, force=force) if self.sessions else None
-        with self._database.reading() as connection:
-            plan = self.compare(connection, found, force=force, verify=verify)
+        with self._store.view() as view:
+            plan = self.compare(view, found, force=force, verify=verify)
         if sessions is not None and self.sessions is not None and self.sessions.enabled:
             sessions, plan = self._hold_transcripts(sessions, plan, force=force)
-        self._remember_devices(plan)
+        self._remember_places(plan, None if force else _REMEMBERING_PATIENCE_S)
         return Survey(found, plan, sessions or SessionPlan())
 
     def _hold_transcripts(
@@ -169,15 +161,15 @@ class Indexer:
             msgspec.structs.replace(plan, held=(*plan.held, held)),
         )
 
-    def _remember_devices(self, plan: SyncPlan) -> None:
-        devices = self._brake.unremembered(plan.held)
-        if devices is None:
+    def _remember_places(self, plan: SyncPlan, patience_s: float | None) -> None:
+        rows = self._brake.unremembered(plan.held)
+        if not rows:
             return
         with (
             suppress(IndexUnavailableError),  # it is tried again
-            self._database.writing(_REMEMBERING_PATIENCE_S) as connection,
+            self._store.writer(patience_s) as writer,
         ):
-            self._brake.remember(connection, devices)
+            self._brake.remember(writer, rows)
 
     def out_of_reach(self, path: str) -> str | None:
         """Why a note that is not there may exist all the same: its place is away."""
@@ -200,7 +192,7 @@ class Indexer:
 
     def compare(
         self,
-        connection: apsw.Connection,
+        view: View,
         found: ScanResult,
         *,
         force: bool = False,
@@ -209,20 +201,14 @@ class Indexer:
         """What is to do, as of this transaction."""
         pipeline = self._preparer.notes_pipeline
         every = force or verify
-        if not every and self._level.holds(connection, found, pipeline):
+        if not every and self._level.holds(view, found, pipeline):
+            self._brake.miss_nothing()
             return SyncPlan.level(len(found.files))
-        indexed = {
-            row[0]: IndexedFile(*row[1:])
-            for row in connection.execute(
-                "SELECT path, size, mtime_ns, ctime_ns, inode, pipeline, read_at_ns"
-                " FROM files WHERE source = 'memory'"
-            )
-        }
+        indexed = view.files.indexed()
         plan = plan_sync(found, indexed, pipeline=pipeline, force=force, verify=verify)
-        if not force:
-            plan = self._brake.hold(connection, found, indexed, plan)
+        plan = self._brake.hold(view, found, indexed, plan, force=force)
         if not every and not (plan.to_read or plan.to_remove or plan.held):
-            self._level.keep(connection, found, pipeline)
+            self._level.keep(view, found, pipeline)
         return plan
 
     def apply(
@@ -272,8 +258,8 @@ class Indexer:
     def _refused(self, task: Task, reason: str, patience_s: float | None) -> FileOutcome:
         """Like a file that is too large: its rows go."""
         if isinstance(task, FoundFile):
-            with self._database.writing(patience_s) as connection:
-                remove_file(connection, task.source, task.path)
+            with self._store.writer(patience_s) as writer:
+                writer.files.remove(task.source, task.path)
         outcome = FileOutcome(Change.SKIPPED, skipped=SkippedFile(path=task.path, reason=reason))
         self._remember(_Fault(task, reason, outcome))
         return outcome
@@ -316,9 +302,9 @@ class Indexer:
     ) -> FileOutcome:
         if not force and obsolete.source == "memory" and self.out_of_reach(obsolete.path):
             return FileOutcome(Change.LATER)  # its place vanished since it was listed
-        with self._database.writing(patience_s) as connection:
-            removed = remove_file(
-                connection, obsolete.source, obsolete.path, read_at_ns=obsolete.read_at_ns
+        with self._store.writer(patience_s) as writer:
+            removed = writer.files.remove(
+                obsolete.source, obsolete.path, read_at_ns=obsolete.read_at_ns
             )
         return FileOutcome(Change.GONE if removed else Change.LATER)
 
@@ -350,10 +336,10 @@ class Indexer:
 
     def _forget(self, found: FoundFile, patience_s: float | None) -> FileOutcome:
         """Removes a file that vanished after it was listed, unless it is back by now."""
-        with self._database.writing(patience_s) as connection:
+        with self._store.writer(patience_s) as writer:
             if not self._is_gone(found.source, found.path):
                 return FileOutcome(Change.LATER)
-            remove_file(connection, found.source, found.path)
+            writer.files.remove(found.source, found.path)
         return FileOutcome(Change.GONE)
 
     def _index_content(
@@ -367,27 +353,25 @@ class Indexer:
     ) -> FileOutcome:
         size = read.found.size
         if not force and self._holds(read):
-            with self._database.writing(patience_s) as connection:
-                touch_file(connection, read)
+            with self._store.writer(patience_s) as writer:
+                writer.files.touch(read)
             return FileOutcome(Change.SAME, bytes_read=size)
         prepared = self._preparer.prepare(read.found.path, text, is_wanted=is_wanted)
-        with self._database.writing(patience_s) as connection:
+
+        def tick() -> None:
+            if not is_wanted():
+                raise EndedError
+
+        with self._store.writer(patience_s) as writer:
             if not self._is_current(read.found):
                 return FileOutcome(Change.LATER, bytes_read=size)
-            written = publish_file(
-                connection, read, self._preparer.notes_pipeline, prepared, is_wanted=is_wanted
-            )
+            written = writer.files.publish(read, self._preparer.notes_pipeline, prepared, tick=tick)
         return FileOutcome(Change.WRITTEN, written, size)
 
     def _holds(self, read: ReadFile) -> bool:
-        found = read.found
-        with self._database.reading() as connection:
-            row = connection.execute(
-                "SELECT 1 FROM files WHERE source = ? AND path = ? AND content_hash = ?"
-                " AND pipeline = ?",
-                (found.source, found.path, read.content_hash, self._preparer.notes_pipeline),
-            ).fetchone()
-        return row is not None
+        found, pipeline = read.found, self._preparer.notes_pipeline
+        with self._store.view() as view:
+            return view.files.holds(found.source, found.path, read.content_hash, pipeline)
 
     def _is_current(self, found: FoundFile) -> bool:
         """Whether the disk still holds what was read: nothing outdated may be published."""
@@ -401,6 +385,19 @@ class Indexer:
             found.mtime_ns,
             found.ctime_ns,
         )
+
+
+def missing_notes(index: Path, settings: Settings) -> tuple[Held, ...]:
+    """What an index of ours holds whose place is away, for those who only look.
+
+    Blocks. Raises IndexUnavailableError and what a scan raises.
+    """
+    roots = MemoryRoots.of(settings)
+    found = scan(roots, ignoring=IgnoreFiles())
+    with look_into(index) as view:
+        indexed = view.files.indexed()
+        plan = plan_sync(found, indexed, pipeline="")
+        return Brake(roots).hold(view, found, indexed, plan).held
 
 
 def _is_absent(absolute: str) -> bool:
@@ -429,8 +426,8 @@ LONGEST_PAUSE_S: Final = 0.25
 """A slice that took long (one large file) is not paid for in full: the index must get level."""
 
 
-class Courtesy:
-    """Shared by the searches of one index and its syncs. Lives on one event loop."""
+class SearchPriority:
+    """Searches of one index come before its syncs, which share this object. Lives on one event loop."""
 
     def __init__(self) -> None:
         self._searches = 0

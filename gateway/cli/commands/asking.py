@@ -36,10 +36,11 @@ def search(
     *,
     max_results: Annotated[
         int | None,
-        typer.Option("--max-results", "-n", min=1, metavar="N", help="How many passages at most."),
+        typer.Option("--max-results", "-n", min=1, metavar="N", help="At most this many passages."),
     ] = None,
     min_score: Annotated[
-        float | None, typer.Option(min=0, max=1, metavar="X", help="Leave out passages below it.")
+        float | None,
+        typer.Option(min=0, max=1, metavar="X", help="Leave out passages with a lower score."),
     ] = None,
     source: Annotated[
         Literal["memory", "sessions"] | None,
@@ -171,7 +172,8 @@ def get(
     path: Annotated[
         str,
         typer.Argument(
-            metavar="PATH", help="As in a result: memory/2026-02-08.md, or with lines, :14-16."
+            metavar="PATH",
+            help="As `search` shows it, with or without lines: MEMORY.md, MEMORY.md:14-16.",
         ),
     ],
     first_line: Annotated[

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def index(
     options: Options,
     force: Annotated[
-        bool, typer.Option("--force", help="Index every file again, also unchanged ones.")
+        bool, typer.Option("--force", help="Index every file again, even unchanged ones.")
     ] = False,
 ) -> int:
     """Bring the index up to date and wait for it."""
@@ -47,7 +47,7 @@ def index(
 
 
 async def _index(settings: Settings, force: bool) -> tuple[SyncReport | None, str, tuple[str, ...]]:
-    """The report, or why there is none; and why there was nothing to index, if that is known."""
+    """The report, or why there is none; and why what was asked for is not indexed, if that is known."""
     from backends.interface import SyncRequest
     from gateway.cli.access import reach_memory
     from gateway.cli.progress import sync_progress
@@ -57,7 +57,10 @@ async def _index(settings: Settings, force: bool) -> tuple[SyncReport | None, st
             report = await memory.sync(SyncRequest(reason="cli", force=force), progress=progress)
         if report is None:
             return None, (await memory.status()).disabled or "", ()
-        return report, "", () if report.scanned else (await memory.status()).issues
+        if not report.scanned:
+            return report, "", (await memory.status()).issues
+        missed = await memory.missed()
+        return report, "", (missed,) if missed else ()
 
 
 def list_batches(options: Options) -> int:
@@ -79,9 +82,11 @@ def list_batches(options: Options) -> int:
 
 def cancel_batch(
     options: Options,
-    job: Annotated[int, typer.Argument(help="The job's number, as `batch list` shows it.")],
+    job: Annotated[
+        int, typer.Argument(metavar="JOB", help="The job's number, as `batch list` shows it.")
+    ],
 ) -> int:
-    """Cancel a batch job; what it has done by then is kept, the rest gets ordinary requests."""
+    """Cancel a batch job; what it has done is kept, the rest is sent in ordinary requests."""
     from backends.builtin.batch.jobs import cancel_job
     from gateway.cli.options import load
 
@@ -89,7 +94,7 @@ def cancel_batch(
     if options.json:
         output.write_json({"cancelling": found})
     elif found:
-        output.say(f"Job {job} is cancelled as soon as the gateway looks after it again.")
+        output.say(f"Job {job} will be cancelled when the gateway next checks it.")
     else:
         output.note(f"No job {job} is under way; see `{PROGRAM} batch list`.")
     return os.EX_OK if found else NOT_FOUND
@@ -102,10 +107,10 @@ def list_models(options: Options) -> int:
     """Show the configured model and those that were downloaded."""
     from gateway.cli.rendering.details import model_lines
     from gateway.cli.terminal import print_lines
-    from providers.local.models.cache import shelf
+    from providers.local.models.cache import listed_models
 
     configured = _configured(options)
-    items = shelf(configured)
+    items = listed_models(configured)
     if options.json:
         output.write_json({"cacheDir": str(configured.cache_dir), "models": items})
     else:
@@ -116,10 +121,11 @@ def list_models(options: Options) -> int:
 def pull(
     options: Options,
     model: Annotated[
-        str | None, typer.Argument(help=f"{_HELP} Without it, the configured model.")
+        str | None,
+        typer.Argument(metavar="MODEL", help=f"{_HELP} Without it, the configured model."),
     ] = None,
 ) -> int:
-    """Download a model, or go on with a download that was interrupted."""
+    """Download a model, or resume an interrupted download."""
     import anyio
 
     from providers.local.models import locate
@@ -153,9 +159,11 @@ async def _pull(configured: ConfiguredModels, model: str) -> Path:
 
 def remove(
     options: Options,
-    model: Annotated[str, typer.Argument(help="As `models list` shows it, by name or path.")],
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="As `models list` shows it, by name or path.")
+    ],
 ) -> int:
-    """Remove a downloaded model, or what is there of it."""
+    """Remove a downloaded model, or the part of it that was downloaded."""
     from gateway.cli.rendering.words import size
     from providers.local.models.cache import remove as remove_model
 
@@ -180,7 +188,7 @@ def qmd(
     options: Options,
     words: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[env | -- ARGS...]", help="`env`, or what QMD is to do."),
+        typer.Argument(metavar="ARGS", help="`env`, or behind `--` what QMD is to do."),
     ] = None,
 ) -> int:
     """Run QMD on the index that the gateway uses; `env` prints the variables for a shell."""

@@ -35,7 +35,7 @@ def status(
         bool, typer.Option("--index", help="Bring the index up to date first.")
     ] = False,
     watch: Annotated[
-        bool, typer.Option("--watch", help="Show it again and again, until you interrupt it.")
+        bool, typer.Option("--watch", help="Keep showing it until you interrupt.")
     ] = False,
 ) -> int:
     """Show what is indexed, from where, and what is wrong with it."""
@@ -132,7 +132,7 @@ def config(
         bool,
         typer.Option(
             "--migrate",
-            help="Print the file with all that today's OpenClaw refuses moved to where it accepts it.",
+            help="Print the file with every key that today's OpenClaw refuses moved to where it accepts it.",
         ),
     ] = False,
     write: Annotated[
@@ -214,7 +214,8 @@ def metrics(
     textfile: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Write it there, for the textfile collector of the node exporter."
+            metavar="FILE",
+            help="Write it to this file, for the textfile collector of the node exporter.",
         ),
     ] = None,
 ) -> int:

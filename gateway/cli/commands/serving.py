@@ -12,6 +12,9 @@ from gateway.cli import output
 from gateway.cli.options import Options
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
     from config.settings import Settings
     from gateway.sample.demo import Event, Exchange
     from gateway.units import Change, Plan
@@ -33,7 +36,7 @@ def serve(
 NOT_RUNNING: Final = 3
 """As systemctl has it."""
 _LOGIN: Final = (
-    "Ask in a session of your own (a login, not su or sudo), or make one that stays: "
+    "Log in as this user (su and sudo do not start its service manager), or keep that running: "
     "loginctl enable-linger."
 )
 
@@ -42,25 +45,28 @@ def service(
     options: Options,
     action: Annotated[
         Literal["install", "uninstall", "status"],
-        typer.Argument(help="Write and start it, stop and remove it, or show how it is."),
+        typer.Argument(
+            metavar="install|uninstall|status",
+            help="Set it up and start it; stop and remove it; or show its state.",
+        ),
     ],
 ) -> int:
-    """Run the gateway of an agent as a systemd service of yours."""
+    """Run the gateway as one of your systemd user services."""
     from backends.errors import FileUnwritableError
     from gateway.cli.options import load
-    from gateway.units import install, uninstall
+    from gateway.units import install, name_of, uninstall
 
     settings = load(options)
     if action == "status":
-        return _show_state(options, settings.agent_id)
+        return _show_state(options, name_of(settings))
     plan = _plan(options, settings)
     try:
         installs = action == "install"
-        change = install(plan) if installs else uninstall(plan.directory, plan.agent_id)
+        change = install(plan) if installs else uninstall(plan.directory, plan.name)
     except OSError as error:
         raise FileUnwritableError(
             f"{error.filename} cannot be written: {error.strerror}.",
-            remedy="The service manager reads its units there: make it writable for you.",
+            remedy="systemd reads its units there: make the directory writable for this user.",
         ) from error
     return _show_change(options, action, change)
 
@@ -70,25 +76,41 @@ def _plan(options: Options, settings: Settings) -> Plan:
 
     from config.paths import home_dir
     from config.runtime.start import command_of
-    from gateway.units import Plan, unit_directory
+    from gateway.units import Plan, name_of, unit_directory
 
+    folder = settings.notes_folder
     given = {
-        "--agent": settings.agent_id,
+        "--agent": settings.agent_id if folder is None else None,
+        "--notes": folder and str(folder),
         "--workspace": options.workspace and str(settings.workspace),
-        "--state-dir": options.state_dir and str(settings.state_dir),
+        "--state-dir": options.state_dir and str(_given_state_dir(settings)),
         "--config": options.config and str(settings.config_path),
         "--log-level": options.log_level,
     }
     arguments = [part for flag, value in given.items() if value for part in (flag, value)]
     arguments += ["--claude-code"] if options.claude_code else []
     return Plan(
-        agent_id=settings.agent_id,
+        name=name_of(settings),
         program=command_of("gateway"),
         arguments=tuple(arguments),
         directory=unit_directory(os.environ, home_dir(os.environ, Path.cwd())),
-        writable=tuple(dict.fromkeys((settings.search.store.path.parent, settings.state_dir))),
+        writable=tuple(dict.fromkeys(_writable(settings))),
         workspace=settings.workspace,
     )
+
+
+def _given_state_dir(settings: Settings) -> Path:
+    """What `--state-dir` named: a folder of notes has its own directory two levels below."""
+    own = settings.state_dir
+    return own if settings.notes_folder is None else own.parents[1]
+
+
+def _writable(settings: Settings) -> Iterator[Path]:
+    """The index, and the notes: `remember` appends to them through the service."""
+    yield settings.search.store.path.parent
+    yield settings.state_dir
+    if settings.workspace.is_dir():
+        yield settings.workspace
 
 
 def _show_change(options: Options, action: str, change: Change) -> int:
@@ -103,21 +125,20 @@ def _show_change(options: Options, action: str, change: Change) -> int:
                 f"{', '.join(change.hidden)}. Move it, or set PrivateTmp=no in a drop-in."
             )
         if change.problem:
-            output.note(f"The service manager did not follow: {change.problem}")
-            output.note("Run, in a session of yours: " + "; ".join(change.by_hand))
+            output.note(f"systemd could not be told: {change.problem}.")
+            output.note("After a login of your own, run: " + "; ".join(change.by_hand))
     return os.EX_UNAVAILABLE if change.problem else os.EX_OK
 
 
-def _show_state(options: Options, agent_id: str) -> int:
+def _show_state(options: Options, name: str) -> int:
     from gateway.units import Answer, instance, read_state
 
-    state = read_state(instance(agent_id))
+    state = read_state(instance(name))
     if isinstance(state, Answer):
-        problem = f"The service manager does not answer: {state.problem}."
+        problem = f"systemd does not answer: {state.problem}."
         if options.json:
-            unit = instance(agent_id)
             output.write_json(
-                {"unit": unit, "state": "unknown", "problem": problem, "remedy": _LOGIN}
+                {"unit": instance(name), "state": "unknown", "problem": problem, "remedy": _LOGIN}
             )
             return os.EX_UNAVAILABLE
         output.note(problem)
@@ -136,7 +157,7 @@ def _show_state(options: Options, agent_id: str) -> int:
 
 
 def reload(options: Options) -> int:
-    """Let the running gateway read its configuration again, and say what changed."""
+    """Have the running gateway read its configuration again, and show what changed."""
     import anyio
 
     from config.errors import ungrouped
@@ -156,7 +177,7 @@ def reload(options: Options) -> int:
 
 
 def demo(options: Options) -> int:
-    """Show it at work: a real gateway answers questions about a sample."""
+    """See it work: a real gateway answers questions about sample notes."""
     import anyio
 
     from gateway.sample.demo import run_demo

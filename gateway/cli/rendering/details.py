@@ -18,7 +18,7 @@ from backends.interface import (
 )
 from gateway.cli.rendering.words import aligned, counted, duration, short_path, size
 from providers.interface import Candidate, ServiceState
-from providers.local.models.cache import ShelfItem
+from providers.local.models.cache import ListedModel
 
 Row = tuple[str, str]
 
@@ -152,7 +152,7 @@ def batch_lines(jobs: Sequence[JobReport]) -> Sequence[Text]:
     return aligned([heads, *cells], ("cyan", "bold", "", "red", "dim", "dim"), widest=40)
 
 
-def model_lines(items: Sequence[ShelfItem]) -> Sequence[Text]:
+def model_lines(items: Sequence[ListedModel]) -> Sequence[Text]:
     """State, size, name and place of each; the configured one is marked."""
     cells = [
         (
@@ -168,7 +168,7 @@ def model_lines(items: Sequence[ShelfItem]) -> Sequence[Text]:
     return aligned([heads, *cells], ("bold green", "", "", "cyan", "dim"), widest=80)
 
 
-def _state(item: ShelfItem) -> str:
+def _state(item: ListedModel) -> str:
     if item.complete:
         return "ready"
     if not item.bytes:

@@ -22,7 +22,8 @@ _STATE_STYLES = {"ok": "bold green", "degraded": "bold yellow", "failing": "bold
 
 
 def status_lines(status: StatusResult) -> Iterator[Text]:
-    yield Text(f"Memory of agent {status.agent_id}", style="bold")
+    whose = "a folder of notes" if status.notes else f"agent {status.agent_id}"
+    yield Text(f"Memory of {whose}", style="bold")
     rows = [*_about(status), *_places(status), *detail_rows(status.details), *_events(status)]
     yield from aligned(rows, ("cyan", ""), indent=2, widest=20)
 
@@ -46,9 +47,11 @@ def status_line(status: StatusResult) -> str:
 def reload_lines(result: ReloadResult) -> Iterator[Text]:
     yield Text(f"Changed: {', '.join(result.changed) or 'nothing'}")
     if result.reopened:
-        yield Text("The backend was opened anew, on the same index.")
+        yield Text("The backend was reopened, on the same index.")
     if result.restart_needed:
-        yield Text(f"Only a restart applies: {', '.join(result.restart_needed)}", style="yellow")
+        yield Text(
+            f"Takes effect only after a restart: {', '.join(result.restart_needed)}", style="yellow"
+        )
     yield from (Text(f"Warning: {one}", style="yellow") for one in result.warnings)
 
 
@@ -99,7 +102,9 @@ def _source(one: SourceCount) -> str:
 def _places(status: StatusResult) -> Iterator[tuple[str, str]]:
     if status.database_path:
         yield "Store", f"{short_path(status.database_path)} ({size(status.database_bytes)})"
-    yield "Workspace", short_path(status.workspace)
+    yield "Notes" if status.notes else "Workspace", short_path(status.workspace)
+    if status.claude_code:
+        yield "Claude Code", "its memory is searched, too"
     if status.activity and status.activity.requests:
         yield "Activity", _activity(status.activity)
     yield "Configuration", short_path(status.config_path) if status.config_path else _NO_FILE
@@ -150,8 +155,10 @@ _STYLES: Final[dict[Severity, str]] = {
 
 def diagnosis_lines(diagnosis: Diagnosis) -> Iterator[Text]:
     """One line a finding, then its place and what mends it; a summary at the end."""
-    agent = f"agent {diagnosis.agent_id}" if diagnosis.agent_id else "no agent: no configuration"
-    yield Text(f"memory-gateway {diagnosis.version}, {agent}", style="bold")
+    whose = f"agent {diagnosis.agent_id}" if diagnosis.agent_id else "the configuration is invalid"
+    if diagnosis.notes:
+        whose = f"notes in {short_path(diagnosis.notes)}"
+    yield Text(f"memory-gateway {diagnosis.version}, {whose}", style="bold")
     for finding in diagnosis.findings:
         yield from _finding(finding)
     yield Text(_summary(diagnosis))

@@ -1,4 +1,4 @@
-"""Models for local embeddings: from a reference to a complete file on this disk.
+"""Models for local embeddings: getting from a reference to a complete file on this disk.
 
 `obtain` downloads what is missing, `locate` only looks. Neither needs llama.cpp, and the HTTP client is
 imported by the first download.
@@ -61,7 +61,7 @@ async def obtain(
 
 
 def take(reference: str, cache_dir: Path) -> Path | None:
-    """`locate` for who is going to use the file: what a killed download left beside it goes."""
+    """As `locate`, for a caller that will use the file; removes what a killed download left beside it."""
     path = locate(reference, cache_dir)
     parsed = parse_reference(reference)
     if path is not None and not isinstance(parsed, FileReference):
@@ -70,7 +70,7 @@ def take(reference: str, cache_dir: Path) -> Path | None:
 
 
 def locate(reference: str, cache_dir: Path) -> Path | None:
-    """The model's file if it is there and complete; asks nobody but the disk.
+    """The model's file if it is on the disk and complete; sends nothing.
 
     Raises `ModelReferenceError`, `ModelStorageError`.
     """

@@ -1,4 +1,4 @@
-"""Downloaded models on this disk: their places, their records, the lock of a download, listing and removing."""
+"""Downloaded models on this disk: paths, records, the lock of a download, listing and removing."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _MAGIC = b"GGUF"
 
 
 class ModelRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a model that is there or on its way."""
+    """What is known of a model that is complete or being downloaded."""
 
     reference: str
     bytes: int | None = None
-    """Its whole size; None as long as the host does not say."""
+    """Its size; None until the host says it."""
     sha256: str | None = None
-    """In hexadecimal: of the file if it is complete, else what the host announced."""
+    """In hexadecimal: computed if the file is complete, else as the host announced it."""
     validator: str | None = None
     """Changes when the host's file does; without one a part cannot be continued."""
 
@@ -84,17 +84,17 @@ class Place(msgspec.Struct, frozen=True):
         replace_file(self._record, msgspec.json.encode(record))
 
     def remove_drafts(self) -> None:
-        """Records that a killed process was just writing; for whoever holds the lock."""
+        """Removes records that a killed process was writing. The caller must hold the lock."""
         remove_drafts(self._record)
 
     def publish(self) -> None:
-        """Gives the part the model's name, and returns when that will survive a power cut."""
+        """Renames the part to the model's name; when it returns, that survives a power cut."""
         _sync(self.part)
         self.part.replace(self.model)
         _sync(self.model.parent)
 
     def remove(self) -> int:
-        """Removes model, part and record; how many bytes of a model that were. The lock stays."""
+        """Removes model, part and record, but not the lock. Returns how many bytes of the model there were."""
         freed = self.held()
         self.remove_drafts()
         for file in (self.model, self.part, self._record):
@@ -103,7 +103,7 @@ class Place(msgspec.Struct, frozen=True):
 
 
 def place_of(reference: RemoteReference, cache_dir: Path) -> Place:
-    """The place, whether or not there is anything."""
+    """The place of a model, which may be empty."""
     if isinstance(reference, HubReference):
         steps = [*reference.repository.split("/"), reference.revision, *reference.file.split("/")]
         return Place(cache_dir.joinpath("hf", *map(_quoted, steps)))
@@ -124,7 +124,7 @@ def recorded(cache_dir: Path) -> Iterator[tuple[Place, ModelRecord]]:
 
 
 def read_record(file: Path) -> ModelRecord | None:
-    """None also for a file that is no record: it is then as if nothing were known."""
+    """None if there is no valid record, so that nothing is known."""
     try:
         return msgspec.json.decode(file.read_bytes(), type=ModelRecord)
     except (FileNotFoundError, msgspec.DecodeError):
@@ -133,7 +133,7 @@ def read_record(file: Path) -> ModelRecord | None:
 
 @contextmanager
 def storage_errors(place: Place) -> Iterator[None]:
-    """Turns what the disk says into `ModelStorageError`."""
+    """Turns OSError into `ModelStorageError`."""
     try:
         yield
     except OSError as error:
@@ -167,7 +167,7 @@ def check_magic(head: bytes, name: str) -> None:
 
 _POLL_S = 0.2
 PATIENCE_S = 120.0
-"""How long the holder may make no progress; longer than the slowest silence of a host."""
+"""How long the holder of the lock may make no progress; longer than a host may be silent."""
 
 
 @asynccontextmanager
@@ -199,7 +199,7 @@ async def _acquire(place: Place, clock: Clock, on_wait: Callable[[], None]) -> i
             held, since = now_held, clock.now()
         elif clock.now() - since > PATIENCE_S:
             raise ModelBusyError(
-                f"Another process has the model {place.model.name} locked and fetches nothing.",
+                f"Another process has the model {place.model.name} locked and downloads nothing.",
                 remedy=f"End that process; `fuser {place.lock}` names it.",
             )
         on_wait()
@@ -216,7 +216,7 @@ def release(place: Place, descriptor: int) -> None:
 def tidy(place: Place) -> None:
     """Removes the lock of a download that was killed after it had published the model. Blocks.
 
-    A cache that may only be read keeps it: it keeps nobody from anything.
+    It stays in a cache that may only be read, where it does no harm.
     """
     with suppress(OSError):
         if place.lock.exists() and (descriptor := try_lock(place)) is not None:
@@ -229,24 +229,24 @@ def try_lock(place: Place) -> int | None:
     return try_lock_file(place.lock)
 
 
-class ShelfItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class ListedModel(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One model."""
 
     reference: str
     path: str
     """Where it is, or would be."""
     bytes: int
-    """What is there of it."""
+    """How many bytes of it are there."""
     total_bytes: int | None
-    """Its whole size, if that is known."""
+    """Its size, if that is known."""
     complete: bool
     configured: bool
     """Whether `memorySearch.local.modelPath` names it."""
     sha256: str | None = None
 
 
-def shelf(configured: ConfiguredModels) -> list[ShelfItem]:
-    """The configured model first, also when it is not there; then the others in the cache.
+def listed_models(configured: ConfiguredModels) -> list[ListedModel]:
+    """The configured model, even if it is missing; then the others in the cache.
 
     Raises `ModelReferenceError`, `ModelStorageError`.
     """
@@ -262,9 +262,9 @@ def shelf(configured: ConfiguredModels) -> list[ShelfItem]:
 
 
 def remove(name: str, cache_dir: Path) -> int:
-    """Removes downloaded models, or what is there of them; how many bytes that were.
+    """Removes downloaded models or parts of them. Returns how many bytes those were.
 
-    `name`: a reference, or what `shelf` says as reference or path. Raises `ModelReferenceError` for a
+    `name`: a reference, or a reference or path from `listed_models`. Raises `ModelReferenceError` for a
     file of the user's own, `ModelBusyError` while it is being downloaded, `ModelStorageError`.
     """
     found = [p for p, record in recorded(cache_dir) if name in (record.reference, str(p.model))]
@@ -297,16 +297,16 @@ def _remove(place: Place, cache_dir: Path) -> int:
 
 
 def _prune(directory: Path, cache_dir: Path) -> None:
-    """Removes directories that have become empty, inside the cache directory."""
+    """Removes directories inside the cache directory that have become empty."""
     while directory != cache_dir and not any(directory.iterdir()):
         directory.rmdir()
         directory = directory.parent
 
 
-def _own_file(reference: FileReference) -> ShelfItem:
+def _own_file(reference: FileReference) -> ListedModel:
     there = reference.path.is_file()
     size = reference.path.stat().st_size if there else 0
-    return ShelfItem(
+    return ListedModel(
         reference=str(reference),
         path=str(reference),
         bytes=size,
@@ -316,8 +316,8 @@ def _own_file(reference: FileReference) -> ShelfItem:
     )
 
 
-def _item(place: Place, record: ModelRecord, *, chosen: bool = False) -> ShelfItem:
-    return ShelfItem(
+def _item(place: Place, record: ModelRecord, *, chosen: bool = False) -> ListedModel:
+    return ListedModel(
         reference=record.reference,
         path=str(place.model),
         bytes=place.held(),

@@ -1,4 +1,4 @@
-"""Downloading one model: continued where it was left, checked, published in one step; every refusal explained."""
+"""Downloading one model: interrupted downloads continue, the file is checked and published in one step."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _CANNOT_BE_REACHED: Final = (
 
 
 def refusal(response: httpx2.Response, reference: RemoteReference, hub: Hub) -> ProviderError:
-    """The error for an answer that brings no model."""
+    """The error for an answer without a model."""
     status = response.status_code
     place = f"{Origin.of(str(response.url))} answered {status} for {reference}."
     if status in (401, 403):
@@ -84,11 +84,11 @@ def _denied(
 
 
 def transport_error(error: Exception, url: str) -> ProviderError:
-    """The error for a connection that failed, at whatever time."""
+    """The error for a connection that failed."""
     host = Origin.of(url)
     if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes(error)):
         return ModelHostError(
-            f"{host} has a certificate that is not valid, or not trusted here.",
+            f"{host} has a certificate that is invalid or not trusted on this machine.",
             remedy="Check the address and the clock; SSL_CERT_FILE names further authorities.",
         )
     if isinstance(error, httpx2.TimeoutException):
@@ -100,14 +100,14 @@ def transport_error(error: Exception, url: str) -> ProviderError:
 
 
 def _retry_after(response: httpx2.Response) -> float | None:
-    """In seconds; a date is not worth a clock here, the usual backoff does."""
+    """In seconds; a date is ignored, so the usual backoff applies."""
     header = response.headers.get("retry-after", "").strip()
     return float(header) if header.isascii() and header.isdigit() else None
 
 
 _PIECE_BYTES = 64 << 10
-"""Lost at most when a connection drops."""
-_TIMEOUT = httpx2.Timeout(30.0, connect=10.0)
+"""At most this much is lost when a connection drops."""
+TIMEOUT = httpx2.Timeout(30.0, connect=10.0)
 _MAX_REDIRECTS = 5
 _RANGE = re.compile(r"bytes (?P<start>\d+)-\d+/(?P<total>\d+|\*)")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -124,7 +124,7 @@ class Answer:
     """The size of the file."""
     sha256: str | None
     validator: str | None
-    """The same as long as the host's file is the same."""
+    """Stays the same as long as the host's file does."""
     _response: httpx2.Response
 
     async def pieces(self) -> AsyncIterator[bytes]:
@@ -139,7 +139,7 @@ class Answer:
 def open_client() -> httpx2.AsyncClient:
     """Blocking for some milliseconds: loads certificates."""
     headers = {"accept-encoding": "identity", "user-agent": "memory-gateway"}
-    return proxies.open_client(timeout=_TIMEOUT, headers=headers)
+    return proxies.open_client(timeout=TIMEOUT, headers=headers)
 
 
 @asynccontextmanager
@@ -161,7 +161,7 @@ async def ask(
         finally:
             await response.aclose()
     raise ModelHostError(
-        f"{Origin.of(hub.url_of(reference))} redirects {reference} in a circle.",
+        f"{Origin.of(hub.url_of(reference))} redirects {reference} in a loop.",
         remedy="Name the final address in memorySearch.local.modelPath.",
     )
 
@@ -178,7 +178,7 @@ async def _send(client: httpx2.AsyncClient, url: str, hub: Hub, start: int) -> h
 
 
 def _next(url: str, location: str) -> str:
-    """Where a redirect leads. Raises `ModelHostError` if that is less safe, or nowhere."""
+    """The target of a redirect. Raises `ModelHostError` if that is less safe, or not an address."""
     try:
         target = httpx2.URL(url).join(location)
     except httpx2.InvalidURL:
@@ -224,15 +224,15 @@ def _read(
 
 
 Progress = Callable[[int, int | None], None]
-"""Bytes that are there, and the size of the model if it is known."""
+"""Called with the number of bytes so far, and the size of the model if it is known."""
 
 _POLICY = RetryPolicy(attempts=5, timeout_attempts=5)
 _SPARE_BYTES = 64 << 20
-"""What a download leaves free on the disk."""
+"""How much a download leaves free on the disk."""
 
 
 class Fetch:
-    """One model on its way. `run` does everything."""
+    """The download of one model. `run` does everything."""
 
     def __init__(
         self,
@@ -263,7 +263,7 @@ class Fetch:
                 await self._persevere()
 
     async def _persevere(self) -> None:
-        """Tries until it is there; any progress makes the host worth another row of attempts."""
+        """Tries until the model is complete; any progress makes the count of attempts start again."""
         failures = 0
         while True:
             before = self._place.held()
@@ -277,7 +277,7 @@ class Fetch:
             await self._clock.sleep(wait)
 
     async def _attempt(self) -> None:
-        # The last byte is asked for again: a part that is whole already needs no case of its own.
+        # The last byte is requested again, so that a complete part needs no case of its own.
         start = max(0, self._part_bytes() - 1)
         async with ask(self._client, self._reference, self._hub, start=start) as answer:
             if answer.start == 0 or self._continues(answer, start):
@@ -292,7 +292,7 @@ class Fetch:
         return self._place.part.stat().st_size if self._place.part.exists() else 0
 
     def _continues(self, answer: Answer, start: int) -> bool:
-        """Whether the body is the rest of the file of which we have a part."""
+        """Whether the body continues the part that we have."""
         record = self._place.record()
         return (
             record is not None
@@ -318,7 +318,7 @@ class Fetch:
         await self._finish(record)
 
     def _check_room(self, answer: Answer) -> None:
-        """Before the first byte is written, as far as the size is known."""
+        """Checks, if the size is known, that the disk has room for the model."""
         free = shutil.disk_usage(self._place.model.parent).free
         needed = (answer.total or 0) - self._part_bytes() + _SPARE_BYTES
         if needed > free:

@@ -1,4 +1,4 @@
-"""What a reference to a model means, where the configuration and the hub come in, and how a model can be missing."""
+"""References to models: their forms, where the configuration and the hub come in, and how a model can be missing."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from providers.errors import ProviderAuthError, ProviderTransientError, Provider
 
 
 class ModelReferenceError(ProviderUnavailableError):
-    """The text names no model: neither a path nor an address that is understood."""
+    """The text is neither a path nor a usable address of a model."""
 
 
 class ModelNotFoundError(ProviderUnavailableError):
-    """There is no such file, on this disk or at the host."""
+    """There is no such file on this disk or at the host."""
 
     kind = ErrorKind.FILE_UNREADABLE
 
 
 class ModelAccessError(ProviderAuthError):
-    """The host wants a token, or a better one."""
+    """The host demands a token, or another one."""
 
 
 class ModelOfflineError(ProviderUnavailableError):
@@ -39,7 +39,7 @@ class ModelHostError(ProviderUnavailableError):
 
 
 class ModelFormatError(ProviderUnavailableError):
-    """What is there is no GGUF file: a web page, a pointer, another format."""
+    """The file is not in the GGUF format but a web page, a pointer or something else."""
 
 
 class ModelDamagedError(ProviderUnavailableError):
@@ -47,11 +47,11 @@ class ModelDamagedError(ProviderUnavailableError):
 
 
 class ModelStorageError(ProviderUnavailableError):
-    """The cache directory is full, read-only or of no use for locks."""
+    """The cache directory is full, read-only or does not support locks."""
 
 
 class ModelBusyError(ProviderTransientError):
-    """Another process downloads this model and makes no progress."""
+    """Another process is downloading this model and makes no progress."""
 
 
 _EXAMPLE = "hf:ggml-org/embeddinggemma-300M-GGUF/embeddinggemma-300M-Q8_0.gguf"
@@ -81,7 +81,7 @@ class HubReference(msgspec.Struct, frozen=True):
 
 
 class WebReference(msgspec.Struct, frozen=True):
-    """An address. As text it is without its query, which may hold a secret."""
+    """An address. Its text omits the query, which may hold a secret."""
 
     url: str
 
@@ -119,7 +119,7 @@ def _hub(text: str, rest: str) -> HubReference:
 
 
 def _is_name(part: str) -> bool:
-    """Whether it can be one step of a path, at the hub and on any disk."""
+    """Whether it is a valid name of a file or directory, at the hub and on any disk."""
     return part.strip() not in {"", ".", ".."} and part.isprintable() and "\\" not in part
 
 
@@ -150,7 +150,7 @@ class ConfiguredModels(msgspec.Struct, frozen=True, kw_only=True):
     """`memorySearch.local.modelPath`, or the default model."""
     cache_dir: Path
     environment: Mapping[str, str]
-    """Holds a secret: never shown."""
+    """May hold a secret, so it is never shown."""
 
 
 def configured_models(settings: Settings, environment: Mapping[str, str]) -> ConfiguredModels:
@@ -199,7 +199,7 @@ class Hub(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def url_of(self, reference: RemoteReference) -> str:
-        """Where a model is fetched from."""
+        """The host that models are downloaded from."""
         if not isinstance(reference, HubReference):
             return reference.url
         revision = quote(reference.revision, safe="")
@@ -207,7 +207,7 @@ class Hub(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.endpoint}/{quote(reference.repository)}/resolve/{revision}/{file}"
 
     def token_for(self, url: str) -> Secret | None:
-        """The token if this address may see it."""
+        """The token, if it may be sent to this address."""
         target = Origin.of(url)
         if target != Origin.of(self.endpoint):
             return None

@@ -1,4 +1,4 @@
-"""The worker process: takes its pipe for itself, opens one model, answers until the pipe ends.
+"""The worker process: opens one model and answers requests until its pipe ends.
 
 Descriptors 0 and 1 become private before anything else is loaded, so that nothing llama.cpp or a
 library prints can tear a frame.
@@ -43,7 +43,7 @@ def main() -> None:
     first = next(messages, None)
     if isinstance(first, Open):
         _serve(first, messages, _sender(replies))
-    # Also while a lane is computing: nobody is there any more to hear of it.
+    # At once, even while a lane is computing: nobody waits for its result any more.
     os._exit(0)
 
 
@@ -80,10 +80,10 @@ def _claim_pipe() -> tuple[BinaryIO, BinaryIO]:
 
 
 def _be_expendable() -> None:
-    """Ends with the gateway, before it where memory is short, and without a dump of the notes."""
+    """Ends together with the gateway, is killed before it when memory is short, and leaves no core file."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if sys.platform == "linux":
-        # Also when it is stopped, and cannot see the end of its pipe.
+        # This works even while the worker is stopped and cannot see the end of its pipe.
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         with suppress(OSError):
             Path("/proc/self/oom_score_adj").write_text(_KILLED_FIRST, encoding="ascii")

@@ -23,7 +23,7 @@ BATCH_TEXTS: Final = 32
 
 
 def cut(tokens: list[int], max_tokens: int, *, closing: bool) -> list[int]:
-    """The tokens up to the model's limit; the last one stays last where it closes the text."""
+    """The tokens up to the model's limit. A token that closes the text is kept at the end."""
     if len(tokens) <= max_tokens:
         return tokens
     return [*tokens[: max_tokens - 1], tokens[-1]] if closing else tokens[:max_tokens]
@@ -51,7 +51,7 @@ _SPECIAL_TOKENS: Final = 8
 
 
 class EngineError(Exception):
-    """llama.cpp refused; the process is well."""
+    """llama.cpp refused something; the process can go on."""
 
 
 class Text(NamedTuple):
@@ -62,7 +62,7 @@ class Text(NamedTuple):
 
 
 class Engine:
-    """The library and one loaded model. Contexts may compute in different threads at once."""
+    """The library and one loaded model. Several contexts may compute at once in different threads."""
 
     def __init__(self, order: Open) -> None:
         """Raises EngineError."""
@@ -74,7 +74,7 @@ class Engine:
             raise EngineError(f"llama.cpp cannot be loaded{where}: {error}") from None
         self.order = order
         self._complaints: list[str] = []
-        # Kept, since llama.cpp calls it as long as the process lives.
+        # Referenced here, because llama.cpp may call it as long as the process lives.
         self._log = self.api.llama_log_callback(self._listen)
         self.api.llama_log_set(self._log, None)
         self.api.llama_backend_init()
@@ -86,7 +86,7 @@ class Engine:
         self.width: int = self.api.llama_model_n_embd_out(self.model)
 
     def read(self, text: str) -> Text:
-        """The tokens of a text, as far as the model can read. Raises EngineError without any."""
+        """The tokens of a text, as far as the model can read. Raises EngineError if it has none."""
         data = text.encode("utf-8", "replace")
         room = len(data) + _SPECIAL_TOKENS
         buffer = (ctypes.c_int32 * room)()
@@ -114,7 +114,9 @@ class Engine:
         settings.no_perf = True
         handle = self.api.llama_init_from_model(self.model, settings)
         if not handle:
-            raise EngineError(self._complaint("there is no room to compute with the model"))
+            raise EngineError(
+                self._complaint("there is not enough memory to compute with the model")
+            )
         return Context(self, handle)
 
     def _listen(self, level: int, text: bytes, _data: object) -> None:
@@ -144,7 +146,7 @@ class Context:
 
         Raises EngineError.
         """
-        # Named, so that what the batch points to lives as long as the computation.
+        # Held in variables, because the batch only points to them.
         lengths = np.array([len(text) for text in texts])
         tokens = np.concatenate([np.array(text, np.int32) for text in texts])
         positions = np.concatenate([np.arange(length, dtype=np.int32) for length in lengths])

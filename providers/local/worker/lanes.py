@@ -18,7 +18,7 @@ from providers.local.protocol import Computed, Embed, Failed, Lane, Reply
 from providers.local.worker.engine import BATCH_TEXTS, Context, Engine, EngineError, Text, batches
 
 _MOST_THREADS = 4
-"""More give a short text nothing but waiting for each other."""
+"""With more, the threads mostly wait for each other when a text is short."""
 _HARMLESS = "where did we put the key of the garden shed in the autumn"
 _MEASUREMENTS = 3
 _INTERNAL_FAULT = 70
@@ -42,10 +42,10 @@ class Lanes:
         }
 
     def warm_up(self) -> None:
-        """Computes a harmless text in each lane, so that a model that kills is found out at once.
+        """Computes a harmless text in each lane, so that a model that crashes does so at once.
 
-        Finds thereby how many threads answer a query soonest: with a small model, waking a second
-        one takes longer than its help is worth.
+        This also measures how many threads answer a query fastest: with a small model, waking a second
+        thread takes longer than it saves.
         """
         tokens = self._engine.read(_HARMLESS).tokens
         for context in self._contexts.values():
@@ -95,7 +95,7 @@ class Lanes:
         self._wanted.discard(request.number)
 
     def _read(self, request: Embed) -> dict[int, Text]:
-        """The texts by position, without those that have no tokens; they are answered here."""
+        """The texts by position. Those that have no tokens are refused here and left out."""
         found = {}
         for position, text in enumerate(request.texts):
             try:

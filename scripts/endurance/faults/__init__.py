@@ -12,10 +12,11 @@ from endurance.faults.files import (
     HungIndex,
     HungNotes,
     ReadOnly,
+    SilentPipes,
     StaleSidecars,
     VanishedWorkspace,
 )
-from endurance.faults.limits import Clock, NoDescriptors, NoInotify
+from endurance.faults.limits import Clock, NoDescriptors, NoInotify, NoThreads
 from endurance.faults.processes import (
     ColdStarts,
     HalfLines,
@@ -34,4 +35,5 @@ FAULTS: Final[tuple[Fault, ...]] = (
     Kill(), Stop(), ParentDies(), TwoOwners(), ColdStarts(), FullDisk(), FailingWrite(), ReadOnly(),
     NoDescriptors(), NoInotify(), Clock(), DamagedIndex(), StaleSidecars(), Provider(), Qmd(),
     MuteClient(), VanishedWorkspace(), SilentOwner(), HalfLines(), HungNotes(), HungIndex(),
+    NoThreads(), SilentPipes(),
 )  # fmt: skip

@@ -11,10 +11,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from random import Random
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import anyio
 
+from config.errors import MemoryGatewayError
 from endurance.agent import ANSWER_S
 from endurance.faults.base import Fault, Impossible
 from endurance.run import Run
@@ -330,6 +331,10 @@ class VanishedWorkspace(Fault):
     )
 
     async def inject(self, run: Run) -> None:
+        with suppress(
+            MemoryGatewayError
+        ):  # a workspace that no index knows is refused at the start
+            await run.gateway.call("sync", timeout_s=ANSWER_S)
         run.agent.workspace.rename(_away(run))
 
     async def remove(self, run: Run) -> None:
@@ -391,3 +396,64 @@ class HungIndex(_Hung):
 
     def below(self, run: Run) -> tuple[Path, ...]:
         return (run.agent.index.parent,)
+
+
+class SilentPipes(Fault):
+    """Nobody writes to them: each question about one is answered all the same, and others are not kept."""
+
+    name = "fifos"
+    about = (
+        "pipes that deliver nothing in the place of .env, sessions.json, a note and a transcript"
+    )
+    hold_s = 1.0
+
+    async def inject(self, run: Run) -> None:
+        with suppress(MemoryGatewayError):
+            await run.gateway.call(
+                "health", timeout_s=ANSWER_S
+            )  # it has started: a start refuses them
+        for pipe in _pipes(run):
+            if pipe.exists():
+                pipe.rename(_kept(pipe))
+            os.mkfifo(pipe)
+        questions: tuple[tuple[str, dict[str, Any]], ...] = (
+            ("reload", {}),
+            ("memory_get", {"path": "memory/pipe.md"}),
+            ("memory_flush", {"sessionKey": "agent:main:main"}),
+        )
+        async with anyio.create_task_group() as tasks:
+            for method, params in questions:
+                tasks.start_soon(self._ask, run, method, params)
+
+    async def _ask(self, run: Run, method: str, params: dict[str, Any]) -> None:
+        try:
+            with anyio.fail_after(ANSWER_S):
+                await run.gateway.call(method, params, timeout_s=2 * ANSWER_S)
+        except TimeoutError:
+            run.fail(f"{method} was not answered within {ANSWER_S:g} s")
+        except MemoryGatewayError:
+            pass  # it names the pipe, or the process is ending
+
+    async def remove(self, run: Run) -> None:
+        for pipe in _pipes(run):
+            if pipe.is_fifo():
+                pipe.unlink()
+            if _kept(pipe).exists():
+                _kept(pipe).rename(pipe)
+
+    async def after(self, run: Run) -> None:
+        await self.remove(run)
+
+
+def _pipes(run: Run) -> tuple[Path, ...]:
+    agent = run.agent
+    return (
+        agent.state / ".env",
+        agent.sessions / "sessions.json",
+        agent.sessions / "pipe.jsonl",
+        agent.workspace / "memory/pipe.md",
+    )
+
+
+def _kept(pipe: Path) -> Path:
+    return pipe.with_name(f"{pipe.name}.kept")

@@ -1,4 +1,4 @@
-"""Faults of the system around a process: no descriptors, no inotify, a clock that jumps."""
+"""Faults of the system around a process: no descriptors, no threads, no inotify, a clock that jumps."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import anyio
 
@@ -56,6 +56,46 @@ class NoDescriptors(Fault):
                 resource.prlimit(run.pid, resource.RLIMIT_NOFILE, run.usual_limits)
 
 
+class NoThreads(Fault):
+    """Every other run has few from the start; in the others no further one may be started at work."""
+
+    name = "threads"
+    about = "2 to 6 threads beside the first from the start, or no further one in the middle of the work"
+    hold_s = 1.0
+    impossible: ClassVar = {
+        "download": "a model is loaded by a process of its own, whose threads are not told apart",
+    }
+
+    def require(self) -> None:
+        if shutil.which("cc") is None:
+            raise Impossible("a C compiler is needed to count threads, and there is none")
+
+    async def before(self, run: Run) -> None:
+        library = run.agent.root / "scarce_threads.so"
+        if not library.exists():
+            library.write_bytes(_compiled(_THREADS_SOURCE))
+        few = run.rng.randint(2, 6) if run.number % 2 else 0
+        _threads(run).write_bytes(struct.pack(_THREADS, few, 0))
+        variables = {"LD_PRELOAD": str(library), "SCARCE_THREADS": str(_threads(run))}
+        run.launch.environment = variables
+
+    async def inject(self, run: Run) -> None:
+        if run.number % 2 == 0:
+            _, live = struct.unpack(_THREADS, _threads(run).read_bytes())
+            self._limit(run, max(1, live))
+
+    async def remove(self, run: Run) -> None:
+        self._limit(run, 0)
+
+    def _limit(self, run: Run, threads: int) -> None:
+        with _threads(run).open("r+b", buffering=0) as file:  # in place: the gateway has it mapped
+            file.write(struct.pack(_THREADS[:2], threads))
+
+
+def _threads(run: Run) -> Path:
+    return run.agent.root / "scarce-threads"
+
+
 class NoInotify(Fault):
     """It has to poll, to say so, and to answer like any other."""
 
@@ -96,6 +136,8 @@ async def _watching(run: Run) -> dict[str, Any]:
 
 HOUR_S: Final = 3_600
 YEAR_S: Final = 365 * 24 * HOUR_S
+_THREADS: Final = "<qq"
+_THREADS_SOURCE: Final = Path(__file__).with_name("scarce_threads.c")
 _SOURCE: Final = Path(__file__).with_name("skewed_clock.c")
 
 
@@ -113,7 +155,7 @@ class Clock(Fault):
         root = run.agent.root
         library = root / "skewed_clock.so"
         if not library.exists():
-            library.write_bytes(_compiled())
+            library.write_bytes(_compiled(_SOURCE))
         self._set(run, 0)
         run.launch.environment = {"LD_PRELOAD": str(library), "SKEWED_CLOCK": str(_offset(run))}
 
@@ -131,10 +173,10 @@ class Clock(Fault):
 
 
 @cache
-def _compiled() -> bytes:
+def _compiled(source: Path) -> bytes:
     with tempfile.TemporaryDirectory() as directory:
-        library = Path(directory) / "skewed_clock.so"
-        command = ["cc", "-shared", "-fPIC", "-O1", "-o", library, _SOURCE, "-ldl"]
+        library = Path(directory) / "preloaded.so"
+        command = ["cc", "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"]
         subprocess.run(command, check=True)
         return library.read_bytes()
 

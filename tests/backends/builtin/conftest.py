@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -260,6 +261,19 @@ def indexed_alone() -> Callable[..., Any]:
         home.settings = settings
 
     return index
+
+
+@pytest.fixture
+def a_minute_later(look) -> Callable[[Path], None]:
+    """What an index file misses, it missed a minute earlier than it did; nobody has it open."""
+
+    def pass_minute(index: Path) -> None:
+        with look(index) as db:
+            missed = json.loads(db.execute("SELECT value FROM meta WHERE key = 'missed'").get)
+            earlier = json.dumps({place: since - 61 for place, since in missed.items()})
+            db.execute("UPDATE meta SET value = ? WHERE key = 'missed'", (earlier,))
+
+    return pass_minute
 
 
 @pytest.fixture

@@ -6,39 +6,39 @@ from pathlib import Path
 import apsw
 import pytest
 
-from backends.builtin.storage.connections import IndexDamagedError
-from backends.builtin.storage.database import MAX_TIMES_DAMAGED, READERS, Database
+from backends.builtin.store.port import IndexDamagedError
+from backends.builtin.store.sqlite.store import MAX_TIMES_DAMAGED, READERS, SqliteStore
 from backends.errors import IndexUnavailableError
 
 
 @pytest.fixture
 def database(tmp_path):
-    database = Database(tmp_path / "main.sqlite")
+    database = SqliteStore(tmp_path / "main.sqlite")
     yield database
     database.close()
 
 
-def put(database: Database, key: str, value: str = "x", **options) -> None:
+def put(database: SqliteStore, key: str, value: str = "x", **options) -> None:
     with database.writing(**options) as connection:
         connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
 
 
-def put_and_fail(database: Database, failure: BaseException) -> None:
+def put_and_fail(database: SqliteStore, failure: BaseException) -> None:
     with database.writing() as connection:
         connection.execute("INSERT INTO meta VALUES ('a', 'x')")
         raise failure
 
 
-def put_twice(database: Database) -> None:
+def put_twice(database: SqliteStore) -> None:
     with database.writing() as connection:
         connection.execute("INSERT INTO meta VALUES ('a', 'x')")
         connection.execute("INSERT INTO meta VALUES ('a', 'y')")
 
 
-def keys(database: Database) -> list[str]:
-    """All that was put, without the new index's own mark of the file whose place it took."""
+def keys(database: SqliteStore) -> list[str]:
+    """All that was put."""
     with database.reading() as connection:
-        rows = connection.execute("SELECT key FROM meta WHERE key != 'wreck' ORDER BY key")
+        rows = connection.execute("SELECT key FROM meta ORDER BY key")
         return [key for (key,) in rows]
 
 
@@ -46,7 +46,7 @@ def keys(database: Database) -> list[str]:
 def damage(spoil):
     """Spoils the file and lets the database come upon it."""
 
-    def spoil_and_notice(database: Database) -> None:
+    def spoil_and_notice(database: SqliteStore) -> None:
         spoil(database.path)
         with pytest.raises(IndexDamagedError):
             keys(database)
@@ -122,7 +122,7 @@ def test_descriptors_do_not_accumulate(database, in_threads, open_files):
 
 
 def test_nothing_stays_open_after_closing(tmp_path, open_files):
-    database = Database(tmp_path / "main.sqlite")
+    database = SqliteStore(tmp_path / "main.sqlite")
     put(database, "a")
     keys(database)
     assert any(str(tmp_path) in name for name in open_files())
@@ -131,7 +131,7 @@ def test_nothing_stays_open_after_closing(tmp_path, open_files):
 
 
 def test_after_closing_every_use_is_a_typed_error(tmp_path):
-    database = Database(tmp_path / "main.sqlite")
+    database = SqliteStore(tmp_path / "main.sqlite")
     database.close()
     database.close()
     with pytest.raises(IndexUnavailableError):
@@ -141,7 +141,7 @@ def test_after_closing_every_use_is_a_typed_error(tmp_path):
 
 
 def test_a_reader_in_the_middle_of_its_work_survives_the_closing(tmp_path):
-    database = Database(tmp_path / "main.sqlite")
+    database = SqliteStore(tmp_path / "main.sqlite")
     put(database, "a")
     with database.reading() as connection:
         database.close()
@@ -214,7 +214,7 @@ def test_a_foreign_file_that_took_the_place_is_left_alone(database, tmp_path):
 def test_an_index_that_another_process_replaced_is_taken_over(database, tmp_path):
     put(database, "a")
     database.path.rename(tmp_path / "away.sqlite")
-    successor = Database(database.path)
+    successor = SqliteStore(database.path)
     put(successor, "b")
     successor.close()
     assert keys(database) == ["b"]

@@ -54,6 +54,23 @@ async def test_vectors_are_stored_as_float32_of_length_one(
             assert np.linalg.norm(np.frombuffer(blob, "<f4")) == pytest.approx(1, abs=1e-5)
 
 
+async def test_what_a_damaged_index_had_embedded_is_embedded_again(
+    embedding_home, vendor, library_of, embedded, spoil, vectors_in
+):
+    library_of(5)
+    async with embedding_home.open() as backend:
+        await backend.sync(SyncRequest())
+        await embedded(backend)
+        vendor.requests.clear()
+        spoil(embedding_home.index)
+        assert (await backend.search(SearchRequest(query="boiler 3"))).hits
+        assert any("was damaged" in note for note in (await backend.status()).issues)
+        assert (await embedded(backend))["coverage"]["embedded"] == 5
+    texts = Counter(text for text in vendor.embedded() if text != "boiler 3")
+    assert sum(texts.values()) == len(texts) == 5
+    assert vectors_in(embedding_home.index) == {"text-embedding-3-small": 5}
+
+
 async def test_renaming_and_indexing_by_force_embed_nothing(
     embedding_home, vendor, long_note, embedded
 ):

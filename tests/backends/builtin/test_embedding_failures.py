@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from backends.builtin.embedding.backfill import Backfill
-from backends.builtin.storage.database import Database
+from backends.builtin.store.sqlite.store import SqliteStore
 from backends.interface import SearchRequest, SyncRequest
 from config.settings import CacheSettings, ModelProviderSettings, Secret
 from fakes.clock import FakeClock
@@ -68,7 +68,7 @@ def filling():
 
     @asynccontextmanager
     async def run(home, embeddings, *, watched=False):
-        database = Database(home.index)
+        database = SqliteStore(home.index)
         backfill = Backfill(database, embeddings, CacheSettings())
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(backfill.run)
@@ -117,7 +117,7 @@ async def test_a_refused_text_is_named_with_its_reason_and_stops_no_other(
 async def test_texts_that_were_spoilt_by_the_hosts_slip_are_tried_again_unasked(
     notes, vendor, embedded, monkeypatch, indexed_alone
 ):
-    monkeypatch.setattr("backends.builtin.vectors.store.FIRST_RETRY_MS", 300)
+    monkeypatch.setattr("backends.builtin.store.sqlite.vectors.store.FIRST_RETRY_MS", 300)
     await indexed_alone(notes)
     vendor.misbehave(fault("nan", position=3), times=1)
     async with notes.open() as backend:

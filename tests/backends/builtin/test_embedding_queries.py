@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from backends.builtin.embedding.semantics import Semantics
-from backends.builtin.storage.database import Database
+from backends.builtin.store.sqlite.store import SqliteStore
 from backends.interface import SearchRequest, SyncRequest
 from config.settings import QuerySettings, Secret
 from fakes.faults import fault, openai_quota, redirect, status
@@ -116,7 +116,7 @@ async def test_a_cancelled_search_hangs_up(impatient, vendor, embedded):
 
 @pytest.mark.promises_seconds
 async def test_a_search_before_the_provider_is_chosen_waits_for_it_only_so_long(impatient):
-    database = Database(impatient.index)
+    database = SqliteStore(impatient.index)
     semantics = Semantics(impatient.settings, database, backfill=False)
     started = time.monotonic()
     meaning = await semantics.meaning("boiler")

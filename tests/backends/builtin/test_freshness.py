@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from backends.builtin.notes.preparing import Preparer
-from backends.builtin.storage.database import Database
+from backends.builtin.store.sqlite.store import SqliteStore
 from backends.builtin.syncing.freshness import Freshness
 from backends.builtin.syncing.indexing import Indexer
 from backends.chunking import ChunkLimits
@@ -107,7 +107,7 @@ async def test_the_newest_notes_come_first_when_the_budget_is_short(home, budget
 async def test_many_searches_at_once_share_few_looks_at_the_disk(home):
     for number in range(300):
         home.write(f"memory/{number}.md", f"boiler {number}\n")
-    database = Database(home.index)
+    database = SqliteStore(home.index)
     indexer = Indexer(database, MemoryRoots(home.workspace), Preparer(ChunkLimits()))
     freshness = Freshness(indexer)
     async with anyio.create_task_group() as tasks:

@@ -10,8 +10,8 @@ import anyio
 import pytest
 
 from backends.builtin.notes.preparing import Preparer
-from backends.builtin.storage.connections import PATIENCE_S
-from backends.builtin.storage.database import Database
+from backends.builtin.store.sqlite.connections import PATIENCE_S
+from backends.builtin.store.sqlite.store import SqliteStore
 from backends.builtin.syncing import freshness
 from backends.builtin.syncing.freshness import SURVEY_PATIENCE_S, Freshness
 from backends.builtin.syncing.indexing import Indexer
@@ -69,7 +69,7 @@ class HangingDisk(Indexer):
 def hanging(home, monkeypatch):
     monkeypatch.setattr(freshness, "SURVEY_PATIENCE_S", SURVEY_PATIENCE_S)
     HangingDisk.released.clear()
-    database = Database(home.index)
+    database = SqliteStore(home.index)
     yield Freshness(HangingDisk(database, MemoryRoots(home.workspace), Preparer(ChunkLimits())))
     HangingDisk.released.set()
     database.close()
@@ -88,7 +88,7 @@ class HangingRead(Indexer):
 async def test_what_a_search_left_behind_is_told_when_it_is_written(home, monkeypatch):
     monkeypatch.setattr(freshness, "_SLICE_PATIENCE_S", 0.05)
     HangingRead.released.clear()
-    database, written = Database(home.index), []
+    database, written = SqliteStore(home.index), []
     indexer = HangingRead(database, MemoryRoots(home.workspace), Preparer(ChunkLimits()))
     fresh = Freshness(indexer, on_written=lambda: written.append("chunks"))
     home.write("memory/a.md", "one\n")

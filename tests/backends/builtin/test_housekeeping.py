@@ -2,11 +2,11 @@
 
 import pytest
 
-from backends.builtin.storage import database as database_module
-from backends.builtin.storage.database import (
+from backends.builtin.store.sqlite import store as store_module
+from backends.builtin.store.sqlite.store import (
     MIN_UNUSED_PAGES,
     PAGES_A_STEP,
-    Database,
+    SqliteStore,
     give_back_unused,
 )
 from backends.interface import SyncRequest
@@ -14,7 +14,7 @@ from backends.interface import SyncRequest
 
 @pytest.fixture
 def database(tmp_path):
-    database = Database(tmp_path / "index.sqlite")
+    database = SqliteStore(tmp_path / "index.sqlite")
     yield database
     database.close()
 
@@ -53,7 +53,7 @@ def test_little_unused_space_is_kept_for_new_rows(database):
 
 
 def test_one_call_writes_a_bounded_amount(database, monkeypatch):
-    monkeypatch.setattr(database_module, "MAX_STEPS", 2)
+    monkeypatch.setattr(store_module, "MAX_STEPS", 2)
     leave_unused(database, 4 * MIN_UNUSED_PAGES)
     assert give_back_unused(database) == 2 * PAGES_A_STEP
 

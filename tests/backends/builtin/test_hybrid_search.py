@@ -10,13 +10,11 @@ import numpy as np
 import pytest
 
 from backends.builtin.searching.search import Searcher
-from backends.builtin.storage.database import Database
-from backends.builtin.vectors import store
-from backends.builtin.vectors.select import VectorSearch
+from backends.builtin.store.sqlite.store import SqliteStore
+from backends.builtin.store.sqlite.vectors.store import SqliteEmbeddings
 from backends.interface import SearchRequest
 from config.settings import HybridSettings, QuerySettings, VectorStoreSettings
-from providers.embedding.failover import QueryVector
-from providers.interface import Fingerprint
+from providers.interface import Fingerprint, QueryVector
 
 pytestmark = pytest.mark.anyio
 
@@ -38,17 +36,17 @@ class Shelf:
 
     def __init__(self, home):
         self.home = home
-        self.database = Database(home.index)
-        self.engines = VectorSearch(VectorStoreSettings())
+        self.store = SqliteStore(home.index)
+        self.store.open_vectors(VectorStoreSettings())
 
     def give(self, path, vector, fingerprint=OURS):
         """Gives all excerpts of a note this vector."""
-        with self.database.writing() as connection:
+        with self.store.writing() as connection:
             rows = connection.execute(
                 "SELECT text_hash FROM excerpts JOIN files AS f ON f.id = file_id WHERE path = ?",
                 (path,),
             ).fetchall()
-            store.put_vectors(connection, fingerprint, [(row[0], vector) for row in rows])
+            SqliteEmbeddings(connection).put(fingerprint, [(row[0], vector) for row in rows])
 
     def search(self, query, vector=None, fingerprint=OURS, settings=None, **fields):
         asked = QueryVector(vector, fingerprint) if vector is not None else None
@@ -56,8 +54,8 @@ class Shelf:
         if settings is not None:
             search = type(search)(store=search.store, query=settings)
         request = SearchRequest(query=query, **{"min_score": 0.0, "max_results": 50} | fields)
-        with self.database.reading() as connection:
-            return Searcher(search).search(connection, request, asked, self.engines)
+        with self.store.view() as view:
+            return Searcher(search).search(view, request, asked)
 
 
 @pytest.fixture
@@ -70,7 +68,7 @@ async def shelf(home):
     for number, name in enumerate(["boiler", "heating", "garden"]):
         shelf.give(f"memory/{name}.md", axis(number))
     yield shelf
-    shelf.database.close()
+    shelf.store.close()
 
 
 def paths(found):
@@ -169,7 +167,7 @@ async def test_the_only_note_is_found_by_its_vector(home):
     found = shelf.search("radiators", axis(1, towards=0, share=0.5), min_score=0.35)
     assert paths(found) == ["heating"]
     assert found.hits[0].score == pytest.approx(0.894, abs=1e-3)
-    shelf.database.close()
+    shelf.store.close()
 
 
 async def test_the_files_that_may_be_searched_hold_for_vectors_too(shelf):

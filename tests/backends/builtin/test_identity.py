@@ -7,9 +7,9 @@ from contextlib import closing
 import apsw
 import pytest
 
-from backends.builtin.storage.database import Database
-from backends.builtin.storage.index_file import Verdict, choose_path, judge
-from backends.builtin.storage.schema import APPLICATION_ID, SCHEMA_VERSION
+from backends.builtin.store.sqlite.index_file import Verdict, choose_path, judge
+from backends.builtin.store.sqlite.schema import APPLICATION_ID, SCHEMA_VERSION
+from backends.builtin.store.sqlite.store import SqliteStore
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def test_what_is_no_file_at_all_is_foreign_and_is_not_waited_for(place, make):
 
 
 def test_our_own_index_is_recognised_while_it_is_open_and_later(place):
-    database = Database(place)
+    database = SqliteStore(place)
     assert judge(place) is Verdict.OURS
     database.close()
     assert judge(place) is Verdict.OURS
@@ -107,7 +107,7 @@ def test_a_foreign_file_is_left_byte_for_byte_and_its_sibling_is_used(place, for
     foreign(place)
     before = (place.read_bytes(), place.stat().st_mtime_ns, place.stat().st_ino)
     for _ in range(2):
-        database = Database(place)
+        database = SqliteStore(place)
         with database.writing() as connection:
             connection.execute("INSERT OR REPLACE INTO meta VALUES ('key', 'value')")
         assert database.path.name == "main.memory-gateway.sqlite"

@@ -4,8 +4,8 @@ import errno
 
 import pytest
 
-from backends.builtin.storage.connections import IndexDamagedError
-from backends.builtin.storage.database import Database
+from backends.builtin.store.port import IndexDamagedError
+from backends.builtin.store.sqlite.store import SqliteStore
 from backends.errors import IndexUnavailableError
 from config.errors import ErrorKind
 
@@ -13,7 +13,7 @@ from config.errors import ErrorKind
 def test_a_place_that_cannot_be_made_is_a_typed_error_that_names_it(tmp_path):
     (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(IndexUnavailableError) as caught:
-        Database(tmp_path / "file" / "main.sqlite")
+        SqliteStore(tmp_path / "file" / "main.sqlite")
     assert caught.value.kind is ErrorKind.INDEX_UNAVAILABLE
     assert str(tmp_path) in caught.value.message
     assert caught.value.remedy
@@ -22,7 +22,7 @@ def test_a_place_that_cannot_be_made_is_a_typed_error_that_names_it(tmp_path):
 
 def test_a_name_that_is_too_long_is_a_typed_error(tmp_path):
     with pytest.raises(IndexUnavailableError) as caught:
-        Database(tmp_path / ("x" * 400))
+        SqliteStore(tmp_path / ("x" * 400))
     assert isinstance(caught.value.__cause__, OSError)
     assert caught.value.__cause__.errno == errno.ENAMETOOLONG
 
@@ -34,10 +34,10 @@ def test_a_directory_that_may_not_be_written_is_a_typed_error(public_home, unpri
     directory.chmod(0o777)
     with unprivileged():
         if exists:
-            Database(directory / "main.sqlite").close()
+            SqliteStore(directory / "main.sqlite").close()
     directory.chmod(0o555)
     with unprivileged(), pytest.raises(IndexUnavailableError) as caught:
-        Database(directory / "main.sqlite")
+        SqliteStore(directory / "main.sqlite")
     assert caught.value.remedy
     assert not isinstance(caught.value, IndexDamagedError)
     assert [file.suffix for file in directory.iterdir()] == ([".sqlite"] if exists else [])

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from backends.builtin.notes.planning import Change
 from backends.builtin.notes.preparing import Preparer
-from backends.builtin.storage.database import Database
+from backends.builtin.store.sqlite.store import SqliteStore
 from backends.builtin.syncing.indexing import Indexer
+from backends.builtin.syncing.planning import Change
 from backends.chunking import ChunkLimits
 from backends.files.roots import MemoryRoots
 from backends.files.scan import FoundFile
@@ -28,7 +28,7 @@ class Bench:
 
     def __init__(self, home) -> None:
         self.home = home
-        self.database = Database(home.index)
+        self.database = SqliteStore(home.index)
         self.roots = MemoryRoots(home.workspace)
         self.indexer = Indexer(self.database, self.roots, Preparer(ChunkLimits()))
 
@@ -169,7 +169,7 @@ def test_a_fault_of_ours_in_one_file_keeps_no_other_from_being_indexed(home, cap
     """The limit is of the wrong type on purpose: cutting any text with it really fails."""
     home.write("memory/bad.md", "brings the fault out\n")
     home.write("memory/good.md", "")
-    database = Database(home.index)
+    database = SqliteStore(home.index)
     roots = MemoryRoots(home.workspace)
     indexer = Indexer(database, roots, Preparer(ChunkLimits("400")))  # type: ignore[arg-type]
     outcomes = {found.path: indexer.apply(found) for found in indexer.survey().plan.to_read}

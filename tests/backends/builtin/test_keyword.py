@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from backends.builtin.notes.preparing import PreparedChunk, PreparedFile
-from backends.builtin.notes.publishing import ReadFile, publish_file, remove_file
 from backends.builtin.searching import keyword
-from backends.builtin.searching.keyword import Frequencies, KeywordLane, TermCounts, tiers
-from backends.builtin.storage.database import Database
+from backends.builtin.searching.keyword import Frequencies, TermCounts, lookup, tiers
+from backends.builtin.store.port import PreparedChunk, PreparedFile, ReadFile
+from backends.builtin.store.sqlite.store import SqliteStore
 from backends.files.scan import FoundFile
 from backends.ranking.query import Concept, Query
 
@@ -21,7 +20,7 @@ class Pile:
     """An index whose chunks hold exactly the words that one names."""
 
     def __init__(self, path):
-        self.database = Database(path)
+        self.store = SqliteStore(path)
         self.frequencies = Frequencies()
 
     def write(self, path, *chunks):
@@ -40,25 +39,34 @@ class Pile:
             for place, words in enumerate(chunks)
         )
         read = ReadFile(FoundFile(path, 0, 1, 1, 1, 1, 1), path.encode(), 1)
-        with self.database.writing() as connection:
-            publish_file(connection, read, "test", PreparedFile(prepared, None, frozenset()))
+        with self.store.writer() as writer:
+            writer.files.publish(read, "test", PreparedFile(prepared, None, frozenset()))
 
     def remove(self, path):
-        with self.database.writing() as connection:
-            remove_file(connection, "memory", path)
+        with self.store.writer() as writer:
+            writer.files.remove("memory", path)
 
     def counts(self, *words):
-        with self.database.reading() as connection:
-            return self.frequencies.of(connection, query_of(*words))
+        with self.store.view() as view:
+            documents = view.keywords.corpus().documents
+            return self.frequencies.of(view.keywords, query_of(*words), documents)
 
     def found(self, *words, limit=10, offset=0, paths=None):
         """The texts of the best chunks with their scores."""
-        with self.database.reading() as connection:
+        with self.store.view() as view:
             query = query_of(*words)
-            known = dict(connection.execute("SELECT path, id FROM files"))
-            file_ids = None if paths is None else [known[path] for path in paths]
-            lane = KeywordLane(connection, query, self.frequencies.of(connection, query), file_ids)
-            return [(one.text, one.bm25) for one in lane.candidates(limit, offset)]
+            cards = [
+                card
+                for card in view.files.all_cards(with_tags=False)
+                if paths is None or card.path in paths
+            ]
+            documents = view.keywords.corpus().documents
+            counts = self.frequencies.of(view.keywords, query, documents)
+            matches = view.keywords.matches(
+                lookup(query, counts, sum(card.chunks for card in cards)),
+                None if paths is None else [card.id for card in cards],
+            )
+            return [(one.text, one.bm25) for one in matches.best(limit, offset)]
 
     def texts(self, *words, **options):
         return [text for text, _ in self.found(*words, **options)]
@@ -68,7 +76,7 @@ class Pile:
 def pile(tmp_path):
     pile = Pile(tmp_path / "index.sqlite")
     yield pile
-    pile.database.close()
+    pile.store.close()
 
 
 @pytest.fixture
@@ -164,10 +172,11 @@ def test_counts_follow_an_index_that_shrinks(pile):
 
 
 def test_what_is_remembered_is_bounded(pile, monkeypatch):
-    from backends.builtin.searching import keyword
-
-    monkeypatch.setattr(keyword, "_MAX_REMEMBERED", 2)
-    monkeypatch.setattr(keyword, "_COMMON", 0)
-    pile.write("memory/a.md", "one two three four")
-    assert set(pile.counts("one", "two", "three", "four").by_term.values()) == {1}
-    assert len(pile.frequencies._remembered) <= 2
+    monkeypatch.setattr(keyword, "MAX_REMEMBERED", 2)
+    monkeypatch.setattr(keyword, "COMMON", 0)
+    monkeypatch.setattr(keyword, "DRIFT", 0)  # what is remembered is never counted again
+    words = ("one", "two", "three", "four")
+    pile.write("memory/a.md", " ".join(words))
+    assert list(pile.counts(*words).by_term.values()) == [1, 1, 1, 1]
+    pile.write("memory/b.md", " ".join(words))
+    assert sum(count == 1 for count in pile.counts(*words).by_term.values()) == 2

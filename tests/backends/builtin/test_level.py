@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from backends.builtin.notes.preparing import Preparer
-from backends.builtin.storage.database import Database
+from backends.builtin.store.sqlite.store import SqliteStore
 from backends.builtin.syncing.indexing import Indexer
 from backends.chunking import ChunkLimits
 from backends.files.roots import MemoryRoots
@@ -24,7 +24,7 @@ class Bench:
 
     def __init__(self, home) -> None:
         self.home = home
-        self.database = Database(home.index)
+        self.database = SqliteStore(home.index)
         self.indexer = self.another_indexer()
 
     def another_indexer(self, tokens: int = 400) -> Indexer:

@@ -11,11 +11,11 @@ import apsw
 import pytest
 from msgspec.structs import replace
 
-from backends.builtin.storage import moving
-from backends.builtin.storage.database import Database
-from backends.builtin.storage.index_file import Verdict, judge
-from backends.builtin.storage.moving import lock_path, present_path
-from backends.builtin.storage.schema import APPLICATION_ID, SCHEMA_VERSION
+from backends.builtin.store.sqlite import moving
+from backends.builtin.store.sqlite.index_file import Verdict, judge
+from backends.builtin.store.sqlite.moving import lock_path, present_path
+from backends.builtin.store.sqlite.schema import APPLICATION_ID, SCHEMA_VERSION
+from backends.builtin.store.sqlite.store import SqliteStore
 from backends.interface import SearchRequest, SyncRequest
 from config.runtime.files import try_lock_file
 
@@ -24,8 +24,8 @@ FORMER, NEW = "main.sqlite", "main.memory-gateway.sqlite"
 KILL_AT_EACH_LINE = """
 import json, os, shutil, signal, sys
 from pathlib import Path
-from backends.builtin.storage.database import Database
-from backends.builtin.storage.index_file import Verdict, judge
+from backends.builtin.store.sqlite.store import SqliteStore
+from backends.builtin.store.sqlite.index_file import Verdict, judge
 
 folder = Path(sys.argv[1])
 former, new = folder / "main.sqlite", folder / "main.memory-gateway.sqlite"
@@ -43,7 +43,7 @@ def in_child(work, *arguments):
     return os.waitpid(child, 0)[1]
 
 def seed():
-    database = Database(former)
+    database = SqliteStore(former)
     with database.writing() as connection:
         for number in range(MARKS):
             connection.execute("INSERT INTO meta VALUES (?, ?)", (str(number), "x" * 500))
@@ -53,18 +53,18 @@ def move(last_line):
     lines = 0
     def trace(frame, event, _argument):
         nonlocal lines
-        if frame.f_code.co_filename.endswith(("/moving.py", "/places.py")):
+        if frame.f_code.co_filename.endswith("/moving.py"):
             if event == "line":
                 lines += 1
                 if lines == last_line:
                     os.kill(os.getpid(), signal.SIGKILL)
             return trace
     sys.settrace(trace)
-    Database(new, former=former, is_owner=True)
+    SqliteStore(new, former=former, is_owner=True)
 
 def count():
     assert not former.exists(), "moved"
-    database = Database(new, former=former, is_owner=True)
+    database = SqliteStore(new, former=former, is_owner=True)
     with database.reading() as connection:
         number = connection.execute("SELECT count(*) FROM meta WHERE value LIKE 'xxx%'").get
         assert connection.execute("PRAGMA integrity_check").get == "ok"
@@ -72,7 +72,7 @@ def count():
     database.close()
 
 def recover():
-    Database(new, former=former, is_owner=True).close()
+    SqliteStore(new, former=former, is_owner=True).close()
 
 results = []
 while True:
@@ -92,8 +92,8 @@ print(json.dumps(results))
 HOLD = """
 import sys
 from pathlib import Path
-from backends.builtin.storage.database import Database
-database = Database(Path(sys.argv[1]))
+from backends.builtin.store.sqlite.store import SqliteStore
+database = SqliteStore(Path(sys.argv[1]))
 print("open", flush=True)
 sys.stdin.read()
 database.close()
@@ -120,14 +120,14 @@ def opened(new, former):
     """Opens the index as its owner does; `is_owner=False`: as a command does."""
 
     def open_index(**how):
-        return closing(Database(new, former=former, **{"is_owner": True} | how))
+        return closing(SqliteStore(new, former=former, **{"is_owner": True} | how))
 
     return open_index
 
 
 def mark(path, value):
     """Makes an index with something in it to know it by."""
-    with closing(Database(path)) as database, database.writing() as connection:
+    with closing(SqliteStore(path)) as database, database.writing() as connection:
         connection.execute("INSERT INTO meta VALUES ('mark', ?)", (value,))
 
 
@@ -197,8 +197,8 @@ def test_what_a_killed_process_left_in_the_log_moves_too(
 ):
     code = (
         "import os, signal, sys; from pathlib import Path\n"
-        "from backends.builtin.storage.database import Database\n"
-        "database = Database(Path(sys.argv[1]))\n"
+        "from backends.builtin.store.sqlite.store import SqliteStore\n"
+        "database = SqliteStore(Path(sys.argv[1]))\n"
         "with database.writing() as connection:\n"
         "    connection.execute(\"INSERT INTO meta VALUES ('mark', 'in the log')\")\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
@@ -212,7 +212,7 @@ def test_what_a_killed_process_left_in_the_log_moves_too(
 
 def test_while_the_index_moves_nobody_reads_or_writes_it(former):
     mark(former, "mine")
-    with moving._alone_with(former, patience_s=0), closing(apsw.Connection(str(former))) as other:
+    with moving.alone_with(former, patience_s=0), closing(apsw.Connection(str(former))) as other:
         with pytest.raises(apsw.BusyError):
             other.execute("SELECT * FROM meta").fetchall()
         assert names(former.parent) == [FORMER]
@@ -294,7 +294,7 @@ def test_a_command_leaves_the_index_of_a_gateway_where_it_is(folder, former, new
 
 
 def mark_of_file(path):
-    with closing(Database(path)) as database:
+    with closing(SqliteStore(path)) as database:
         return mark_of(database)
 
 
@@ -340,22 +340,16 @@ def test_a_damaged_one_is_set_aside_and_made_anew_at_the_new_place(folder, forme
     assert left[0] == NEW and left[1].startswith(f"{FORMER}.damaged-") and len(left) == 2
 
 
-def test_beside_an_index_in_use_a_later_one_of_an_earlier_release_is_set_aside(
+def test_beside_an_index_in_use_a_later_one_of_an_earlier_release_is_deleted(
     folder, former, new, opened
 ):
     mark(new, "in use")
     mark(former, "made by 0.1 since")
-    older = folder / f"{NEW}.superseded-1"
-    older.write_text("the one before", encoding="utf-8")
     with opened() as database:
         assert mark_of(database) == "in use"
         (note,) = database.notes
-        assert "made by an earlier release" in note
-    kept = [name for name in names(folder) if ".superseded-" in name]
-    assert names(folder) == [NEW, *kept]
-    (name,) = kept
-    assert name != older.name
-    assert mark_of_file(folder / name) == "made by 0.1 since"
+        assert "made by an earlier release" in note and "was deleted" in note
+    assert names(folder) == [NEW]
 
 
 def test_a_damaged_one_beside_an_index_in_use_is_set_aside_too(folder, former, new, opened):
@@ -391,7 +385,7 @@ def test_a_command_that_comes_while_the_owner_moves_the_index_finds_it_at_its_ne
     assert names(folder) == [NEW]
 
 
-def test_a_command_never_sets_the_other_one_aside(folder, former, new, opened):
+def test_a_command_never_deletes_the_other_one(folder, former, new, opened):
     mark(new, "in use")
     mark(former, "another")
     with opened(is_owner=False) as database:
@@ -441,25 +435,3 @@ async def test_an_index_with_embeddings_is_moved_and_no_text_is_embedded_again(
         assert status.database_path.endswith(NEW)
         assert any("moved here from" in note for note in status.issues)
     assert vendor.embedded() == ["boiler 7"]
-
-
-@pytest.mark.anyio
-async def test_what_the_superseded_index_had_embedded_is_taken_over(
-    embedding_home, vendor, embedded
-):
-    for number in range(40):
-        embedding_home.write(f"memory/{number}.md", f"The boiler number {number}.\n")
-    async with embedding_home.open() as backend:
-        await backend.sync(SyncRequest())
-        await embedded(backend)
-    vendor.requests.clear()
-    former = embedding_home.index
-    Database(former.with_name(NEW)).close()
-    of_today(embedding_home)
-    async with embedding_home.open() as backend:
-        await backend.sync(SyncRequest())
-        assert (await embedded(backend))["coverage"]["embedded"] == 40
-        issues = (await backend.status()).issues
-        assert any("40 of 40 embeddings were taken over" in issue for issue in issues)
-    assert vendor.embedded() == []
-    assert not former.exists()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from backends.builtin.notes.planning import (
+from backends.builtin.store.port import IndexedFile
+from backends.builtin.syncing.planning import (
     COARSE_RACY_NS,
     RACY_NS,
     VERIFIED_BYTES,
     VERIFIED_FILES,
-    IndexedFile,
     ObsoleteFile,
     plan_sync,
 )

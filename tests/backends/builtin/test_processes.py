@@ -41,11 +41,11 @@ from pathlib import Path
 import anyio
 from backends.builtin.backend import open_builtin
 from backends.interface import SearchRequest, SyncRequest
-from backends.builtin.storage import connections, database, index_file
+from backends.builtin.store.sqlite import connections, store, index_file
 from fakes.settings import make_settings
 
 root, name = Path(sys.argv[1]), sys.argv[2]
-for module in (connections, database):
+for module in (connections, store):
     module.PATIENCE_S = 60.0  # a disk that takes its time is nobody's fault
 index_file._MAKING_PATIENCE_S = 60.0
 

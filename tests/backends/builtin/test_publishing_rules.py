@@ -83,8 +83,9 @@ async def test_searches_are_answered_at_every_moment_of_a_change_of_the_settings
     assert min(counts) > 0
 
 
-async def test_the_log_of_another_index_is_put_right_by_the_next_sync(
-    home, new_home, content, check
+@pytest.mark.parametrize("force", [True, False])
+async def test_the_log_of_another_index_is_put_right_by_force_or_by_a_second_look_a_minute_later(
+    home, new_home, content, check, paths_of, a_minute_later, force
 ):
     other, fresh = new_home("other"), new_home("fresh")
     for number in range(30):
@@ -97,8 +98,17 @@ async def test_the_log_of_another_index_is_put_right_by_the_next_sync(
     async with other.open() as backend:
         await backend.sync(SyncRequest())
         shutil.copy(f"{other.index}-wal", f"{home.index}-wal")
-    async with home.open() as backend:  # by force: that all notes are gone at once is not believed
-        report = await backend.sync(SyncRequest(force=True))
+    async with home.open() as backend:
+        report = await backend.sync(SyncRequest(force=force))
+        assert not any("pump" in path for path in await paths_of(backend, "pump"))
+        assert len(await paths_of(backend, "boiler")) == 30
+    if not report.complete:  # that all notes are gone at once is not believed at the first look
+        assert not force
+        assert report.removed == 0
+        assert "count as deleted if a look 60 s later" in (report.error or "")
+        a_minute_later(home.index)
+        report = await home.synced()
+        assert report.complete
     assert report.removed in {0, 30}
     check(home.index)
     assert content(home.index) == content(fresh.index)

@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from backends.builtin.storage.connections import IndexDamagedError
-from backends.builtin.storage.database import Database, scrub
+from backends.builtin.store.port import IndexDamagedError
+from backends.builtin.store.sqlite.store import SqliteStore, scrub
 from backends.interface import SearchRequest, SyncRequest
 
 pytestmark = pytest.mark.anyio
@@ -33,14 +33,14 @@ async def index(home, long_note):
 
 
 async def test_a_sound_index_passes(index):
-    database = Database(index)
+    database = SqliteStore(index)
     assert scrub(database)
     assert not scrub(database, limit_s=-1)
     database.close()
 
 
 async def test_words_that_were_merged_since_a_reader_looked_at_them_are_no_damage(index):
-    database = Database(index)
+    database = SqliteStore(index)
     with database.reading() as connection:
         assert connection.execute("SELECT count(*) FROM chunk_terms('boiler')").get
     with database.writing() as connection:
@@ -51,7 +51,7 @@ async def test_words_that_were_merged_since_a_reader_looked_at_them_are_no_damag
 
 
 async def test_a_page_is_read_from_the_disk_though_a_reader_remembers_it(index):
-    database = Database(index)
+    database = SqliteStore(index)
     with database.reading() as connection:
         connection.execute("PRAGMA quick_check(1)").fetchall()
     for page in range(1, index.stat().st_size // PAGE):
@@ -66,7 +66,7 @@ async def test_one_flipped_bit_anywhere_is_found(index, seed):
     rng = Random(seed)
     pages = index.stat().st_size // PAGE
     flip(index, rng.randrange(1, pages) * PAGE + rng.randrange(PAGE))
-    database = Database(index)
+    database = SqliteStore(index)
     try:
         with pytest.raises(IndexDamagedError):
             scrub(database)

@@ -10,7 +10,7 @@ import apsw
 import pytest
 from msgspec.structs import replace
 
-from backends.builtin.storage.database import Database
+from backends.builtin.store.sqlite.store import SqliteStore
 from backends.interface import SearchRequest, SyncRequest
 from benchmarks.large_index import Size, make_index
 from config.settings import VectorStoreSettings
@@ -120,7 +120,7 @@ async def test_the_event_loop_is_free_while_an_engine_reads_every_vector(
         await backend.sync(SyncRequest())
         await embedded(backend)
         fingerprint = backend._semantics.fingerprint
-    database = Database(notes.index)
+    database = SqliteStore(notes.index)
     make_index(notes.workspace, database, Size(6_000, 64), fingerprint)
     database.close()
     turn = threading.Event()

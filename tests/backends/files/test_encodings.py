@@ -1,6 +1,6 @@
 import pytest
 
-from backends.files.encodings import BROKEN, encoding_of
+from backends.files.encodings import BROKEN, UNKNOWN, encoding_of
 from backends.files.reading import decode, read_lines
 from backends.interface import ReadRequest
 
@@ -29,13 +29,10 @@ def test_a_note_gives_the_same_text_and_lines_in_the_usual_encodings(
 @pytest.mark.parametrize(
     "data",
     [
-        "价格是三百元，供应商同意了。".encode("gbk"),
-        "Цена согласована с поставщиком".encode("cp1251"),
         "Grüße, schön, für alle".encode() + b"\xe9",
         b"a\x81b",
         b"\xff\xfea",
         b"caf\xe9 \0 end\n",
-        bytes(range(256)),
     ],
 )
 def test_what_may_be_anything_is_not_taken_for_something(data):
@@ -44,3 +41,23 @@ def test_what_may_be_anything_is_not_taken_for_something(data):
 
 def test_a_zero_byte_alone_is_no_other_encoding():
     assert encoding_of(b"a\0b\n") == "utf-8"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        "价格是三百元，供应商同意了。".encode("gbk"),
+        "# 价格\n\n- tea: 三百元，供应商同意了\n- OK\n".encode("gbk"),
+        "お茶の値段は三百円です。".encode("shift_jis"),
+        "Цена согласована с поставщиком".encode("cp1251"),
+        bytes(range(256)),
+        b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes(range(0, 256, 3)) * 4,
+    ],
+)
+def test_what_is_no_text_that_can_be_read_gives_nothing_to_index(data):
+    assert encoding_of(data) == UNKNOWN
+
+
+def test_damaged_utf8_is_still_utf8():
+    text = "今天和供应商谈了茶叶的价格。明天再说。".encode()
+    assert encoding_of(text[:-1]) == encoding_of(text[:10] + b"\xff\xff" + text[10:]) == BROKEN

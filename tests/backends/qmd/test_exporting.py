@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from backends.qmd import exporting
 from backends.qmd.exporting import Exports, write_record
 from backends.transcripts.agents import AgentTranscripts
 from backends.transcripts.jsonl import JsonlTranscripts
@@ -238,3 +239,30 @@ def test_a_conversation_that_moved_into_the_database_keeps_one_export(place, tmp
     assert (exports.of_export("talk.md").transcript, exports.issues) == ("talk", ())
     assert "now?" in place.exported.read_text(encoding="utf-8")
     host.close()
+
+
+def test_many_transcripts_that_are_gone_at_once_keep_their_exports_until_a_second_look(
+    place, monkeypatch
+):
+    for number in range(11):
+        Transcript(place.sessions, f"talk{number}").say("Where is the ladder?")
+    exports = place.export()
+    exported = sorted(place.target.iterdir())
+    assert len(exported) == 12
+    place.sessions.rename(place.sessions.with_name("moved"))
+    for _ in range(2):
+        exports.refresh()
+        assert sorted(place.target.iterdir()) == exported
+        assert "12 of 12 exported transcripts are gone at once" in exports.issues[0]
+    monkeypatch.setattr(exporting, "SECOND_LOOK_S", 0.0)
+    exports.refresh()
+    assert list(place.target.iterdir()) == []
+    assert exports.issues == ()
+
+
+def test_exports_that_are_switched_off_go_at_once_however_many(place):
+    for number in range(11):
+        Transcript(place.sessions, f"talk{number}").say("Where is the ladder?")
+    place.export()
+    place.export(enabled=False)
+    assert list(place.target.iterdir()) == []

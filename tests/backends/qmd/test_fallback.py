@@ -185,6 +185,9 @@ async def test_when_neither_can_answer_the_error_says_both_reasons(tmp_path, env
         async def search(self, request):
             raise IndexUnavailableError("The disk is gone.")
 
+        async def away(self, *, look):
+            return None
+
     @asynccontextmanager
     async def broken(settings):
         yield Broken()

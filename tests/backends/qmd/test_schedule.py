@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import anyio
 import pytest
 
+from backends.qmd import engine
 from backends.qmd.engine import Schedule, UpdateCounts
 from backends.qmd.process import QmdUnavailableError
 from config.settings import QmdUpdateSettings
@@ -40,9 +43,13 @@ class Works:
         self.done.append("repair")
 
 
-def schedule(works: Works, *, embeds: bool = False, **settings) -> Schedule:
+async def all_there() -> str | None:
+    return None
+
+
+def schedule(works: Works, *, embeds: bool = False, away=all_there, **settings) -> Schedule:
     update = QmdUpdateSettings(**{"interval_ms": 0, "debounce_ms": 0, **settings})
-    return Schedule(works, update, may_embed=lambda: embeds, repair=works.repair)
+    return Schedule(works, update, may_embed=lambda: embeds, repair=works.repair, away=away)
 
 
 BROKEN = QmdUnavailableError("broken", "No.")
@@ -139,4 +146,26 @@ async def test_the_interval_updates_without_any_request():
             return works.done.count("update") >= 2
 
         await until(twice, "two updates")
+        tasks.cancel_scope.cancel()
+
+
+async def test_nothing_is_updated_while_notes_are_away_and_soon_after_they_are_back(monkeypatch):
+    monkeypatch.setattr(engine, "FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr(engine, "AWAY_PAUSE_S", 0.02)
+    works, looks = Works(), []
+
+    async def away():
+        looks.append(None)
+        return "the workspace is missing" if len(looks) < 6 else None
+
+    plan = schedule(works, away=away)
+    with pytest.raises(QmdUnavailableError, match="not updated: the workspace is missing"):
+        await plan.round("test", force=True)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(partial(plan.run, at_once=True))
+        with anyio.fail_after(30):
+            await plan.updated.wait()
+        assert len(looks) >= 6
+        assert works.done[0] == "update"
+        assert plan.last_error is None
         tasks.cancel_scope.cancel()

@@ -6,7 +6,7 @@ import apsw
 import pytest
 from hypothesis import strategies as st
 
-from backends.builtin.storage import schema
+from backends.builtin.store.sqlite import schema
 from backends.text.analyser import Analyser
 
 _PIECES = (

@@ -28,6 +28,10 @@ def test_title_aliases_tags_and_date_are_read():
     )
 
 
+def test_the_name_by_which_claude_code_links_a_note_is_an_alias():
+    assert read("name: heron-nest", "metadata:", "  type: project").aliases == ("heron-nest",)
+
+
 @pytest.mark.parametrize(
     ("lines", "tags"),
     [

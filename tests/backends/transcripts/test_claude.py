@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -95,3 +96,19 @@ def test_a_file_is_known_by_its_place(projects):
 
 def test_without_claude_code_there_is_nothing(tmp_path):
     assert ClaudeTranscripts(tmp_path / "nowhere").listing().files == ()
+
+
+def test_of_a_recorded_session_the_turns_are_what_was_said():
+    """Claude Code 2.1.330 with tools, an agent, a refused request, `/compact`, `/context` and a hook; long texts are cut."""
+    recorded = Path(__file__).parents[2] / "data/claude_code_2.1.330.jsonl"
+    turns = [turn for line in recorded.read_bytes().splitlines() if (turn := render_entry(line))]
+    answer = "Assistant: The heron nests at the mill pond, as you told me."
+    assert turns == [
+        "User: Where does the heron nest? My password: ***", answer,
+        "User: USE-READ please", "Assistant: I look into the note.", answer,
+        "User: USE-AGENT please", "Assistant: I ask an agent.", answer, answer,
+        "User: FAIL-NOW", answer,
+        "User: And what did I ask?", answer,
+        "User: Hooked question", answer,
+        "User: With memory", answer,
+    ]  # fmt: skip

@@ -58,7 +58,7 @@ def test_a_pipe_that_delivers_is_read_whole(pipe, delivered):
 
 def test_a_pipe_that_nobody_writes_to_is_given_up_and_named(pipe):
     started = time.monotonic()
-    with pytest.raises(SilentFileError, match=f"did not deliver within 0.05 s.*{pipe}"):
+    with pytest.raises(SilentFileError, match=f"did not end within 0.05 s.*{pipe}"):
         read_file(pipe, LIMIT, patience_s=0.05)
     assert time.monotonic() - started < 5
 
@@ -98,12 +98,16 @@ def test_each_file_of_the_configuration_may_be_a_pipe(tmp_path, pipe, delivered)
 def test_each_file_of_the_configuration_is_named_when_it_is_a_pipe_that_stays_silent(
     tmp_path, pipe
 ):
-    with pytest.raises(ConfigInvalidError, match=f"{pipe}: cannot be read: it is no regular file"):
+    with pytest.raises(
+        ConfigInvalidError, match=f"{pipe}: cannot be read: it is not a regular file"
+    ):
         read_json5(pipe)
     (problem,) = load([pipe]).problems
-    assert problem.startswith(f"{pipe} cannot be read: it is no regular file")
+    assert problem.startswith(f"{pipe} cannot be read: it is not a regular file")
     pipe.rename(tmp_path / ".env")
-    with pytest.raises(ConfigInvalidError, match=r"\.env: cannot be read: it is no regular file"):
+    with pytest.raises(
+        ConfigInvalidError, match=r"\.env: cannot be read: it is not a regular file"
+    ):
         gather_variables({}, tmp_path, None)
 
 

@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from config.runtime import bounded as module
-from config.runtime.bounded import BoundedWork
+from config.runtime.bounded import BoundedWork, run_within
 
 pytestmark = pytest.mark.anyio
 
@@ -26,12 +26,17 @@ def gate():
 
 
 @pytest.fixture
-def bounded(request):
-    return BoundedWork(request.node.name)
+def name(request):
+    return request.node.name
 
 
-def threads_of(bounded):
-    return [one for one in threading.enumerate() if one.name == bounded._name]
+@pytest.fixture
+def bounded(name):
+    return BoundedWork(name)
+
+
+def threads_of(name):
+    return [one for one in threading.enumerate() if one.name == name]
 
 
 async def until(condition):
@@ -85,18 +90,18 @@ async def test_one_piece_of_work_runs_at_a_time(bounded):
             tasks.start_soon(run)
 
 
-async def test_the_next_piece_of_work_finds_the_thread_of_the_one_before(bounded):
+async def test_the_next_piece_of_work_finds_the_thread_of_the_one_before(name, bounded):
     threads = {await bounded.run(threading.get_ident, PATIENCE_S) for _ in range(20)}
-    assert len(threads) == len(threads_of(bounded)) == 1
+    assert len(threads) == len(threads_of(name)) == 1
 
 
 async def test_a_thread_that_nobody_needs_ends_and_another_comes_when_there_is_work(
-    bounded, monkeypatch
+    name, bounded, monkeypatch
 ):
     monkeypatch.setattr(module, "IDLE_S", 0.001)
     for _ in range(5):
         assert await bounded.run(lambda: 7, PATIENCE_S) == 7
-        await until(lambda: not threads_of(bounded))
+        await until(lambda: not threads_of(name))
 
 
 async def test_work_that_comes_as_its_thread_is_about_to_end_is_done(bounded, monkeypatch):
@@ -105,7 +110,7 @@ async def test_work_that_comes_as_its_thread_is_about_to_end_is_done(bounded, mo
         assert await bounded.run(lambda: 7, PATIENCE_S) == 7
 
 
-async def test_a_thread_that_waits_holds_nothing_of_its_last_work(bounded):
+async def test_a_thread_that_waits_holds_nothing_of_its_last_work(name, bounded):
     class Result:
         pass
 
@@ -116,7 +121,7 @@ async def test_a_thread_that_waits_holds_nothing_of_its_last_work(bounded):
         return held() is None
 
     await until(is_gone)
-    assert threads_of(bounded)
+    assert threads_of(name)
 
 
 async def test_a_cancelled_caller_leaves_at_once(bounded, gate):
@@ -126,13 +131,13 @@ async def test_a_cancelled_caller_leaves_at_once(bounded, gate):
     assert scope.cancelled_caught
 
 
-def test_work_may_outlive_the_event_loop(bounded, gate):
+def test_work_may_outlive_the_event_loop(name, bounded, gate):
     async def leave() -> None:
         with pytest.raises(TimeoutError):
             await bounded.run(gate.wait, 0.01)
 
     anyio.run(leave)
-    (thread,) = threads_of(bounded)
+    (thread,) = threads_of(name)
     assert thread.daemon
     gate.set()
     thread.join(PATIENCE_S)
@@ -150,4 +155,41 @@ async def test_as_many_run_at_once_as_are_allowed_and_the_next_finds_the_place_o
         await pair.run(lambda: 7, PATIENCE_S, queue_s=0.01)
     gate.set()
     assert await pair.run(lambda: 7, PATIENCE_S, queue_s=PATIENCE_S) == 7
-    await until(lambda: not any(one.busy for one in threads_of(pair)))
+    await until(lambda: not any(one.busy for one in threads_of("pair")))
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+async def test_what_comes_of_work_that_was_left_behind_is_given_back(bounded, gate, cancelled):
+    given_back = []
+
+    def work():
+        gate.wait()
+        return "lock"
+
+    if cancelled:
+        with anyio.move_on_after(0.01):
+            await bounded.run(work, PATIENCE_S, discard=given_back.append)
+    else:
+        with pytest.raises(TimeoutError):
+            await bounded.run(work, 0.01, discard=given_back.append)
+    assert given_back == []
+    gate.set()
+    await until(lambda: given_back == ["lock"])
+    assert await bounded.run(lambda: 7, PATIENCE_S, discard=given_back.append) == 7
+    assert given_back == ["lock"]
+
+
+def test_without_an_event_loop_work_is_waited_for_only_so_long(gate):
+    assert run_within(lambda: 7, PATIENCE_S) == 7
+    with pytest.raises(KeyError, match="lost"):
+        run_within(lambda: {}["lost"], PATIENCE_S)
+    with pytest.raises(TimeoutError):
+        run_within(gate.wait, 0.01)
+
+
+def test_where_no_thread_can_be_had_work_is_done_all_the_same(monkeypatch):
+    def start(thread):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    assert run_within(lambda: 7, PATIENCE_S) == 7

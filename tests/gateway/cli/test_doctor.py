@@ -12,7 +12,7 @@ def test_a_sound_memory_ends_with_zero_and_says_what_was_looked_at(indexed):
     rows = done.out.splitlines()
     assert re.fullmatch(r"memory-gateway [\d.]+\S*, agent main", rows[0])
     assert any(re.match(r"  ok +canary +A note was written, indexed, found", row) for row in rows)
-    assert any(re.search(r"ok +index +It is whole\.  ~/\.openclaw/", row) for row in rows)
+    assert any(re.search(r"ok +index +The index is intact\.  ~/\.openclaw/", row) for row in rows)
     assert rows[-1].startswith("ok: ")
 
 

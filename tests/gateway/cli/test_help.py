@@ -20,6 +20,8 @@ COMMANDS = [
     "reload",
     "metrics",
     "service",
+    "connect",
+    "disconnect",
     "config",
     "qmd",
     "demo",
@@ -61,6 +63,15 @@ def test_help_fits_80_columns(name, capsys, monkeypatch):
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("Usage: memory-gateway")
     assert [line for line in lines if len(line) > 80] == []
+
+
+@pytest.mark.parametrize("name", [*COMMANDS, *MODELS, *BATCH])
+def test_help_speaks_of_arguments_in_words_and_not_in_types_of_python(name, capsys):
+    assert run_app([*name.split(), "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert [one for one in ("<str>", "<int>", "list[", "<install") if one in shown] == []
+    arguments = [one for one in command_of(name).params if one.param_type_name == "argument"]
+    assert all(f"\n  {one.metavar}" in shown for one in arguments)
 
 
 @pytest.mark.parametrize("width", ["40", "60", "80"])

@@ -182,16 +182,32 @@ def test_notes_in_other_encodings_are_found_read_and_told_of(cli, folder):
     (folder / "latin.md").write_bytes("Die Wärmepumpe läuft.\n".encode("latin-1"))
     (folder / "wide.md").write_bytes("Der Wäschetrockner läuft.\n".encode("utf-16"))
     (folder / "what.md").write_bytes("茶叶的价格".encode("gbk"))
+    (folder / "torn.md").write_bytes("Der Kessel läuft".encode()[:-3] + b"\xff\xc3\n")
     for word, name in (("Wärmepumpe", "latin.md"), ("Wäschetrockner", "wide.md")):
         (hit, *_) = cli.json("search", "--notes", str(folder), word)["results"]
         text = cli.json("get", "--notes", str(folder), name)["text"]
         assert hit["path"] == name and word in text and hit["snippet"].strip() == text.strip()
-    issues = " ".join(cli.json("status", "--notes", str(folder))["issues"])
-    assert "windows-1252" in issues and "latin.md" in issues
-    assert "wide.md" in issues and "U+FFFD" in issues and "what.md" in issues
+    assert cli.json("search", "--notes", str(folder), "茶叶 价格")["results"] == []
+    told = {one.split()[0]: one for one in cli.json("status", "--notes", str(folder))["issues"]}
+    assert "windows-1252" in told["latin.md"] and "utf-16" in told["wide.md"]
+    assert "U+FFFD" in told["torn.md"] and "not searched" in told["what.md"]
 
 
 def test_doctor_examines_a_folder_of_notes(cli, folder):
     cli("index", "--notes", str(folder))
     findings = cli.json("doctor", "--notes", str(folder))["findings"]
     assert {one["severity"] for one in findings if one["check"] in ("canary", "places")} == {"ok"}
+
+
+def test_status_and_doctor_name_the_folder_and_no_agent(cli, folder):
+    shown = cli("status", "--notes", str(folder)).out
+    assert shown.startswith("Memory of a folder of notes\n") and "Notes           ~/notes" in shown
+    first = cli("doctor", "--notes", str(folder)).out.splitlines()[0]
+    assert first.endswith(", notes in ~/notes")
+    assert cli.json("doctor", "--notes", str(folder), code=0)["notes"] == str(folder)
+
+
+@pytest.mark.parametrize("command", ["metrics", "reload"])
+def test_that_no_gateway_runs_is_said_of_the_notes(cli, folder, command):
+    done = cli(command, "--notes", str(folder))
+    assert done.code == 69 and "No gateway runs for these notes, so" in done.err

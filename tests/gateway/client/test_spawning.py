@@ -49,7 +49,7 @@ async def test_the_environment_and_the_directory_are_those_that_were_given(tmp_p
 
 
 async def test_a_child_that_dies_takes_open_calls_with_it_and_leaves_its_last_words(monkeypatch):
-    monkeypatch.setattr(spawning, "_LAST_WORDS_S", WAIT_S)
+    monkeypatch.setattr(spawning, "LAST_OUTPUT_S", WAIT_S)
     die = """
         import sys
         sys.stdin.readline()

@@ -11,7 +11,7 @@ import apsw
 import msgspec
 import pytest
 
-from backends.builtin.storage.database import Database
+from backends.builtin.store.sqlite.store import SqliteStore
 from config.settings import StoreSettings
 from gateway.doctor.index import check_index, check_owner
 from gateway.ownership.lock import OwnerLock, OwnerRecord, place_of
@@ -89,7 +89,7 @@ async def test_an_owner_that_says_nothing_is_an_error(settings, root, worst):
 def at_the_former_place(settings, root, with_search):
     """Settings without a path of their own, and an index where earlier releases had it."""
     former = root / "memory/main.sqlite"
-    Database(former).close()
+    SqliteStore(former).close()
     store = StoreSettings(path=root / "memory/main.memory-gateway.sqlite", former_path=former)
     return with_search(settings, store=store)
 
@@ -102,7 +102,7 @@ def test_an_index_that_openclaw_would_not_start_over_is_told_until_it_is_moved(
     assert (one.severity, one.place) == ("warning", str(store.former_path))
     assert "OpenClaw 2026.9" in one.cause and "memory-gateway status" in one.fix
     assert store.former_path.exists()
-    Database(store.path, former=store.former_path).close()
+    SqliteStore(store.path, former=store.former_path).close()
     assert severities(check_index(at_the_former_place)) == ["ok"]
 
 
@@ -122,7 +122,7 @@ def test_a_copy_that_openclaw_made_of_our_index_is_told_and_its_own_files_are_no
     at_the_former_place, root, worst
 ):
     store = at_the_former_place.search.store
-    Database(store.path, former=store.former_path).close()
+    SqliteStore(store.path, former=store.former_path).close()
     copy = root / "memory/main.retry-0123456789ab.sqlite"
     (root / "memory/main.sqlite").write_text("OpenClaw's own", encoding="utf-8")
     shutil.copy(store.path, copy)

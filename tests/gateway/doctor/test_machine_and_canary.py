@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.doctor.configuration import check_configuration, check_places, check_secrets
-from gateway.doctor.index import canary_settings, check_index, sing
+from gateway.doctor.index import canary_settings, check_canary, check_index
 from gateway.doctor.providers import check_libraries, check_model, check_provider
 from gateway.doctor.surroundings import check_disk, check_watches, judge_room
 
@@ -52,7 +52,7 @@ def test_a_limit_of_the_system_that_hinders_watching_is_told(settings, worst, fe
 
 async def test_the_canary_sings_far_from_the_users_memory(settings, root, severities):
     before = sorted(root.rglob("*"))
-    assert severities(await sing(replace(settings, memory_slot="none"))) == ["ok"]
+    assert severities(await check_canary(replace(settings, memory_slot="none"))) == ["ok"]
     assert sorted(root.rglob("*")) == before
     apart = canary_settings(settings, Path("/elsewhere"))
     places = (apart.workspace, apart.state_dir, apart.sessions_dir, apart.search.store.path)
@@ -62,5 +62,5 @@ async def test_the_canary_sings_far_from_the_users_memory(settings, root, severi
 
 async def test_a_canary_without_room_is_an_error(settings, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
-    (one,) = await sing(settings)
+    (one,) = await check_canary(settings)
     assert (one.severity, "/nowhere" in one.cause) == ("error", True)

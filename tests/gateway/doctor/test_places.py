@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import closing
 from pathlib import Path
 
+import anyio
+import apsw
 from msgspec.structs import replace
 
+from backends.interface import SyncRequest
 from config.settings import ExtraPath
 from fakes.settings import remote
+from gateway.agent.memory import open_memory
 from gateway.doctor.configuration import check_places, check_secrets
 
 KEY = "sk-canary-90fe12"
@@ -48,7 +53,7 @@ def test_a_file_in_the_way_of_a_directory_is_an_error(settings, root):
     (root / "file").write_text("", encoding="utf-8")
     found = check_places(replace(settings, state_dir=root / "file/state"))
     (one,) = [one for one in found if one.severity == "error"]
-    assert "no directory" in one.cause
+    assert "is not a directory" in one.cause
 
 
 def test_others_who_may_write_or_read_are_told(settings, root, index):
@@ -94,3 +99,34 @@ def test_files_are_counted_where_they_are_and_what_is_left_out_is_named(
         "1 file of memory is in it, 1 elsewhere (memorySearch.extraPaths)" in one for one in causes
     )
     assert any(one.startswith("Not indexed: memory/link.md: ") for one in causes)
+
+
+def test_a_workspace_that_was_indexed_and_is_gone_is_not_to_be_created(
+    settings, root, index, worst
+):
+    (root / "workspace").rename(root / "aside")
+    one = worst(check_places(settings))
+    assert one.severity == "warning"
+    assert f"he workspace {root}/workspace is missing" in one.cause
+    assert "Mount its disk" in one.fix
+
+
+def test_an_empty_mount_point_and_an_extra_path_that_is_gone_are_told(
+    root, settings, with_search, worst
+):
+    extra = root / "extra"
+    extra.mkdir()
+    (extra / "a.md").write_text("The ladder.\n", encoding="utf-8")
+    settings = with_search(settings, extra_paths=(ExtraPath(raw="extra", path=extra),))
+
+    async def fill():
+        async with open_memory(settings, background=False) as memory:
+            await memory.sync(SyncRequest())
+
+    anyio.run(fill)
+    with closing(apsw.Connection(str(settings.search.store.path))) as db:
+        db.execute("UPDATE meta SET value = replace(value, ':', ':9') WHERE key = 'devices'")
+    assert not [one for one in check_places(settings) if one.severity == "warning"]
+    (extra / "a.md").unlink()
+    one = worst(check_places(settings))
+    assert (one.place, "is not the file system that was indexed" in one.cause) == (str(extra), True)

@@ -242,7 +242,9 @@ def test_a_pipe_in_the_place_of_the_file_is_named(sessions, monkeypatch):
     monkeypatch.setattr(flush.read_file, "__kwdefaults__", {"patience_s": 0.05})
     sessions.mkdir()
     os.mkfifo(sessions / "sessions.json")
-    with pytest.raises(FileUnreadableError, match="it is no regular file, and did not deliver"):
+    with pytest.raises(
+        FileUnreadableError, match="it is not a regular file and did not end within"
+    ):
         store_of(sessions).state(KEY)
 
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
-import jsonschema
 import msgspec
 import pytest
 from msgspec.structs import replace
@@ -22,7 +19,6 @@ from gateway.rpc.wire import InvalidParamsError
 pytestmark = pytest.mark.anyio
 
 SERVER_KEY = "io.modelcontextprotocol/serverInfo"
-SCHEMAS = {tool["name"]: tool["outputSchema"] for tool in tool_list(appends=True)}
 
 
 async def test_initialize_satisfies_both_protocols_with_one_reply(desk):
@@ -34,7 +30,7 @@ async def test_initialize_satisfies_both_protocols_with_one_reply(desk):
     )
     assert reply["protocolVersion"] == "2025-06-18"
     assert reply["serverInfo"]["name"] == "memory-gateway"
-    assert reply["capabilities"]["tools"] == {}
+    assert {"tools", "resources", "prompts"} <= set(reply["capabilities"])
     assert "memory_search" in reply["instructions"]
     assert (reply["name"], reply["protocol"], reply["agentId"]) == ("memory-gateway", "1", "main")
     assert "memory_search" in reply["capabilities"]["methods"]
@@ -51,7 +47,7 @@ async def test_discovery_names_versions_tools_and_how_long_that_holds(desk):
     reply = await desk.stateless("server/discover")
     assert reply["supportedVersions"][0] == "2026-07-28"
     assert {"2025-06-18", "2025-11-25"} < set(reply["supportedVersions"])
-    assert reply["capabilities"] == {"tools": {}}
+    assert reply["capabilities"] == {"tools": {}, "resources": {}, "prompts": {}}
     assert (reply["resultType"], reply["cacheScope"]) == ("complete", "public")
     assert reply["ttlMs"] > 0
     assert reply["_meta"][SERVER_KEY]["name"] == "memory-gateway"
@@ -85,32 +81,28 @@ async def test_ping_answers_in_both_eras(desk):
 
 
 @pytest.mark.parametrize(
-    ("name", "arguments", "key"),
+    ("name", "arguments", "said"),
     [
-        ("memory_search", {"query": "boiler"}, "results"),
-        ("memory_search", {"query": "nothing of the kind zzz"}, "results"),
-        ("memory_get", {"path": "memory/a.md", "from": 3, "lines": 1}, "text"),
-        ("memory_get", {"path": "memory/absent.md"}, "text"),
+        ("memory_search", {"query": "boiler"}, "serviced by Hartmann"),
+        ("memory_search", {"query": "nothing of the kind zzz"}, "Nothing found (empty)"),
+        ("memory_get", {"path": "memory/a.md", "from": 3, "lines": 1}, "serviced by Hartmann"),
+        ("memory_get", {"path": "memory/absent.md"}, "There is no memory/absent.md"),
     ],
 )
-async def test_a_call_answers_with_data_of_its_schema_and_the_same_as_text(
-    desk, name, arguments, key
-):
+async def test_a_call_answers_once_as_text_in_every_era(desk, name, arguments, said):
     for ask in (desk.ask, desk.stateless):
         result = await ask("tools/call", name=name, arguments=arguments)
         assert result["isError"] is False
-        assert key in result["structuredContent"]
-        jsonschema.validate(result["structuredContent"], SCHEMAS[name])
+        assert "structuredContent" not in result
         (content,) = result["content"]
-        assert json.loads(content["text"]) == result["structuredContent"]
+        assert said in content["text"]
     assert (result["resultType"], SERVER_KEY in result["_meta"]) == ("complete", True)
 
 
 async def test_a_path_that_is_refused_is_an_error_that_the_model_can_read(desk):
     result = await desk.ask("tools/call", name="memory_get", arguments={"path": "/etc/passwd"})
     assert result["isError"] is True
-    assert result["structuredContent"]["kind"] == "path_not_allowed"
-    jsonschema.validate(result["structuredContent"], SCHEMAS["memory_get"])
+    assert "Reading '/etc/passwd' is not allowed" in result["content"][0]["text"]
 
 
 async def test_a_memory_that_is_off_is_an_error_with_its_cause(tmp_path):
@@ -120,14 +112,14 @@ async def test_a_memory_that_is_off_is_an_error_with_its_cause(tmp_path):
         params = CallParams(name="memory_search", arguments={"query": msgspec.Raw(b'"x"')})
         result = await methods["tools/call"].handler(params, RequestContext(session=Session()))
     assert result["isError"] is True
-    assert result["structuredContent"]["outcome"] == "disabled"
+    assert "(disabled)" in result["content"][0]["text"]
     assert "memorySearch.enabled" in result["content"][0]["text"]
 
 
 async def test_null_means_not_given(desk):
     arguments = {"query": "boiler", "maxResults": None, "sources": None}
     result = await desk.ask("tools/call", name="memory_search", arguments=arguments)
-    assert result["structuredContent"]["outcome"] == "ok"
+    assert "Hartmann" in result["content"][0]["text"]
 
 
 WRONG = [
@@ -216,10 +208,10 @@ async def test_a_model_may_append_where_the_owner_of_the_notes_allows_it(workspa
         arguments = {"text": msgspec.Raw(b'"- The kettle is descaled."')}
         params = CallParams(name="memory_append", arguments=arguments)
         result = await methods["tools/call"].handler(params, context)
-    answer = result["structuredContent"]
-    assert (result["isError"], answer["created"]) == (False, True)
-    jsonschema.validate(answer, SCHEMAS["memory_append"])
-    log = (settings.workspace / answer["path"]).read_text(encoding="utf-8")
+    assert result["isError"] is False
+    (log_file,) = (settings.workspace / "memory").glob("20*.md")
+    assert f"memory/{log_file.name}, lines 3." in result["content"][0]["text"]
+    log = log_file.read_text(encoding="utf-8")
     assert log.endswith("- The kettle is descaled.\n")
 
 
@@ -227,7 +219,7 @@ async def test_a_model_that_may_not_append_is_told_why_also_as_a_claimed_operato
     desk.session.operator = True
     result = await desk.ask("tools/call", name="memory_append", arguments={"text": "x"})
     assert result["isError"] is True
-    assert "memory.append.enabled" in result["structuredContent"]["error"]
+    assert "memory.append.enabled" in result["content"][0]["text"]
     assert sorted(path.name for path in (desk.memory.settings.workspace / "memory").iterdir()) == [
         "a.md"
     ]

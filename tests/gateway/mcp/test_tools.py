@@ -8,7 +8,7 @@ import jsonschema
 import msgspec
 import pytest
 
-from gateway.mcp.tools import TOOLS, GetArguments, SearchArguments, object_schema, tool_list
+from gateway.mcp.tools import TOOLS, GetArguments, SearchArguments, tool_list
 from gateway.tools.get import GetParams
 from gateway.tools.search import SearchParams
 
@@ -33,18 +33,22 @@ def test_every_part_of_a_tool_is_explained(name):
     assert tool["annotations"]["openWorldHint"] is False
 
 
-def test_meaning_is_promised_only_as_far_as_an_answer_will_say_it_was_compared():
-    description = LISTED["memory_search"]["description"]
-    assert "`hybrid` by words and by meaning, `keyword` by words alone" in description
+def test_claude_code_does_not_hide_a_tool_behind_its_own_search():
+    assert all(tool["_meta"] == {"anthropic/alwaysLoad": True} for tool in LISTED.values())
 
 
 @pytest.mark.parametrize("name", LISTED)
-@pytest.mark.parametrize("schema", ["inputSchema", "outputSchema"])
-def test_schemas_are_valid_objects_without_null(name, schema):
-    found = LISTED[name][schema]
+def test_schemas_are_valid_objects_without_null_and_references(name):
+    found = LISTED[name]["inputSchema"]
     jsonschema.Draft202012Validator.check_schema(found)
     assert found["type"] == "object"
     assert "null" not in json.dumps(found)
+    assert "$" not in json.dumps(found)
+
+
+@pytest.mark.parametrize("name", LISTED)
+def test_no_tool_promises_an_answer_as_data_which_would_have_to_be_sent_twice(name):
+    assert "outputSchema" not in LISTED[name]
 
 
 def test_a_model_is_not_offered_what_only_the_host_may_say():
@@ -60,33 +64,3 @@ def test_arguments_become_the_parameters_of_the_method():
     assert params == msgspec.convert(given, SearchParams)
     given = {"path": "MEMORY.md", "from": 3}
     assert msgspec.convert(given, GetArguments).to_params() == msgspec.convert(given, GetParams)
-
-
-class Leaf(msgspec.Struct, rename="camel"):
-    some_name: int | None = None
-
-
-class Tree(msgspec.Struct):
-    """Not repeated."""
-
-    leaf: Leaf | None
-    either: int | str | None = None
-
-
-def test_a_schema_has_its_object_at_the_root_and_others_by_reference():
-    assert object_schema(Tree) == {
-        "type": "object",
-        "properties": {
-            "leaf": {"$ref": "#/$defs/Leaf"},
-            "either": {"anyOf": [{"type": "integer"}, {"type": "string"}]},
-        },
-        "required": ["leaf"],
-        "$defs": {
-            "Leaf": {
-                "title": "Leaf",
-                "type": "object",
-                "properties": {"someName": {"type": "integer"}},
-                "required": [],
-            }
-        },
-    }

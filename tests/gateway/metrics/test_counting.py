@@ -15,9 +15,8 @@ from fakes.details import details
 from fakes.settings import make_settings
 from gateway.agent.memory import open_memory
 from gateway.metrics import Metrics
-from gateway.tools.metrics import families_of
 from gateway.tools.search import SearchParams
-from gateway.tools.status import write_status
+from gateway.tools.status import families_of, write_status
 
 pytestmark = pytest.mark.anyio
 

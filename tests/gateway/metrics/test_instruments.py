@@ -5,8 +5,18 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+from prometheus_client.parser import text_string_to_metric_families as read_textfile
 
-from gateway.metrics import SECONDS, Counter, Histogram, Sample
+from gateway.metrics import (
+    SECONDS,
+    Counter,
+    Family,
+    Histogram,
+    Sample,
+    openmetrics_text,
+    write_textfile,
+)
 
 
 def test_a_counter_without_labels_begins_at_nothing():
@@ -61,3 +71,41 @@ def test_beyond_all_bounds_the_highest_one_stands():
     histogram = Histogram("x", "Durations.")
     histogram.observe(1000)
     assert histogram.quantile(0.5) == SECONDS[-1]
+
+
+def families() -> tuple[Family, ...]:
+    counter = Counter("requests", "Requests.", "method")
+    counter.add('odd "name"\n')
+    histogram = Histogram("request_seconds", "How long.", "method")
+    histogram.observe(0.003, "x")
+    histogram.observe(99.0, "x")
+    gauge = Family(name="chunks", kind="gauge", help="Chunks.", samples=(Sample(value=7),))
+    return counter.family(), histogram.family(), gauge
+
+
+def values(parsed) -> dict[str, float]:
+    return {
+        " ".join([one.name, *one.labels.values()]): one.value
+        for family in parsed
+        for one in family.samples
+    }
+
+
+def test_openmetrics_holds_every_kind():
+    text = openmetrics_text(families())
+    assert text.endswith("# EOF\n")
+    found = values(text_string_to_metric_families(text))
+    assert found['memory_gateway_requests_total odd "name"\n'] == 1
+    assert found["memory_gateway_chunks"] == 7
+    assert found["memory_gateway_request_seconds_bucket 0.0025 x"] == 0
+    assert found["memory_gateway_request_seconds_bucket 0.005 x"] == 1
+    assert found["memory_gateway_request_seconds_bucket +Inf x"] == 2
+    assert found["memory_gateway_request_seconds_sum x"] == 99.003
+
+
+def test_a_textfile_is_replaced_whole(tmp_path):
+    file = tmp_path / "memory.prom"
+    file.write_text("older", encoding="utf-8")
+    write_textfile(file, families())
+    assert [one.name for one in tmp_path.iterdir()] == ["memory.prom"]
+    assert values(read_textfile(file.read_text(encoding="utf-8")))["memory_gateway_chunks"] == 7

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
+from backends.interface import SearchAnswer, SyncReport
+from config.settings import StoreSettings
 from fakes.service_manager import NotifyReceiver
-from gateway.notify import Notifier, notifying
+from fakes.settings import make_settings
+from gateway.agent.memory import open_memory
+from gateway.metrics import Metrics
+from gateway.notify import Notifier, describe, notifying, supervised
+from gateway.tools.status import Health
 
 pytestmark = pytest.mark.anyio
 
@@ -100,7 +108,61 @@ async def test_a_manager_that_is_not_there_is_no_error(monkeypatch, tmp_path):
 async def test_a_manager_that_went_away_is_no_error(receiver, notifier):
     receiver.__exit__()
     notifier.status("still here")
+    assert notifier.listens
 
 
 async def test_a_notifier_without_a_way_to_send_is_silent():
-    Notifier().status("x")
+    silent = Notifier()
+    silent.status("x")
+    assert not silent.listens
+
+
+async def until(heard: list[str], start: str) -> None:
+    with anyio.fail_after(30):
+        while not any(message.startswith(start) for message in heard):
+            await anyio.sleep(0.01)
+
+
+async def test_ready_waits_for_an_index_that_cannot_answer_yet(tmp_path):
+    settings = make_settings(tmp_path, search={"provider": "none"})
+    store = StoreSettings(path=tmp_path / "state" / "main.sqlite")
+    settings = replace(settings, search=replace(settings.search, store=store))
+    heard: list[str] = []
+    async with open_memory(settings, background=False) as memory:
+        await memory.health()
+        store.path.parent.rename(tmp_path / "away")
+        store.path.parent.write_text("in the way", encoding="utf-8")
+        async with supervised(Notifier(heard.append), memory):
+            await until(heard, "STATUS=Cannot answer yet")
+            assert "READY=1" not in heard
+            store.path.parent.unlink()
+            (tmp_path / "away").rename(store.path.parent)
+            await until(heard, "READY=1")
+            await until(heard, "STATUS=Agent main: ok")
+
+
+async def test_where_nobody_listens_nothing_is_supervised(tmp_path):
+    settings = make_settings(tmp_path, search={"enabled": False})
+    async with open_memory(settings) as memory, supervised(Notifier(), memory):
+        assert (await memory.health()).status == "ok"
+
+
+def test_a_fresh_service_says_that_it_is_well():
+    assert describe("main", Health("ok"), Metrics()) == "Agent main: ok. 0 searches."
+
+
+def test_work_done_and_what_is_wrong_are_told_in_one_line():
+    metrics = Metrics()
+    metrics.searched(SearchAnswer(hits=(), outcome="empty", mode="keyword"), 0.01)
+    metrics.synced(
+        SyncReport(
+            reason="boot", scanned=1200, added=1, changed=0, removed=0, unchanged=0, skipped=(),
+            chunks_written=1, bytes_read=1, duration_ms=1, complete=True,
+        )
+    )  # fmt: skip
+    line = describe("main", Health("degraded", ("No vectors: refused.", "x")), metrics)
+    assert re.fullmatch(
+        r"Agent main: degraded \(No vectors: refused\)\. "
+        r"1,200 files at the last sync \(\d\d:\d\d, boot\), 1 search\.",
+        line,
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from gateway.ownership.lock import OwnerLock, OwnerRecord, announced, read_owner
@@ -31,5 +32,7 @@ async def test_a_record_that_cannot_be_written_at_first_is_written_later(tmp_pat
 
 async def test_an_owner_that_never_could_be_announced_ends_in_order():
     lock = OwnerLock(os.open("/dev/full", os.O_RDWR))
-    async with announced(lock, RECORD):
-        pass
+    with anyio.move_on_after(30) as patience:
+        async with announced(lock, RECORD):
+            await anyio.lowlevel.checkpoint()
+    assert not patience.cancelled_caught

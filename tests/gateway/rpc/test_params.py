@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from datetime import date
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
@@ -10,9 +11,16 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec import Meta
+from msgspec import Meta, inspect
 
-from gateway.rpc.registry import Method, MethodRegistry, NoParams, RequestContext, decode_params
+from gateway.rpc.registry import (
+    Method,
+    MethodRegistry,
+    NoParams,
+    RequestContext,
+    decode_params,
+    describe_type,
+)
 from gateway.rpc.wire import InvalidParamsError, MethodNotFoundError
 
 
@@ -172,7 +180,46 @@ def test_two_methods_cannot_share_a_name():
         MethodRegistry([Method("ping", NoParams, nothing), Method("ping", NoParams, nothing)])
 
 
+def test_methods_that_come_later_are_made_once_and_not_before_one_is_asked_for():
+    made = []
+
+    def later():
+        made.append(Method("second", NoParams, nothing))
+        return made
+
+    registry = MethodRegistry([Method("first", NoParams, nothing)], later=later)
+    assert (registry.find("first").name, made) == ("first", [])
+    assert registry.find("second") is made[0]
+    with pytest.raises(MethodNotFoundError) as caught:
+        registry.find("third")
+    assert caught.value.details["methods"] == registry.names() == ["first", "second"]
+    assert len(made) == 1
+
+
 def test_a_name_unlike_all_others_is_not_found_without_a_guess():
     with pytest.raises(MethodNotFoundError) as caught:
         MethodRegistry([Method("ping", NoParams, nothing)]).find("x" * 5000)
     assert len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        (str, "a string"),
+        (Annotated[str, Meta(min_length=1)], "a string (at least 1 character)"),
+        (int, "a whole number"),
+        (Annotated[float, Meta(ge=0, le=1)], "a number (0 to 1)"),
+        (bool | None, "true or false, or null"),
+        (Literal["a", "b"], 'one of "a", "b"'),
+        (
+            Annotated[tuple[int, ...], Meta(max_length=3)],
+            "a list (at most 3 items), each a whole number",
+        ),
+        (dict[str, int], "an object"),
+        (msgspec.Raw, "a value of another kind"),
+        (date, "a day, such as 2026-02-08"),
+        (Any, "any value"),
+    ],
+)
+def test_a_type_is_described(kind, words):
+    assert describe_type(inspect.type_info(kind)) == words

@@ -5,6 +5,8 @@ import pytest
 from config.settings import ScopeMatch, ScopePolicy, ScopeRule
 from fakes.settings import make_settings
 from gateway.sessions.keys import (
+    MAX_SESSIONS,
+    KnownSessions,
     SessionKey,
     agent_of,
     chat_type_of,
@@ -112,3 +114,29 @@ def test_without_a_policy_every_session_of_the_agent_may_and_none_of_another(tmp
     assert judge_session(settings, None, None).allowed
     assert judge_session(settings, None, "agent:main:telegram:group:-1").allowed
     assert not judge_session(settings, None, "agent:other:main").allowed
+
+
+def test_a_session_is_new_once():
+    known = KnownSessions()
+    assert [known.is_new("agent:main:main") for _ in range(3)] == [True, False, False]
+
+
+def test_the_case_of_a_key_does_not_matter():
+    known = KnownSessions()
+    assert known.is_new("agent:main:Main ")
+    assert not known.is_new("agent:Main:main")
+
+
+def test_without_a_key_there_is_no_session():
+    assert not KnownSessions().is_new(None)
+    assert not KnownSessions().is_new("")
+
+
+def test_of_very_many_sessions_those_seen_last_are_remembered():
+    known = KnownSessions()
+    for number in range(MAX_SESSIONS):
+        known.is_new(f"{number}")
+    assert not known.is_new("0")
+    assert known.is_new("one more")
+    assert not known.is_new("0")
+    assert known.is_new("1")

@@ -7,8 +7,10 @@ import shutil
 import anyio
 import pytest
 
+from backends.files.roots import MARKDOWN_SUFFIX
 from config.settings import ExtraPath, SyncSettings
 from gateway.watching import directories, watcher
+from gateway.watching.directories import WATCH, Place, plan_watches
 from gateway.watching.watcher import LONGEST_POLL_S, SHORTEST_POLL_S, poll_pause_s
 
 pytestmark = pytest.mark.anyio
@@ -205,3 +207,17 @@ def test_polling_costs_a_bounded_share_of_a_core():
     assert poll_pause_s(0.0) == SHORTEST_POLL_S
     assert 0.07 / poll_pause_s(0.07) < 0.005
     assert poll_pause_s(100.0) == LONGEST_POLL_S
+
+
+def watched(path, *, selective):
+    plan = plan_watches([Place(path, MARKDOWN_SUFFIX, 1.0, WATCH, selective)])
+    return {place for place in plan if place.startswith(str(path))}
+
+
+def test_hidden_and_vendor_directories_of_a_folder_of_notes_are_not_watched(tmp_path):
+    folder = tmp_path.resolve() / "notes"
+    for name in (".git/objects/ab", "node_modules/p", "deep/er"):
+        (folder / name).mkdir(parents=True)
+    kept = {str(folder), str(folder / "deep"), str(folder / "deep/er")}
+    assert watched(folder, selective=True) == kept
+    assert watched(folder, selective=False) > kept

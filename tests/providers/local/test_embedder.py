@@ -1,6 +1,7 @@
 """The local model as the service above it sees it."""
 
 import os
+from string import ascii_lowercase
 
 import anyio
 import numpy as np
@@ -17,7 +18,6 @@ from providers.errors import (
     ProviderTransientError,
     ProviderUnavailableError,
 )
-from providers.local.model import read_model
 from providers.resilience import RetryPolicy
 
 pytestmark = pytest.mark.anyio
@@ -147,25 +147,23 @@ async def test_a_damaged_model_is_looked_at_again_once_it_is_replaced(embedding,
         assert (await embedder.embed_query("x")).shape == (32,)
 
 
-async def test_a_text_that_ends_workers_is_one_texts_error(embedding, short_model, collected):
-    async with embedding(short_model) as embedder:
-        # As if the file named more positions than it has.
-        embedder._model = read_longer(short_model, embedder)
+async def test_a_text_that_llama_cpp_refuses_is_an_error_of_that_text_alone(
+    embedding, tmp_path, collected
+):
+    letters = write_embedder(
+        tmp_path / "letters.gguf", characters=ascii_lowercase, tokenizer_ggml_unknown_token_id=None
+    )
+    async with embedding(letters) as embedder:
         service = EmbeddingService(embedder)
-        texts = [f"note {number}" for number in range(30)]
-        texts[11] = "x" * 300
-        await service.embed_documents(texts, on_batch=collected)
-        assert list(collected.errors) == [11]
-        assert "SIGABRT" in collected.errors[11].message
+        texts = ["note", "a 7 b", "shed"]
+        await embedder.embed_documents(texts[:1])
+        for at, text in enumerate(texts):  # those in one batch would be refused together
+            await service.embed_documents([text], on_batch=collected)
+            assert bool(collected.errors) is (at == 1)
+            collected.items.clear()
         assert service.state().status == "ready"
-        with pytest.raises(ProviderRejectedError, match="dies of this text"):
-            await service.embed_query("x" * 300)
-
-
-def read_longer(path, embedder):
-    import msgspec
-
-    return msgspec.structs.replace(read_model(path, embedder._spec.wishes), max_tokens=512)
+        with pytest.raises(ProviderRejectedError, match="refused"):
+            await service.embed_query("a 7 b", deadline_s=60)
 
 
 async def test_vectors_are_the_same_after_the_worker_was_killed(embedding, model):

@@ -93,7 +93,7 @@ def test_a_model_that_names_no_pooling_gets_the_one_that_suits_its_attention(
 
 
 def test_a_reranker_is_refused(tmp_path):
-    with pytest.raises(ProviderUnavailableError, match="ranks texts"):
+    with pytest.raises(ProviderUnavailableError, match="ranks texts and cannot embed"):
         read_model(write_reranker(tmp_path / "r.gguf"), Wishes())
 
 

@@ -7,7 +7,8 @@ from fakes.gguf import write_embedder
 from fakes.settings import make_settings
 from providers.choosing import provider
 from providers.interface import ProviderRequest
-from providers.local.model import longest_text
+from providers.local.embedder import LocalSpec
+from providers.local.model import Wishes, longest_text
 from providers.local.models.references import configured_models
 
 ADDRESS = "https://models.example/m.gguf?token=canary-5c1f"
@@ -34,11 +35,13 @@ def test_a_file_that_is_there_and_one_that_is_not_are_told_apart(request_for, tm
     assert provider("local").assess(request_for(there)).lacks is None
 
 
-def test_the_query_of_an_address_is_never_shown(request_for, assert_secret):
+def test_the_query_of_an_address_is_never_shown(request_for, assert_secret, tmp_path):
     request = request_for(ADDRESS)
     embedder = provider("local").create(request)
     seen = (provider("local").assess(request), embedder.fingerprint, embedder.report())
-    assert_secret("canary-5c1f", also=(seen, embedder._spec))
+    models = configured_models(request.settings, {})
+    spec = LocalSpec(models.reference, embedder.fingerprint.model, tmp_path, Wishes(), {})
+    assert_secret("canary-5c1f", also=(seen, spec))
     assert embedder.fingerprint.model == "https://models.example/m.gguf"
 
 

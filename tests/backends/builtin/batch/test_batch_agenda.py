@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.builtin.batch.jobs import plan
-from backends.builtin.batch.records import JobRecord
+from backends.builtin.store.port import JobRecord
 
 NOW_MS = 1_000_000
 STATES = ("prepared", "uploaded", "submitted", "ended", "read")

@@ -18,9 +18,9 @@ _BY_HAND = """
 import sys
 from pathlib import Path
 from backends.builtin.batch.jobs import cancel_job
-from backends.builtin.storage import connections, database
+from backends.builtin.store.sqlite import connections, store
 from fakes.settings import make_settings
-for module in (connections, database):
+for module in (connections, store):
     module.PATIENCE_S = 60.0  # a disk that takes its time is nobody's fault
 print(cancel_job(make_settings(Path(sys.argv[1])), 1))
 """

@@ -7,10 +7,11 @@ from collections import Counter
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
-from backends.builtin.batch import records
+from backends.builtin.batch.claiming import new_job
 from backends.builtin.batch.jobs import BatchJobs
-from backends.builtin.storage.database import Database
+from backends.builtin.store.sqlite.store import SqliteStore
 from backends.interface import SyncRequest
 from config.settings import BatchSettings
 from fakes.faults import rate_limited, status
@@ -53,7 +54,7 @@ async def test_refused_items_are_retried_singly_by_the_ordinary_path(
 async def test_the_reason_of_a_refused_item_does_not_repeat_its_text(
     vendor, batches, backlog, embedding_home, job_in, look, monkeypatch
 ):
-    monkeypatch.setattr("backends.builtin.vectors.store.FIRST_RETRY_MS", 3_600_000)
+    monkeypatch.setattr("backends.builtin.store.sqlite.vectors.store.FIRST_RETRY_MS", 3_600_000)
     batches.refuses = lambda text: text.endswith("77.")
     async with embedding_home.open() as backend:
         await backend.sync(SyncRequest())
@@ -243,7 +244,7 @@ async def test_where_no_temporary_file_can_be_made_texts_get_ordinary_requests(
 async def test_a_fault_of_ours_is_no_reason_to_wait_for_ever(
     vendor, batches, backlog, indexed, monkeypatch
 ):
-    monkeypatch.setattr("backends.builtin.batch.records.texts_of", None)
+    monkeypatch.setattr("backends.builtin.store.sqlite.jobs.SqliteJobs.texts", None)
     coverage, report = await indexed()
     assert coverage["embedded"] == len(vendor.embedded()) == backlog
     assert "Internal fault (TypeError)" in report["reason"]
@@ -257,15 +258,14 @@ async def test_jobs_that_are_due_together_share_one_host(vendor, batches, embedd
         opened.append(access.open())
         return opened[-1]
 
-    database = Database(embedding_home.index)
-    with database.writing() as connection:
+    store = SqliteStore(embedding_home.index)
+    with store.writer() as writer:
         for number in range(2):
-            records.add(connection, access.fingerprint.digest(), [bytes([number]) * 16])
-        connection.execute(
-            "UPDATE batch_jobs SET state = 'submitted', remote_id = 'batches/' || id"
-        )
+            new_job(writer, access.fingerprint.digest(), [bytes([number]) * 16])
+        for job in writer.jobs.recent():
+            writer.jobs.save(replace(job, state="submitted", remote_id=f"batches/{job.id}"))
     jobs = BatchJobs(
-        database,
+        store,
         dataclasses.replace(access, open=open_counted),
         BatchSettings(poll_interval_ms=10),
         on_stored=lambda: None,
@@ -273,12 +273,12 @@ async def test_jobs_that_are_due_together_share_one_host(vendor, batches, embedd
     )
 
     def states():
-        with database.reading() as connection:
-            return {job.state for job in records.recent_jobs(connection)}
+        with store.view() as view:
+            return {job.state for job in view.jobs.recent()}
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(jobs.run)
         await until(lambda: states() == {"closed"})
         tasks.cancel_scope.cancel()
-    database.close()
+    store.close()
     assert len(opened) == 1

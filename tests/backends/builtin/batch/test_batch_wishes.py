@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from backends.builtin.batch import claiming, records
-from backends.builtin.batch.records import BY_REQUEST
+from backends.builtin.batch import claiming
 from backends.builtin.batch.steps import Verdicts
-from backends.builtin.storage.database import Database
+from backends.builtin.store.port import BY_REQUEST
+from backends.builtin.store.sqlite.store import SqliteStore
 from config.settings import BatchSettings
 from fakes.settings import make_settings, remote
 from providers.batch.hosts import find_batch
@@ -22,29 +22,29 @@ TEXTS = [bytes([number]) * 16 for number in range(200)]
 class Jobs:
     """One job in a real index, and what is decided about it."""
 
-    def __init__(self, database, verdicts, digest):
-        self.database = database
+    def __init__(self, store, verdicts, digest):
+        self.store = store
         self.verdicts = verdicts
         self.digest = digest
-        with database.writing() as connection:
-            records.add(connection, digest, TEXTS)
+        with store.writer() as writer:
+            claiming.new_job(writer, digest, TEXTS)
 
     def read(self):
-        with self.database.reading() as connection:
-            (job,) = records.recent_jobs(connection)
+        with self.store.view() as view:
+            (job,) = view.jobs.recent()
         return job
 
     def save(self, job):
-        with self.database.writing() as connection:
-            records.save(connection, job)
+        with self.store.writer() as writer:
+            writer.jobs.save(job)
 
     def cancel(self):
-        with self.database.writing() as connection:
-            assert records.ask_to_cancel(connection, self.read().id)
+        with self.store.writer() as writer:
+            assert writer.jobs.ask_to_cancel(self.read().id)
 
     def switch(self):
-        with self.database.reading() as connection:
-            return records.load(connection, self.digest)
+        with self.store.view() as view:
+            return claiming.switch_of(view, self.digest)
 
     def is_cancelled(self):
         job, batch = self.read(), self.switch()
@@ -58,9 +58,9 @@ def jobs(tmp_path):
     search = {"provider": "openai", "remote": remote("http://127.0.0.1:9/v1", "key")}
     settings = make_settings(tmp_path, search=search)
     access = find_batch(settings, choose(settings))
-    database = Database(settings.search.store.path)
-    yield Jobs(database, Verdicts(database, access, BatchSettings()), access.fingerprint.digest())
-    database.close()
+    store = SqliteStore(settings.search.store.path)
+    yield Jobs(store, Verdicts(store, access, BatchSettings()), access.fingerprint.digest())
+    store.close()
 
 
 def test_a_job_that_is_cancelled_after_a_setback_ends_by_request_and_not_for_that(jobs):
@@ -129,10 +129,10 @@ def test_a_wish_that_comes_when_the_job_is_being_given_up_for_its_time_counts(jo
 
 
 def test_a_waiting_job_that_nobody_wants_is_not_divided_with_another(jobs):
-    with jobs.database.writing() as connection:
-        records.add(connection, jobs.digest, [bytes([number]) * 15 for number in range(200)])
-        waiting, begun = records.recent_jobs(connection)
-        assert records.ask_to_cancel(connection, waiting.id)
-        assert claiming.divide(connection, replace(begun, state="uploaded"), "Too large.")
-        states = {job.id: job.state for job in records.recent_jobs(connection)}
+    with jobs.store.writer() as writer:
+        claiming.new_job(writer, jobs.digest, [bytes([number]) * 15 for number in range(200)])
+        waiting, begun = writer.jobs.recent()
+        assert writer.jobs.ask_to_cancel(waiting.id)
+        assert claiming.divide(writer, replace(begun, state="uploaded"), "Too large.")
+        states = {job.id: job.state for job in writer.jobs.recent()}
     assert states[waiting.id] == "prepared"

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backends.builtin.notes.preparing import Preparer
-from backends.builtin.sessions.indexing import SessionIndexer
-from backends.builtin.sessions.state import entries_of
-from backends.builtin.storage.database import Database
+from backends.builtin.store.port import Turns
+from backends.builtin.store.sqlite.store import SqliteStore, SqliteView
 from backends.builtin.syncing.indexing import Indexer
+from backends.builtin.syncing.transcripts import SessionIndexer
 from backends.chunking import ChunkLimits
 from backends.files.roots import MemoryRoots
 from backends.transcripts.jsonl import JsonlTranscripts
@@ -56,7 +56,7 @@ class Agent:
         self.file = directory / "one.jsonl"
         self.numbers = itertools.count()
         self.clock = itertools.count(1_000_000_000_000_000_000, 1_000_000_000)
-        self.database = Database(root / "index.sqlite")
+        self.database = SqliteStore(root / "index.sqlite")
         preparer = Preparer(ChunkLimits(60, 10))
         sessions = SessionIndexer(
             self.database,
@@ -123,8 +123,9 @@ class Agent:
 
     def indexed(self) -> list[tuple[int, int, str]]:
         with self.database.reading() as connection:
+            transcripts = SqliteView(connection).transcripts
             return [
-                (*entries_of(connection, file_id, first, last), text)
+                (*transcripts.entries([span := Turns(file_id, first, last)])[span], text)
                 for file_id, first, last, text in connection.execute(
                     "SELECT file_id, start_line, end_line, text FROM chunks ORDER BY start"
                 )

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backends.builtin.sessions.planning import PART_BYTES, TranscriptPart, plan_sessions
-from backends.builtin.sessions.state import IndexedTranscript
+from backends.builtin.store.port import IndexedTranscript
 from backends.builtin.syncing.indexing import fair_order
+from backends.builtin.syncing.planning import PART_BYTES, TranscriptPart, plan_sessions
 from backends.files.scan import FoundFile
 from backends.transcripts.source import FoundTranscript, TranscriptListing
 

@@ -13,13 +13,19 @@ import apsw
 import numpy as np
 import pytest
 
-from backends.builtin.notes.preparing import PreparedChunk, PreparedExcerpt, PreparedFile
-from backends.builtin.notes.publishing import ReadFile, publish_file, remove_file
-from backends.builtin.storage.database import Database
-from backends.builtin.vectors import store
-from backends.builtin.vectors.engines import Extension, Unavailable, VectorEngine, VectorHit
-from backends.builtin.vectors.resident import ResidentEngine
-from backends.builtin.vectors.scans import NumpyScan, SqliteScan
+from backends.builtin.store.port import (
+    PreparedChunk,
+    PreparedExcerpt,
+    PreparedFile,
+    ReadFile,
+    Unavailable,
+    VectorHit,
+)
+from backends.builtin.store.sqlite.store import SqliteStore
+from backends.builtin.store.sqlite.vectors.engines import Extension, VectorEngine
+from backends.builtin.store.sqlite.vectors.resident import ResidentEngine
+from backends.builtin.store.sqlite.vectors.scans import NumpyScan, SqliteScan
+from backends.builtin.store.sqlite.vectors.store import SqliteEmbeddings, fingerprint_id
 from backends.files.scan import FoundFile
 from providers.interface import Fingerprint
 
@@ -46,7 +52,7 @@ class Library:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.database = Database(path)
+        self.database = SqliteStore(path)
         self.fingerprint = Fingerprint(provider="test", model="directions", endpoint="loopback")
         self._clock = 0
 
@@ -69,22 +75,22 @@ class Library:
         )
         found = FoundFile(path, 0, 1, self._clock, self._clock, 1, 1)
         read = ReadFile(found, hash_of("\n".join(texts)), self._clock)
-        with self.database.writing() as connection:
-            publish_file(connection, read, "test", PreparedFile(chunks, None, frozenset()))
+        with self.database.writer() as writer:
+            writer.files.publish(read, "test", PreparedFile(chunks, None, frozenset()))
 
     def remove(self, path: str) -> None:
-        with self.database.writing() as connection:
-            remove_file(connection, "memory", path)
+        with self.database.writer() as writer:
+            writer.files.remove("memory", path)
 
     def embed(self, *texts: str, vectors: Mapping[str, np.ndarray] | None = None) -> None:
         """Stores vectors; without arguments, those of all texts that lack one."""
         with self.database.writing() as connection:
             if not (texts or vectors):
-                pending = store.pending_texts(connection, self.fingerprint, limit=1_000_000)
+                pending = SqliteEmbeddings(connection).pending(self.fingerprint, limit=1_000_000)
                 texts = tuple(text for _, text in pending)
             pairs = [(hash_of(text), vector_of(text)) for text in texts]
             pairs += [(hash_of(text), vector) for text, vector in (vectors or {}).items()]
-            store.put_vectors(connection, self.fingerprint, pairs)
+            SqliteEmbeddings(connection).put(self.fingerprint, pairs)
 
     def spoil(self, text: str, blob: bytes) -> None:
         """Writes anything in the place of a stored vector."""
@@ -96,14 +102,16 @@ class Library:
     def tidy(self, max_entries: int | None) -> int:
         """Notes which vectors are in use and drops those beyond the bound."""
         with self.database.writing() as connection:
-            store.refresh_use(connection, store.fallen_out_of_use(connection))
-            return store.prune(connection, max_entries)
+            SqliteEmbeddings(connection).refresh_use(
+                SqliteEmbeddings(connection).fallen_out_of_use()
+            )
+            return SqliteEmbeddings(connection).prune(max_entries)
 
     @property
     def number(self) -> int:
         """The row of the fingerprint, or one that does not exist."""
         with self.database.reading() as connection:
-            return store.fingerprint_id(connection, self.fingerprint) or 999
+            return fingerprint_id(connection, self.fingerprint) or 999
 
     def file_ids(self, *paths: str) -> list[int]:
         with self.database.reading() as connection:

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from backends.builtin.vectors.engines import VectorAnswer
-from backends.builtin.vectors.scans import cosines_of
+from backends.builtin.store.port import VectorAnswer
+from backends.builtin.store.sqlite.vectors.scans import cosines_of
 from providers.interface import Fingerprint
 
 TEXTS = [f"text {number}" for number in range(400)]

@@ -7,8 +7,8 @@ import hashlib, json, logging, random, sys
 from array import array
 from pathlib import Path
 import apsw, structlog
-from backends.builtin.vectors.engines import Unavailable
-from backends.builtin.vectors.select import VectorSearch
+from backends.builtin.store.port import Unavailable
+from backends.builtin.store.sqlite.vectors.select import VectorSearch
 from config.settings import VectorStoreSettings
 
 before = {"numpy", "simsimd", "sqlite_vec"} & set(sys.modules)

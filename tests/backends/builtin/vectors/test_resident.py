@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from structlog.testing import capture_logs
 
-from backends.builtin.vectors.engines import Unavailable
-from backends.builtin.vectors.resident import ResidentEngine
+from backends.builtin.store.port import Unavailable
+from backends.builtin.store.sqlite.vectors.resident import ResidentEngine
 
 TEXTS = [f"text {number}" for number in range(300)]
 

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from structlog.testing import capture_logs
 
-from backends.builtin.vectors.engines import Unavailable
-from backends.builtin.vectors.select import VectorSearch, open_vector_search
+from backends.builtin.store.port import Unavailable
+from backends.builtin.store.sqlite.vectors.select import VectorSearch, open_vector_search
 from config.settings import VectorStoreSettings
 
 

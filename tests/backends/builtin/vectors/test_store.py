@@ -3,30 +3,36 @@
 import numpy as np
 import pytest
 
-from backends.builtin.vectors import store
-from backends.builtin.vectors.store import (
+from backends.builtin.store.sqlite.vectors.store import (
     LONGEST_RETRY_MS,
+    SqliteEmbeddings,
     current_serial,
-    record_failures,
+    fingerprint_id,
     reserve_ids,
+    vector_bytes_per_chunk,
 )
 from providers.interface import Fingerprint
 
 OTHER = Fingerprint(provider="other", model="m", endpoint="e")
 
 
-def read(library, function, *arguments, **options):
-    with library.database.reading() as connection:
-        return function(connection, *arguments, **options)
+def read(library, method, *arguments, **options):
+    with library.database.view() as view:
+        return method(view.embeddings, *arguments, **options)
 
 
-def write(library, function, *arguments, **options):
+def write(library, method, *arguments, **options):
+    with library.database.writer() as writer:
+        return method(writer.embeddings, *arguments, **options)
+
+
+def of_file(library, function, *arguments):
     with library.database.writing() as connection:
-        return function(connection, *arguments, **options)
+        return function(connection, *arguments)
 
 
 def pending(library, limit=100, fingerprint=None):
-    rows = read(library, store.pending_texts, fingerprint or library.fingerprint, limit=limit)
+    rows = read(library, SqliteEmbeddings.pending, fingerprint or library.fingerprint, limit=limit)
     return [text for _, text in rows]
 
 
@@ -36,7 +42,7 @@ def stored(library):
 
 
 def fail(library, text, key, reason="refused"):
-    write(library, record_failures, library.fingerprint, [(key(text), reason)])
+    write(library, SqliteEmbeddings.record_failures, library.fingerprint, [(key(text), reason)])
 
 
 def test_texts_without_a_vector_come_once_each_the_newest_files_first(library):
@@ -71,7 +77,7 @@ def test_a_vector_ends_the_failure_of_its_text(library, key):
             ("again", 2)
         ]
     library.embed("one")
-    assert read(library, store.coverage, library.fingerprint).failed == 0
+    assert read(library, SqliteEmbeddings.coverage, library.fingerprint).failed == 0
 
 
 def test_coverage_counts_different_texts_of_the_index(library, key):
@@ -80,10 +86,10 @@ def test_coverage_counts_different_texts_of_the_index(library, key):
     library.embed("one", "not in the index")
     fail(library, "two", key)
     fail(library, "not in the index either", key)
-    coverage = read(library, store.coverage, library.fingerprint)
+    coverage = read(library, SqliteEmbeddings.coverage, library.fingerprint)
     assert (coverage.total, coverage.embedded, coverage.failed) == (3, 1, 1)
     assert (coverage.stored, coverage.dimensions) == (2, 48)
-    assert read(library, store.coverage, OTHER).embedded == 0
+    assert read(library, SqliteEmbeddings.coverage, OTHER).embedded == 0
 
 
 @pytest.mark.parametrize(
@@ -99,7 +105,7 @@ def test_coverage_counts_different_texts_of_the_index(library, key):
 def test_a_vector_that_is_none_is_a_failure_of_its_text_and_spoils_no_other(library, unfit):
     library.write("memory/a.md", "one", "two")
     library.embed("one", vectors={"two": unfit})
-    coverage = read(library, store.coverage, library.fingerprint)
+    coverage = read(library, SqliteEmbeddings.coverage, library.fingerprint)
     assert (coverage.embedded, coverage.failed) == (1, 1)
     assert pending(library) == []
 
@@ -115,7 +121,7 @@ def test_a_changed_number_of_dimensions_drops_the_vectors_of_before(library, vec
     library.write("memory/a.md", "one", "two")
     library.embed()
     library.embed(vectors={"one": vector("one", 16)})
-    coverage = read(library, store.coverage, library.fingerprint)
+    coverage = read(library, SqliteEmbeddings.coverage, library.fingerprint)
     assert (coverage.embedded, coverage.stored, coverage.dimensions) == (1, 1, 16)
 
 
@@ -167,62 +173,62 @@ def test_noting_what_is_in_use_writes_only_what_changed(library):
     library.embed()
     with library.database.writing() as connection:
         before = connection.total_changes()
-        store.refresh_use(connection, store.fallen_out_of_use(connection))
+        SqliteEmbeddings(connection).refresh_use(SqliteEmbeddings(connection).fallen_out_of_use())
         assert connection.total_changes() == before
     library.remove("memory/b.md")
     with library.database.writing() as connection:
         before = connection.total_changes()
-        store.refresh_use(connection, store.fallen_out_of_use(connection))
-        store.refresh_use(connection, store.fallen_out_of_use(connection))
+        SqliteEmbeddings(connection).refresh_use(SqliteEmbeddings(connection).fallen_out_of_use())
+        SqliteEmbeddings(connection).refresh_use(SqliteEmbeddings(connection).fallen_out_of_use())
         assert connection.total_changes() == before + 1
 
 
 def test_superseded_providers_go_with_all_of_their_vectors(library, vector, key):
     library.write("memory/a.md", "one")
     library.embed()
-    write(library, store.put_vectors, OTHER, [(key("one"), vector("one", 16))])
-    write(library, store.drop_superseded, [OTHER])
-    assert read(library, store.fingerprint_id, library.fingerprint) is None
-    coverage = read(library, store.coverage, OTHER)
+    write(library, SqliteEmbeddings.put, OTHER, [(key("one"), vector("one", 16))])
+    write(library, SqliteEmbeddings.drop_superseded, [OTHER])
+    assert of_file(library, fingerprint_id, library.fingerprint) is None
+    coverage = read(library, SqliteEmbeddings.coverage, OTHER)
     assert (coverage.embedded, coverage.stored) == (1, 1)
 
 
 def test_numbers_of_vectors_are_never_given_again(library):
-    first = write(library, reserve_ids, 3)
+    first = of_file(library, reserve_ids, 3)
     assert list(first) == [1, 2, 3]
-    assert list(write(library, reserve_ids, 2)) == [4, 5]
-    assert read(library, current_serial).last == 5
+    assert list(of_file(library, reserve_ids, 2)) == [4, 5]
+    assert of_file(library, current_serial).last == 5
     library.embed("one")
     assert library.tidy(0) == 1
-    assert list(write(library, reserve_ids, 1)) == [7]
+    assert list(of_file(library, reserve_ids, 1)) == [7]
 
 
 def test_two_index_files_never_share_an_epoch(library, tmp_path):
     other = type(library)(tmp_path / "other.sqlite")
-    epochs = {read(each, current_serial).epoch for each in (library, other)}
+    epochs = {of_file(each, current_serial).epoch for each in (library, other)}
     assert epochs == {""}
     for each in (library, other):
-        write(each, reserve_ids, 1)
-    assert len({read(each, current_serial).epoch for each in (library, other)}) == 2
+        of_file(each, reserve_ids, 1)
+    assert len({of_file(each, current_serial).epoch for each in (library, other)}) == 2
     other.database.close()
 
 
 def test_the_vector_bytes_of_a_chunk_are_those_of_all_numbers(library, vector, key):
-    assert read(library, store.vector_bytes_per_chunk) is None
+    assert of_file(library, vector_bytes_per_chunk) is None
     library.write("memory/a.md", "one", "two", "three", "four")
-    assert read(library, store.vector_bytes_per_chunk) == 0
+    assert of_file(library, vector_bytes_per_chunk) == 0
     library.embed("one", "two")
-    write(library, store.put_vectors, OTHER, [(key("one"), vector("one", 16))])
-    assert read(library, store.vector_bytes_per_chunk) == (2 * 48 * 4 + 16 * 4) / 4
+    write(library, SqliteEmbeddings.put, OTHER, [(key("one"), vector("one", 16))])
+    assert of_file(library, vector_bytes_per_chunk) == (2 * 48 * 4 + 16 * 4) / 4
 
 
 def test_a_vector_that_came_back_into_use_meanwhile_is_not_noted_as_unused(library):
     library.write("memory/a.md", "one", "two")
     library.embed()
     library.remove("memory/a.md")
-    fallen = read(library, store.fallen_out_of_use)
+    fallen = read(library, SqliteEmbeddings.fallen_out_of_use)
     assert len(fallen) == 2
     library.write("memory/b.md", "one")
-    write(library, store.refresh_use, fallen)
-    assert len(read(library, store.fallen_out_of_use)) == 0
-    assert write(library, store.prune, 0) == 1
+    write(library, SqliteEmbeddings.refresh_use, fallen)
+    assert len(read(library, SqliteEmbeddings.fallen_out_of_use)) == 0
+    assert write(library, SqliteEmbeddings.prune, 0) == 1

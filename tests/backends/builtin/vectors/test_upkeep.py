@@ -6,8 +6,7 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 
-from backends.builtin.vectors.select import VectorSearch
-from backends.builtin.vectors.upkeep import Upkeep
+from backends.builtin.embedding.upkeep import Upkeep
 from config.settings import VectorStoreSettings
 from providers.interface import Fingerprint
 
@@ -19,7 +18,7 @@ class Kept:
 
     def __init__(self, library, **options):
         self.library = library
-        self.engines = VectorSearch(VectorStoreSettings())
+        self.engines = library.database.open_vectors(VectorStoreSettings())
         options = {"is_short": lambda: False} | options
         self.upkeep = Upkeep(library.database, self.engines, **options)
 

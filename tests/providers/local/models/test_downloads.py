@@ -241,7 +241,7 @@ async def test_a_path_to_nothing_or_to_another_format_is_an_error(cache, tmp_pat
 
 
 async def test_a_host_that_falls_silent_is_left_and_asked_again(fetch, hub, data, monkeypatch):
-    monkeypatch.setattr("providers.local.models.fetching._TIMEOUT", 0.3)
+    monkeypatch.setattr("providers.local.models.fetching.TIMEOUT", 0.3)
     hub.misbehave("stall", after=300_000)
     assert (await fetch()).read_bytes() == data
 

@@ -1,1 +1,0 @@
-"""Transcripts as the second source of the builtin index: what is due, and taking it in by stretches."""

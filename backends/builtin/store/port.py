@@ -1,0 +1,719 @@
+"""What searching, syncing, embedding and batch jobs need from a store, whatever keeps the rows.
+
+A `Store` gives views for reading and writers for changing; both are transactions. Ids are a store's own and mean nothing
+outside of it. Everything blocks and may be called from any thread, but one view is used by one thread at a time. Whatever
+the engine below cannot do becomes an IndexUnavailableError.
+
+A keyword search asks for `corpus`, `count`, `best` and `cards`, once each where one block of candidates suffices: a store
+behind a network answers it in three round trips if it reads the cards with the candidates.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
+
+import msgspec
+
+from backends.errors import IndexUnavailableError
+from backends.files.encodings import UTF8
+from backends.files.scan import FoundFile
+from backends.text.frontmatter import FrontMatter
+from backends.transcripts.source import FoundTranscript, Place, Taken
+from backends.transcripts.stretches import HASH_BYTES
+from config.settings import Source
+
+if TYPE_CHECKING:
+    from backends.interface import Coverage, FailedText, VectorStatus
+    from backends.ranking.evidence import Background, Candidate, Excerpt
+    from backends.ranking.query import Concept
+    from config.settings import VectorStoreSettings
+    from providers.interface import Fingerprint, Vector
+
+
+class IndexDamagedError(IndexUnavailableError):
+    """The index is broken. The next use of it begins with a new one, so one may try again."""
+
+
+READERS: Final = 4
+"""Searches that may read at the same time; more would only wait for the same two or four cores."""
+SCRUB_LIMIT_S: Final = 20.0
+"""A reader for so long keeps SQLite's log from being folded in."""
+
+
+def now_ms() -> int:
+    """Milliseconds since 1970, as times stand in rows."""
+    return time.time_ns() // 1_000_000
+
+
+# --- What is searched ----------------------------------------------------------------------------
+
+
+class Corpus(NamedTuple):
+    """The whole index, as far as every search needs it."""
+
+    documents: int
+    """All chunks."""
+    languages: tuple[str, ...]
+    """The Latin-script languages in which stored texts were stemmed, in the order of their names."""
+    sources: frozenset[Source]
+    """Those that have files."""
+
+
+class Word(NamedTuple):
+    """One index term, or, of a prefix, all that begin with it."""
+
+    term: str
+    is_prefix: bool
+
+
+class Lookup(NamedTuple):
+    """Which words are looked up, in which order, and how many chunks are scored."""
+
+    tiers: Sequence[Sequence[Concept]]
+    """Each is looked up as a whole, until there are `enough` chunks; the scores of several add up."""
+    most: int
+    """Chunks that one tier scores; of more the newest."""
+    enough: int
+
+
+BODY_WEIGHT: Final = 1.0
+CONTEXT_WEIGHT: Final = 0.5
+"""Titles, headings, file name and date count, but less than what the note says."""
+
+
+class Matches(Protocol):
+    """The chunks that hold words of one lookup, scored by BM25."""
+
+    def best(self, limit: int, offset: int = 0) -> list[Candidate]:
+        """The next best chunks; equal ones by path and place."""
+        ...
+
+    def of(self, chunk_ids: Sequence[int]) -> list[Candidate]:
+        """These chunks, in this order, with their scores: 0 without a word of the lookup."""
+        ...
+
+
+class KeywordReads(Protocol):
+    def corpus(self) -> Corpus: ...
+
+    def count(self, words: Sequence[Word]) -> list[int]:
+        """In how many chunks each word is; of a prefix, its most frequent term."""
+        ...
+
+    def matches(self, lookup: Lookup, file_ids: Sequence[int] | None) -> Matches:
+        """`file_ids` limits the lookup itself; None permits every file."""
+        ...
+
+
+class FileCard(msgspec.Struct, frozen=True, gc=False):
+    """What a search may choose a file by, and what it tells of one."""
+
+    id: int
+    source: Source
+    path: str
+    note_date: str | None
+    """ISO."""
+    chunks: int
+    title: str = ""
+    tags: tuple[str, ...] = ()
+
+
+class NoteNames(NamedTuple):
+    """What a wiki link may call a note."""
+
+    path: str
+    title: str
+    aliases: tuple[str, ...]
+
+
+class IndexedFile(msgspec.Struct, frozen=True, gc=False):
+    """What the index remembers of one file: its stamps when it was read, and how it was cut."""
+
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    inode: int
+    pipeline: str
+    read_at_ns: int
+
+
+class ReadFile(NamedTuple):
+    """One file as it was read: the stamps are those of the content."""
+
+    found: FoundFile
+    content_hash: bytes
+    read_at_ns: int
+    """The clock just before it was read."""
+    encoding: str = UTF8
+
+    @property
+    def stamps(self) -> tuple[int, int, int, int, int]:
+        found = self.found
+        return found.size, found.mtime_ns, found.ctime_ns, found.inode, self.read_at_ns
+
+
+class PreparedExcerpt(NamedTuple):
+    """Characters `start` to `end` of its chunk's text, and `line` of it, counted from 0."""
+
+    start: int
+    end: int
+    line: int
+    text_hash: bytes
+
+
+class PreparedChunk(NamedTuple):
+    start: int
+    start_line: int
+    end_line: int
+    identity: bytes
+    """Hash of all that is stored of it but its place: a chunk that kept it keeps its rows."""
+    headings: str
+    text: str
+    terms: str
+    context: str
+    excerpts: tuple[PreparedExcerpt, ...]
+    """Of what the chunk does not repeat of the one before it."""
+
+
+class PreparedFile(NamedTuple):
+    chunks: tuple[PreparedChunk, ...]
+    note_date: str | None
+    languages: frozenset[str]
+    facts: FrontMatter = FrontMatter()
+
+
+class OddEncoding(NamedTuple):
+    encoding: str
+    notes: int
+    first_path: str
+
+
+class FileReads(Protocol):
+    def indexed(self) -> Mapping[str, IndexedFile]:
+        """All notes, by path."""
+        ...
+
+    def holds(self, source: Source, path: str, content_hash: bytes, pipeline: str) -> bool:
+        """Whether the file is indexed with this content, cut in this way."""
+        ...
+
+    def count(self, source: Source) -> tuple[int, int]:
+        """Its files and their chunks; without transcripts that were not taken in yet."""
+        ...
+
+    def odd_encodings(self) -> Sequence[OddEncoding]:
+        """Those of notes that are not UTF-8."""
+        ...
+
+    def cards(self, file_ids: Collection[int]) -> Mapping[int, FileCard]:
+        """By id."""
+        ...
+
+    def all_cards(self, *, with_tags: bool) -> Iterable[FileCard]:
+        """Of every file, without titles; tags only if they are asked for."""
+        ...
+
+    def note_dates(self, file_ids: Collection[int]) -> Mapping[int, str]:
+        """By id, of those that have one."""
+        ...
+
+    def names(self) -> Sequence[NoteNames]:
+        """Of all notes, those with short paths first."""
+        ...
+
+
+class FileWrites(FileReads, Protocol):
+    def publish(
+        self,
+        read: ReadFile,
+        pipeline: str,
+        prepared: PreparedFile,
+        *,
+        tick: Callable[[], None] = lambda: None,
+    ) -> int:
+        """Makes the index hold exactly this content for the file; returns the chunks written.
+
+        Chunks that did not change keep their rows: an edit costs what it touches. What `tick` raises before a chunk
+        ends the work.
+        """
+        ...
+
+    def touch(self, read: ReadFile) -> None:
+        """Records new stamps for a file whose content is still the indexed one."""
+        ...
+
+    def remove(self, source: Source, path: str, *, read_at_ns: int | None = None) -> bool:
+        """Takes a file and all of its chunks out of the index, and says whether it was there.
+
+        With `read_at_ns` only when its rows still stem from that reading.
+        """
+        ...
+
+
+class Checkpoint(NamedTuple):
+    """A place between two lines of a transcript, and what was counted up to there."""
+
+    end_byte: int
+    end_line: int
+    end_turn: int
+    end_char: int
+    tail: bytes
+    """Hash of the last bytes before it."""
+    digest: bytes = b""
+    """Hash of the part that ends there."""
+
+    @property
+    def place(self) -> Place:
+        return Place(self.end_byte, self.end_line)
+
+
+START: Final = Checkpoint(0, 0, 0, 0, hashlib.blake2b(digest_size=HASH_BYTES).digest())
+
+
+class IndexedTranscript(NamedTuple):
+    """One transcript with the stamps it had when it was last looked at.
+
+    While a part is missing `size` is only that of what was taken in, so that it never seems complete.
+    """
+
+    file_id: int
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    inode: int
+    pipeline: str
+    read_at_ns: int
+    end_byte: int
+    end_line: int = 0
+
+    @property
+    def stamps(self) -> tuple[int, int, int, int]:
+        return self.size, self.mtime_ns, self.ctime_ns, self.inode
+
+    def taken(self, path: str) -> Taken:
+        """What its source is asked about it with."""
+        return FoundTranscript(path, *self.stamps), Place(self.end_byte, self.end_line)
+
+
+class TranscriptPiece(NamedTuple):
+    """One part of a transcript, once it was read and prepared."""
+
+    path: str
+    stamps: tuple[int, int, int, int]
+    """Size, mtime, ctime and inode to remember."""
+    pipeline: str
+    read_at_ns: int
+    begin: Checkpoint
+    end: Checkpoint
+    numbers: Sequence[int]
+    """Of the entry that each turn is."""
+    prepared: PreparedFile
+    is_last: bool
+    """The text ends with it: nothing older lies beyond."""
+    is_rewritten: bool
+    """The transcript no longer holds what was taken in beyond `begin`."""
+
+
+class Turns(NamedTuple):
+    """Some turns of a transcript, one after the other."""
+
+    file_id: int
+    first: int
+    last: int
+
+
+class TranscriptReads(Protocol):
+    def indexed(self) -> Mapping[str, IndexedTranscript]:
+        """By index path."""
+        ...
+
+    def one(self, path: str) -> IndexedTranscript | None: ...
+
+    def checkpoints(self, file_id: int) -> list[Checkpoint]:
+        """Of all parts that were taken in, in order, `START` first."""
+        ...
+
+    def enrolled(self, among: Collection[str]) -> frozenset[str]:
+        """Which of these sources were one when the index was last brought up to date."""
+        ...
+
+    def entries(self, turns: Collection[Turns]) -> Mapping[Turns, tuple[int, int]]:
+        """The numbers of the entries that the first and the last of the turns are. All count from 1."""
+        ...
+
+
+class TranscriptWrites(TranscriptReads, Protocol):
+    def publish(self, piece: TranscriptPiece) -> int:
+        """Makes the index hold the transcript up to the end of this part; returns the chunks written."""
+        ...
+
+    def enrol(self, source: str, paths: Collection[str]) -> None:
+        """A source begins: all of these are due, however little they grow from now on."""
+        ...
+
+    def disenrol(self, sources: Iterable[str]) -> None:
+        """They are no source any more; their rows are removed like those of deleted files."""
+        ...
+
+
+# --- Vectors -------------------------------------------------------------------------------------
+
+EngineName = Literal["resident", "sqlite-vec", "numpy"]
+
+
+class VectorHit(NamedTuple):
+    excerpt_id: int
+    cosine: float
+    """-1..1."""
+
+
+class VectorAnswer(NamedTuple):
+    """The nearest excerpts, best first; equal ones by excerpt id."""
+
+    hits: list[VectorHit]
+    engine: EngineName
+    reason: str | None = None
+    """Why nothing could be compared: the query's vector does not belong to the stored ones."""
+
+
+class Unavailable(NamedTuple):
+    """An engine cannot search now; another one has to."""
+
+    reason: str
+
+
+class VectorSpace(Protocol):
+    """The vectors of one fingerprint, as one view sees them."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether none is stored."""
+        ...
+
+    def search(
+        self, query: Vector, *, limit: int, file_ids: Sequence[int] | None = None
+    ) -> VectorAnswer | Unavailable:
+        """The `limit` nearest excerpts of the files in `file_ids`; None permits every file."""
+        ...
+
+    def background(self, query: Vector) -> Background | None:
+        """How high the query's cosines are at large; None without any vector."""
+        ...
+
+    def covers_all(self, dimensions: int) -> bool:
+        """Whether every stored text has a vector of this length."""
+        ...
+
+    def chunks_of(self, excerpt_ids: Sequence[int]) -> list[int]:
+        """The chunks that hold these excerpts, in the order of their first one."""
+        ...
+
+    def excerpts(
+        self, query: Vector, chunk_ids: Sequence[int], known: Mapping[int, float]
+    ) -> Mapping[int, tuple[Excerpt, ...]]:
+        """By chunk, in order, with their cosines; those without a usable vector are left out.
+
+        `known`: cosines by excerpt, as `search` found them.
+        """
+        ...
+
+    def refresh(self) -> bool:
+        """Makes what this process holds in memory level with the view; whether it answers now."""
+        ...
+
+    def status(self) -> VectorStatus: ...
+
+
+class VectorMemory(Protocol):
+    """What this process holds of the vectors of one store."""
+
+    @property
+    def is_long(self) -> bool:
+        """Whether a search reads so much of it that it is worth a thread of its own."""
+        ...
+
+    def scan_ahead(self, query: Vector) -> None:
+        """Does the long part of a search that will come with this very array."""
+        ...
+
+    def release(self) -> None:
+        """Gives the memory back, until the next refresh."""
+        ...
+
+
+class EmbeddingReads(Protocol):
+    """The one durable copy of each vector, by fingerprint and text; and the texts that a provider refused."""
+
+    def has_vectors(self, fingerprint: Fingerprint) -> bool: ...
+
+    def pending(
+        self, fingerprint: Fingerprint, *, limit: int, dimensions: int | None = None
+    ) -> list[tuple[bytes, str]]:
+        """Different texts without a vector of this fingerprint, by hash, the newest files first.
+
+        Those that wait for a batch job, or for their next attempt, are left out. `dimensions` is what the provider gives
+        now, as far as that is known: stored vectors of another length are of no use any more.
+        """
+        ...
+
+    def backlog(self, fingerprint: Fingerprint) -> list[tuple[bytes, int]]:
+        """All texts that have no vector, were not refused and wait for no job, with their characters."""
+        ...
+
+    def superseded(self, current: Fingerprint) -> Fingerprint | None:
+        """The fingerprint whose vectors cover more of the stored texts than those of `current` do.
+
+        None when there is none: then `current` has read as much as any other.
+        """
+        ...
+
+    def coverage(self, fingerprint: Fingerprint) -> Coverage: ...
+
+    def failed_texts(self, fingerprint: Fingerprint, *, limit: int) -> tuple[FailedText, ...]:
+        """Those that wait the longest, each with one place where the text stands."""
+        ...
+
+    def next_retry_s(self, fingerprint: Fingerprint) -> float | None:
+        """Seconds until the first refused text is due again; None when none was refused."""
+        ...
+
+    def fallen_out_of_use(self) -> Sequence[int]:
+        """Vectors that no chunk uses any more and that are not noted as such. Reads a whole index."""
+        ...
+
+
+class EmbeddingWrites(EmbeddingReads, Protocol):
+    def put(self, fingerprint: Fingerprint, vectors: Sequence[tuple[bytes, Vector]]) -> None:
+        """Stores vectors by the hash of their text.
+
+        What is no vector of length 1 like the others is recorded as a failure instead. A host that
+        changed its dimensions under the same fingerprint has changed its model: the vectors of before
+        go, so that the two are never compared.
+        """
+        ...
+
+    def record_failures(
+        self, fingerprint: Fingerprint, failures: Iterable[tuple[bytes, str]]
+    ) -> None:
+        """Remembers which texts the provider refused, and why, so that the rest goes on."""
+        ...
+
+    def forget_gone(self) -> None:
+        """Nothing is remembered of refused texts that are in no note any more."""
+        ...
+
+    def refresh_use(self, fallen: Sequence[int]) -> None:
+        """Notes which vectors came out of use since the last call, and which came back.
+
+        `fallen` is what `fallen_out_of_use` said a moment ago, so that nobody waits for that to write.
+        """
+        ...
+
+    def prune(self, max_entries: int | None) -> int:
+        """Drops the longest unused vectors beyond `max_entries`; those in use always stay.
+
+        Returns how many went. None: no bound. `refresh_use` comes first, in the same transaction.
+        """
+        ...
+
+    def drop_superseded(self, kept: Sequence[Fingerprint]) -> None:
+        """The vectors of all other fingerprints go."""
+        ...
+
+
+# --- Batch jobs ----------------------------------------------------------------------------------
+
+JobState = Literal["prepared", "uploaded", "submitted", "ended", "read", "closed"]
+"""`prepared`: texts chosen; `uploaded`: the vendor has the file; `submitted`: it works on the job;
+`ended`: results may be read; `read`: they are stored, the vendor's files are still to be deleted."""
+
+BY_REQUEST: Final = "It was cancelled on request."
+"""The reason of a job that a person wished to end. It stays for as long as the job is not done."""
+
+
+class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One batch job."""
+
+    id: int = 0
+    label: str
+    """Random; names the job's file at the vendor."""
+    digest: bytes
+    """Of the fingerprint."""
+    state: JobState = "prepared"
+    items: int
+    stored: int = 0
+    refused: int = 0
+    created_at_ms: int
+    submitted_at_ms: int | None = None
+    next_at_ms: int = 0
+    attempts: int = 0
+    cancelling: bool = False
+    remote_id: str | None = None
+    remote_state: str | None = None
+    remote_done: int = 0
+    input_file: str | None = None
+    result_files: str = ""
+    outcome: Literal["completed", "failed", "expired", "cancelled", "divided"] | None = None
+    """`divided`: its texts went into smaller jobs."""
+    reason: str | None = None
+
+
+class JobReads(Protocol):
+    """The durable record of batch jobs."""
+
+    def open(self, digest: bytes) -> list[JobRecord]:
+        """The jobs of one provider that need something done, the oldest first."""
+        ...
+
+    def recent(self) -> list[JobRecord]:
+        """All that is remembered, the newest first."""
+        ...
+
+    def waiting(self, digest: bytes) -> int:
+        """How many texts wait for jobs of this provider."""
+        ...
+
+    def texts(self, job: JobRecord) -> Iterator[tuple[bytes, str]]:
+        """The texts that wait for this job, by hash; those that are in no note any more are left out."""
+        ...
+
+    def waiting_hashes(self, job: JobRecord) -> set[bytes]: ...
+
+    def wish_to_cancel(self, job: JobRecord) -> str | None:
+        """Why the job is to be cancelled, also if that came after it was read; None while it is not."""
+        ...
+
+
+class JobWrites(JobReads, Protocol):
+    def add(self, job: JobRecord, text_hashes: Sequence[bytes]) -> None:
+        """A new job that these texts wait for; they wait for no other."""
+        ...
+
+    def save(self, job: JobRecord) -> None:
+        """Writes down how far the job is. A wish to cancel it that came meanwhile stays, with its reason."""
+        ...
+
+    def release(self, job: JobRecord, text_hashes: Sequence[bytes] | None = None) -> None:
+        """These texts, or all, wait for this job no longer."""
+        ...
+
+    def ask_to_cancel(self, job_id: int) -> bool:
+        """Whether there is such a job under way; it will be cancelled when it is looked after next."""
+        ...
+
+    def forget_closed(self, kept: int) -> None:
+        """Of the closed jobs only the latest are kept."""
+        ...
+
+
+# --- Transactions --------------------------------------------------------------------------------
+
+
+class Version(NamedTuple):
+    """Of the index, as one reader sees it: another `number` after every commit of any other connection or process."""
+
+    reader: int
+    number: int
+
+
+class View(Protocol):
+    """One state of the index, from its first query to the end."""
+
+    def version(self) -> Version: ...
+
+    def remembered(self, key: str) -> str | None:
+        """What `Writer.remember` wrote down."""
+        ...
+
+    def probe(self) -> None:
+        """Reads something, so that an index that cannot be read is noticed."""
+        ...
+
+    def journal(self) -> str | None:
+        """How SQLite keeps its transactions; None elsewhere."""
+        ...
+
+    @property
+    def keywords(self) -> KeywordReads: ...
+
+    @property
+    def files(self) -> FileReads: ...
+
+    @property
+    def transcripts(self) -> TranscriptReads: ...
+
+    @property
+    def embeddings(self) -> EmbeddingReads: ...
+
+    @property
+    def jobs(self) -> JobReads: ...
+
+    def vectors(self, fingerprint: Fingerprint) -> VectorSpace | None:
+        """None unless the store's vectors were opened."""
+        ...
+
+
+class Writer(View, Protocol):
+    """One transaction that changes the index; an exception undoes all of it. It sees what it wrote."""
+
+    @property
+    def files(self) -> FileWrites: ...
+
+    @property
+    def transcripts(self) -> TranscriptWrites: ...
+
+    @property
+    def embeddings(self) -> EmbeddingWrites: ...
+
+    @property
+    def jobs(self) -> JobWrites: ...
+
+    def remember(self, key: str, text: str) -> None: ...
+
+
+class Store(Protocol):
+    """One agent's index."""
+
+    @property
+    def place(self) -> str:
+        """Where it is, for people; without credentials."""
+        ...
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a person should know about its fate."""
+        ...
+
+    @property
+    def generation(self) -> int:
+        """Goes up when an empty index takes the place of this one."""
+        ...
+
+    def view(self) -> AbstractContextManager[View]: ...
+
+    def writer(self, patience_s: float | None = None) -> AbstractContextManager[Writer]:
+        """Waits at most `patience_s` for its turn; without it, however long others in this process take."""
+        ...
+
+    def size_bytes(self) -> int: ...
+
+    def tidy(self) -> None:
+        """Gives unused space back, where there is much of it."""
+        ...
+
+    def scrub(self) -> bool:
+        """Reads everything and raises IndexDamagedError where it is not what was written.
+
+        Returns whether all of it could be read in time.
+        """
+        ...
+
+    def close(self) -> None: ...
+
+    def open_vectors(self, settings: VectorStoreSettings) -> VectorMemory | None:
+        """From now on views give vectors; None where the settings want none."""
+        ...

@@ -1,0 +1,172 @@
+"""Connections to an index file: their settings, page checksums, row id arrays, and what SQLite's errors mean."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from contextlib import closing, suppress
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import apsw
+import structlog
+
+from backends.builtin.store.port import IndexDamagedError
+from backends.builtin.store.sqlite import schema
+from backends.errors import IndexUnavailableError
+from backends.files.scan import shared_type
+
+_log = structlog.get_logger(__name__)
+
+RESERVED_BYTES: Final = 8
+"""At the end of each page, for its checksum. In a file that has others, nothing is checked."""
+_NAME: Final = "cksmvfs"
+_LIBRARY: Final = "sqlite_extra_binaries/cksumvfs.*"
+
+
+def open_checked(path: Path) -> apsw.Connection:
+    """A connection that checks each page it reads, in a file that was made for it."""
+    return apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE, vfs=_vfs())
+
+
+def reserve_checksums(connection: apsw.Connection) -> None:
+    """Makes room for checksums, before anything is written to a new file."""
+    if _vfs() is not None:
+        connection.reserve_bytes(reserve=RESERVED_BYTES)
+
+
+def is_mismatch(error: BaseException) -> bool:
+    """Whether a page that was read is not what was written."""
+    return getattr(error, "extendedresult", None) == apsw.SQLITE_IOERR_DATA
+
+
+@cache
+def _vfs() -> str | None:
+    """The name of the shim, loaded once for the process; None: there is none."""
+    # apsw.sqlite_extra would do the same and reads a list of all extensions for 10 ms.
+    for library in Path(apsw.__file__).parent.glob(_LIBRARY):
+        with closing(apsw.Connection(":memory:")) as connection:
+            connection.enable_load_extension(True)
+            try:
+                connection.load_extension(str(library))
+            except apsw.ExtensionLoadingError as error:
+                _log.warning("pages of the index have no checksums", error=str(error))
+            else:
+                return _NAME
+    return None
+
+
+PATIENCE_S: Final = 1.5
+"""How long to wait for another process: less than the two seconds in which ours must be able to end."""
+_PAGE_CACHE_KIB: Final = 8 * 1024
+
+
+def connect_writer(path: Path) -> apsw.Connection:
+    """Raises apsw.CorruptError when tables or the end are missing, and every other apsw.Error."""
+    connection = open_checked(path)
+    try:
+        connection.set_busy_timeout(milliseconds(PATIENCE_S))
+        if not schema.is_complete(connection):
+            raise apsw.CorruptError("tables are missing")
+        set_journal(connection, path.parent)
+        connection.execute("PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON")
+        connection.execute(f"PRAGMA cache_size = -{_PAGE_CACHE_KIB}")
+        _look_for_end(connection, path)
+        schema.extend(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def connect_reader(path: Path) -> apsw.Connection:
+    """It knows `temp.term_statistics`: how many chunks hold each term. Raises apsw.Error."""
+    connection = open_checked(path)
+    try:
+        connection.set_busy_timeout(milliseconds(PATIENCE_S))
+        connection.execute(f"PRAGMA cache_size = -{_PAGE_CACHE_KIB}")
+        connection.execute(
+            "CREATE VIRTUAL TABLE temp.term_statistics USING fts5vocab (main, chunk_terms, row)"
+        )
+        connection.execute("PRAGMA query_only = ON")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def set_journal(connection: apsw.Connection, directory: Path) -> None:
+    """The kind of log that is safe on the file system of the directory."""
+    mode = "TRUNCATE" if shared_type(directory) else "WAL"
+    connection.execute(f"PRAGMA journal_mode = {mode}")
+
+
+def fold_log(connection: apsw.Connection) -> None:
+    """Moves what the log holds into the file, as far as nobody still reads an earlier state."""
+    with suppress(apsw.Error):
+        connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+
+
+def _look_for_end(connection: apsw.Connection, path: Path) -> None:
+    """Raises apsw.CorruptError when the file ends before its last page: SQLite would read zeros there.
+
+    Pages may stand in the log alone, so it is folded in first; where that cannot be done, or others
+    write meanwhile, nothing is known.
+    """
+    before = connection.pragma("data_version")
+    try:
+        in_log, folded = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+    except apsw.Error:
+        return  # a full disk, another process: no reason not to open it
+    connection.execute("BEGIN")  # until it ends nobody changes the size of the file
+    try:
+        size = connection.pragma("page_count") * connection.pragma("page_size")
+        is_whole = path.stat().st_size >= size
+        is_known = in_log == folded and connection.pragma("data_version") == before
+    finally:
+        connection.execute("COMMIT")
+    if is_known and not is_whole:
+        raise apsw.CorruptError("its end is missing")
+
+
+def milliseconds(seconds: float) -> int:
+    return max(0, round(seconds * 1000))
+
+
+_DAMAGE: Final = (apsw.CorruptError, apsw.NotADBError)
+_DAMAGE_REMEDY: Final = "It is set aside and rebuilt from Markdown."
+
+_REMEDIES: Final = (
+    (apsw.FullError, "The disk is full: free some space; searches go on meanwhile."),
+    (apsw.BusyError, "Somebody else holds the index; it is tried again."),
+    (apsw.LockedError, "Somebody else holds the index; it is tried again."),
+    (
+        apsw.ReadOnlyError,
+        "The index file or its directory cannot be written: see their permissions.",
+    ),
+    (apsw.CantOpenError, "Check the permissions of its directory, or set memorySearch.store.path."),
+    (apsw.ConnectionClosedError, "The gateway is ending."),
+)
+_DEFAULT_REMEDY: Final = (
+    "See the permissions and the free space of its directory, or set memorySearch.store.path."
+)
+
+
+def is_damage(error: BaseException) -> bool:
+    """Whether the file is of no use after this error."""
+    return isinstance(error, _DAMAGE) or is_mismatch(error)
+
+
+def index_unavailable(path: Path, error: apsw.Error | OSError) -> IndexUnavailableError:
+    """The error to raise instead of `error`, which becomes its cause."""
+    message = f"The index {path} cannot be used: {error}."
+    if is_damage(error):
+        return IndexDamagedError(message, remedy=_DAMAGE_REMEDY)
+    remedy = next((text for kind, text in _REMEDIES if isinstance(error, kind)), _DEFAULT_REMEDY)
+    return IndexUnavailableError(message, remedy=remedy)
+
+
+def int64s(values: Sequence[int]) -> object:
+    """Row ids for `carray`, which cannot be empty: no row has the id 0."""
+    return apsw.carray(memoryview(array("q", values or (0,))))

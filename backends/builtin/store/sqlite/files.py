@@ -1,0 +1,272 @@
+"""The rows of files: their stamps, their chunks, words and excerpts, and what notes say of themselves."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+import apsw
+
+from backends.builtin.store.port import (
+    FileCard,
+    IndexedFile,
+    NoteNames,
+    OddEncoding,
+    PreparedChunk,
+    PreparedFile,
+    ReadFile,
+)
+from backends.builtin.store.sqlite.connections import int64s
+from backends.files.encodings import UTF8
+from backends.text.frontmatter import FrontMatter
+from config.settings import Source
+
+SEPARATOR: Final = "\x1f"
+"""Between the aliases, the tags or the headings of one row."""
+
+_SELECT_INDEXED: Final = """
+    SELECT path, size, mtime_ns, ctime_ns, inode, pipeline, read_at_ns
+    FROM files WHERE source = 'memory'
+"""
+_SELECT_CARDS: Final = """
+    SELECT f.id, f.source, f.path, f.note_date, f.chunk_count, ifnull(n.title, ''), ifnull(n.tags, '')
+    FROM files AS f LEFT JOIN note_facts AS n ON n.file_id = f.id
+    WHERE f.id IN (SELECT value FROM carray(?))
+"""
+_SELECT_DATES: Final = """
+    SELECT id, note_date FROM files
+    WHERE note_date IS NOT NULL AND id IN (SELECT value FROM carray(?))
+"""
+_SELECT_NAMES: Final = """
+    SELECT f.path, ifnull(n.title, ''), ifnull(n.aliases, '')
+    FROM files AS f LEFT JOIN note_facts AS n ON n.file_id = f.id
+    WHERE f.source = 'memory' ORDER BY length(f.path), f.path
+"""
+
+
+_UPSERT: Final = """
+    INSERT INTO files (source, path, size, mtime_ns, ctime_ns, inode, read_at_ns,
+        content_hash, pipeline, note_date, chunk_count)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    ON CONFLICT (source, path) DO UPDATE SET size = excluded.size,
+        mtime_ns = excluded.mtime_ns, ctime_ns = excluded.ctime_ns, inode = excluded.inode,
+        read_at_ns = excluded.read_at_ns, content_hash = excluded.content_hash,
+        pipeline = excluded.pipeline, note_date = excluded.note_date,
+        chunk_count = excluded.chunk_count
+    RETURNING id
+"""
+
+
+class SqliteFiles:
+    """`FileWrites`; of a view only the reading half is used."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+
+    def indexed(self) -> dict[str, IndexedFile]:
+        return {row[0]: IndexedFile(*row[1:]) for row in self._connection.execute(_SELECT_INDEXED)}
+
+    def holds(self, source: Source, path: str, content_hash: bytes, pipeline: str) -> bool:
+        row = self._connection.execute(
+            "SELECT 1 FROM files WHERE source = ? AND path = ? AND content_hash = ?"
+            " AND pipeline = ?",
+            (source, path, content_hash, pipeline),
+        ).fetchone()
+        return row is not None
+
+    def count(self, source: Source) -> tuple[int, int]:
+        files, chunks = self._connection.execute(
+            "SELECT count(*), ifnull(sum(chunk_count), 0) FROM files"
+            " WHERE source = ? AND pipeline <> ''",  # blank: enrolled, not taken in yet
+            (source,),
+        ).get
+        return files, chunks
+
+    def odd_encodings(self) -> list[OddEncoding]:
+        rows = self._connection.execute(
+            "SELECT n.encoding, count(*), min(f.path) FROM note_facts AS n"
+            " JOIN files AS f ON f.id = n.file_id WHERE n.encoding != '' GROUP BY n.encoding"
+        )
+        return [OddEncoding(*row) for row in rows]
+
+    def cards(self, file_ids: Collection[int]) -> Mapping[int, FileCard]:
+        rows = self._connection.execute(_SELECT_CARDS, (int64s(list(file_ids)),))
+        return {
+            file_id: FileCard(file_id, source, path, day, chunks, title, split(tags))
+            for file_id, source, path, day, chunks, title, tags in rows
+        }
+
+    def all_cards(self, *, with_tags: bool) -> list[FileCard]:
+        rows = self._connection.execute(
+            "SELECT id, source, path, note_date, chunk_count FROM files"
+        )
+        if not with_tags:
+            return [FileCard(*row) for row in rows]
+        tags = self._tags()
+        return [
+            FileCard(file_id, source, path, day, chunks, tags=tags.get(file_id, ()))
+            for file_id, source, path, day, chunks in rows
+        ]
+
+    def note_dates(self, file_ids: Collection[int]) -> Mapping[int, str]:
+        return dict(self._connection.execute(_SELECT_DATES, (int64s(list(file_ids)),)))
+
+    def names(self) -> Sequence[NoteNames]:
+        rows = self._connection.execute(_SELECT_NAMES)
+        return [NoteNames(path, title, split(aliases)) for path, title, aliases in rows]
+
+    def _tags(self) -> Mapping[int, tuple[str, ...]]:
+        """By file, of those that have any."""
+        rows = self._connection.execute("SELECT file_id, tags FROM note_facts WHERE tags != ''")
+        return {file_id: split(tags) for file_id, tags in rows}
+
+    def publish(
+        self,
+        read: ReadFile,
+        pipeline: str,
+        prepared: PreparedFile,
+        *,
+        tick: Callable[[], None] = lambda: None,
+    ) -> int:
+        file_id: int = self._connection.execute(
+            _UPSERT,
+            (
+                read.found.source,
+                read.found.path,
+                *read.stamps,
+                read.content_hash,
+                pipeline,
+                prepared.note_date,
+                len(prepared.chunks),
+            ),
+        ).get
+        self._connection.execute("DELETE FROM file_languages WHERE file_id = ?", (file_id,))
+        remember_languages(self._connection, file_id, prepared)
+        self._remember_facts(file_id, prepared.facts, read.encoding)
+        chunks = _ticking(prepared.chunks, tick)
+        return replace_chunks(self._connection, file_id, chunks).written
+
+    def touch(self, read: ReadFile) -> None:
+        self._connection.execute(
+            "UPDATE files SET size = ?, mtime_ns = ?, ctime_ns = ?, inode = ?, read_at_ns = ?"
+            " WHERE source = ? AND path = ?",
+            (*read.stamps, read.found.source, read.found.path),
+        )
+
+    def remove(self, source: Source, path: str, *, read_at_ns: int | None = None) -> bool:
+        file_id = self._connection.execute(
+            "SELECT id FROM files"
+            " WHERE source = ? AND path = ? AND read_at_ns = ifnull(?, read_at_ns)",
+            (source, path, read_at_ns),
+        ).get
+        if file_id is None:
+            return False
+        chunks = self._connection.execute("SELECT id FROM chunks WHERE file_id = ?", (file_id,))
+        _delete_chunks(self._connection, chunks)
+        self._connection.execute("DELETE FROM files WHERE id = ?", (file_id,))
+        return True
+
+    def _remember_facts(self, file_id: int, facts: FrontMatter, encoding: str) -> None:
+        self._connection.execute("DELETE FROM note_facts WHERE file_id = ?", (file_id,))
+        encoding = "" if encoding == UTF8 else encoding
+        if facts.words or encoding:
+            aliases, tags = SEPARATOR.join(facts.aliases), SEPARATOR.join(facts.tags)
+            self._connection.execute(
+                "INSERT INTO note_facts (file_id, title, aliases, tags, encoding)"
+                " VALUES (?, ?, ?, ?, ?)",
+                (file_id, facts.title, aliases, tags, encoding),
+            )
+
+
+class Replaced(NamedTuple):
+    """How many chunks were new, and how many are gone."""
+
+    written: int
+    removed: int
+
+
+def _ticking(chunks: Iterable[PreparedChunk], tick: Callable[[], None]) -> Iterator[PreparedChunk]:
+    for chunk in chunks:
+        tick()
+        yield chunk
+
+
+def split(joined: str) -> tuple[str, ...]:
+    return tuple(joined.split(SEPARATOR)) if joined else ()
+
+
+def remember_languages(connection: apsw.Connection, file_id: int, prepared: PreparedFile) -> None:
+    """Queries are stemmed in every language that any stored text was stemmed in."""
+    connection.executemany(
+        "INSERT OR IGNORE INTO file_languages VALUES (?, ?)",
+        [(name, file_id) for name in prepared.languages],
+    )
+
+
+def replace_chunks(
+    connection: apsw.Connection,
+    file_id: int,
+    chunks: Iterable[PreparedChunk],
+    *,
+    first: int = 0,
+    before: int | None = None,
+) -> Replaced:
+    """Puts chunks in the place of all that begin in this range of the file's text (None: its end)."""
+    kept: dict[bytes, list[int]] = defaultdict(list)
+    for chunk_id, identity in connection.execute(
+        "SELECT id, identity FROM chunks WHERE file_id = ? AND start >= ?"
+        " AND start < ifnull(?, 9e18) ORDER BY start DESC",
+        (file_id, first, before),
+    ):
+        kept[identity].append(chunk_id)
+    moved, written = [], 0
+    for chunk in chunks:
+        if kept[chunk.identity]:
+            place = (chunk.start, chunk.start_line, chunk.end_line)
+            moved.append((*place, kept[chunk.identity].pop(), *place))
+        else:
+            _insert_chunk(connection, file_id, chunk)
+            written += 1
+    obsolete = [(chunk_id,) for ids in kept.values() for chunk_id in ids]
+    _delete_chunks(connection, obsolete)
+    connection.executemany(
+        "UPDATE chunks SET start = ?, start_line = ?, end_line = ?"
+        " WHERE id = ? AND (start, start_line, end_line) IS NOT (?, ?, ?)",
+        moved,
+    )
+    return Replaced(written, len(obsolete))
+
+
+def _insert_chunk(connection: apsw.Connection, file_id: int, chunk: PreparedChunk) -> None:
+    connection.execute(
+        "INSERT INTO chunks (file_id, start, start_line, end_line, identity, headings, text,"
+        " terms, context) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            file_id,
+            chunk.start,
+            chunk.start_line,
+            chunk.end_line,
+            chunk.identity,
+            chunk.headings,
+            chunk.text,
+            chunk.terms,
+            chunk.context,
+        ),
+    )
+    chunk_id = connection.last_insert_rowid()
+    connection.execute(
+        "INSERT INTO chunk_terms (rowid, body, context) VALUES (?, ?, ?)",
+        (chunk_id, chunk.terms, chunk.context),
+    )
+    connection.executemany(
+        'INSERT INTO excerpts (chunk_id, file_id, start, "end", line, text_hash)'
+        " VALUES (?, ?, ?, ?, ?, ?)",
+        [(chunk_id, file_id, *excerpt) for excerpt in chunk.excerpts],
+    )
+
+
+def _delete_chunks(connection: apsw.Connection, ids: Iterable[tuple[int]]) -> None:
+    doomed = list(ids)
+    connection.executemany("DELETE FROM chunk_terms WHERE rowid = ?", doomed)
+    connection.executemany("DELETE FROM chunks WHERE id = ?", doomed)

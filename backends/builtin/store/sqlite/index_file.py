@@ -1,0 +1,249 @@
+"""The index file from outside: whose it is, making it, setting a damaged one aside, inspecting it.
+
+A file that is not ours is never changed.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import struct
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from enum import Enum, auto
+from pathlib import Path
+from typing import Final, Literal
+
+import apsw
+import msgspec
+
+from backends.builtin.store.sqlite import schema
+from backends.builtin.store.sqlite.connections import (
+    PATIENCE_S,
+    index_unavailable,
+    milliseconds,
+    open_checked,
+    reserve_checksums,
+    set_journal,
+)
+from backends.builtin.store.sqlite.schema import APPLICATION_ID, SCHEMA_VERSION, is_complete
+from config.runtime.files import give_to_owner, lock_within, make_directories
+
+MARK: Final = ".memory-gateway"
+"""Before the suffix of a name, by which nobody takes the file for his."""
+_MAGIC: Final = b"SQLite format 3\x00"
+_HEADER_BYTES: Final = 100
+_USER_VERSION_AT: Final = 60
+_APPLICATION_ID_AT: Final = 68
+
+
+class Verdict(Enum):
+    ABSENT = auto()
+    """No file, or an empty one: free to use."""
+    OURS = auto()
+    OURS_OLDER = auto()
+    """Made by an earlier release: it is emptied and filled again."""
+    OURS_NEWER = auto()
+    """Made by a later release: left alone."""
+    FOREIGN = auto()
+    """Not an index of this program, or not even a file: left alone."""
+
+
+def judge(path: Path) -> Verdict:
+    """What the file at `path` is. Raises OSError when it cannot be read."""
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would wait for its other end
+            return Verdict.FOREIGN
+        with path.open("rb") as file:
+            header = file.read(_HEADER_BYTES)
+    except FileNotFoundError:
+        return Verdict.ABSENT
+    if not header:
+        return Verdict.ABSENT
+    if len(header) < _HEADER_BYTES or not header.startswith(_MAGIC):
+        return Verdict.FOREIGN
+    (application_id,) = struct.unpack_from(">I", header, _APPLICATION_ID_AT)
+    (version,) = struct.unpack_from(">I", header, _USER_VERSION_AT)
+    if application_id != APPLICATION_ID:
+        return Verdict.FOREIGN
+    if version == SCHEMA_VERSION:
+        return Verdict.OURS
+    return Verdict.OURS_NEWER if version > SCHEMA_VERSION else Verdict.OURS_OLDER
+
+
+def choose_path(wanted: Path) -> tuple[Path, Verdict, tuple[str, ...]]:
+    """The first usable path among `wanted` and its siblings, its verdict, and notes for `status`.
+
+    A sibling has `.memory-gateway` before its suffix (`main.memory-gateway.sqlite`), the next ones also
+    a number; where `wanted` has it already, the numbers follow at once. Raises OSError.
+    """
+    notes: list[str] = []
+    path = wanted
+    stem = wanted.stem.removesuffix(MARK)
+    number = 1 if stem == wanted.stem else 2
+    while (verdict := judge(path)) in {Verdict.FOREIGN, Verdict.OURS_NEWER}:
+        owner = "a later release" if verdict is Verdict.OURS_NEWER else "another program"
+        mark = MARK if number == 1 else f"{MARK}-{number}"
+        following = wanted.with_name(f"{stem}{mark}{wanted.suffix}")
+        notes.append(
+            f"{path} belongs to {owner} and is left alone; using {following.name} beside it."
+        )
+        path, number = following, number + 1
+    return path, verdict, tuple(notes)
+
+
+MAX_SET_ASIDE_BYTES: Final = 256_000_000
+"""A damaged index is kept for whoever wants to know why; a larger one is not worth its space."""
+_MAKING_PATIENCE_S: Final = 20.0
+"""For another process, perhaps another agent's, that makes its index in the same directory: some writes that
+a disk may hold up. Who replaces a damaged index waits as long."""
+_MAIN: Final = ""
+_SIDE_FILES: Final = ("-wal", "-shm", "-journal")
+
+
+def ensure_index(wanted: Path) -> tuple[Path, tuple[str, ...]]:
+    """Finds or makes the index at `wanted`, or at a sibling name when that place is taken.
+
+    Returns its path, and what a person should know about the choice. Must not be called while this process has the file
+    open: closing any descriptor of a file drops all locks that the process holds on it (POSIX). Raises
+    OSError and apsw.Error.
+    """
+    make_directories(wanted.parent)
+    path, verdict, notes = choose_path(wanted)
+    if verdict is Verdict.OURS:
+        return path, notes  # most starts: nobody is waited for
+    with alone_in(wanted.parent):
+        path, verdict, notes = choose_path(wanted)
+        if verdict is Verdict.OURS_OLDER:
+            notes = (*notes, f"{path.name} had the format of an earlier release and was rebuilt.")
+        if verdict is not Verdict.OURS:
+            _create(path)
+    return path, notes
+
+
+def set_aside(path: Path, cause: str) -> str:
+    """Renames a damaged index, keeps only the newest such file, and returns a sentence about it.
+
+    One of more than MAX_SET_ASIDE_BYTES is deleted instead.
+    The side files go first: left behind, they would be taken for those of the next index.
+    """
+    prefix = f"{path.name}.damaged-"
+    for old in [entry for entry in path.parent.iterdir() if entry.name.startswith(prefix)]:
+        old.unlink(missing_ok=True)
+    kept = path.with_name(f"{prefix}{int(time.time())}")
+    delete_side_files(path)
+    if path.stat().st_size > MAX_SET_ASIDE_BYTES:
+        path.unlink()
+        return f"{path.name} was damaged ({cause}); it was deleted and is rebuilt from Markdown."
+    path.rename(kept)
+    return (
+        f"{path.name} was damaged ({cause}); it is kept as {kept.name} and rebuilt from Markdown."
+    )
+
+
+def size_on_disk(path: Path) -> int:
+    """Bytes, with the write-ahead log."""
+    total = 0
+    for suffix in (_MAIN, *_SIDE_FILES):
+        try:
+            total += Path(f"{path}{suffix}").stat().st_size
+        except FileNotFoundError:
+            continue
+    return total
+
+
+def _create(path: Path) -> None:
+    """Puts a complete file in place in one step: whoever looks meanwhile sees none, or an index."""
+    draft = delete_draft(path)
+    made = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        give_to_owner(made, draft.parent)
+    finally:
+        os.close(made)
+    with closing(open_checked(draft)) as connection:
+        reserve_checksums(connection)
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        schema.create(connection)
+        set_journal(connection, path.parent)  # who opens it later would be in others' way
+    delete_side_files(path)
+    draft.replace(path)
+
+
+@contextmanager
+def alone_in(directory: Path) -> Iterator[None]:
+    """One process at a time chooses and makes an index; without locks, as on some mounts, all may."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        lock_within(descriptor, _MAKING_PATIENCE_S, lenient=True)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def delete_draft(path: Path) -> Path:
+    """Deletes what a process left that was killed while it made the index; returns the draft's path."""
+    draft = path.with_name(f".{path.name}.new")
+    _delete(draft, *_SIDE_FILES, _MAIN)
+    return draft
+
+
+def delete_side_files(path: Path) -> None:
+    _delete(path, *_SIDE_FILES)
+
+
+def _delete(path: Path, *suffixes: str) -> None:
+    for suffix in suffixes:
+        Path(f"{path}{suffix}").unlink(missing_ok=True)
+
+
+_NAMES: Final[dict[Verdict, Literal["absent", "ours", "older", "newer", "foreign"]]] = {
+    Verdict.ABSENT: "absent",
+    Verdict.OURS: "ours",
+    Verdict.OURS_OLDER: "older",
+    Verdict.OURS_NEWER: "newer",
+    Verdict.FOREIGN: "foreign",
+}
+_STEPS_BETWEEN_LOOKS: Final = 10_000
+"""Virtual machine instructions of SQLite: a fraction of a millisecond."""
+
+
+class IndexState(msgspec.Struct, frozen=True, kw_only=True):
+    """`problem` is empty when nothing was found; `is_locked`: somebody writes to it all the while."""
+
+    kind: Literal["absent", "ours", "older", "newer", "foreign"]
+    problem: str = ""
+    remedy: str | None = None
+    is_locked: bool = False
+    was_checked: bool = True
+    """False when there was no time to read all of it."""
+
+
+def inspect_index(path: Path, *, timeout_s: float) -> IndexState:
+    """Blocks for at most about `timeout_s` and the patience with other writers (1.5 s)."""
+    try:
+        kind = _NAMES[judge(path)]
+        if kind != "ours":
+            return IndexState(kind=kind)
+        connection = open_checked(path)
+        with closing(connection):
+            return _look(connection, time.monotonic() + timeout_s)
+    except apsw.BusyError:
+        problem = f"Another process has been writing to it for {PATIENCE_S:g} s."
+        return IndexState(kind="ours", problem=problem, is_locked=True)
+    except (apsw.Error, OSError) as error:
+        told = index_unavailable(path, error)
+        return IndexState(kind="ours", problem=told.message, remedy=told.remedy)
+
+
+def _look(connection: apsw.Connection, ends: float) -> IndexState:
+    connection.set_busy_timeout(milliseconds(PATIENCE_S))
+    if not is_complete(connection):
+        return IndexState(kind="ours", problem="Tables are missing.")
+    connection.execute("BEGIN IMMEDIATE; ROLLBACK")
+    connection.set_progress_handler(lambda: time.monotonic() > ends, _STEPS_BETWEEN_LOOKS)
+    try:
+        verdict: str = connection.execute("PRAGMA quick_check(1)").get
+    except apsw.InterruptError:
+        return IndexState(kind="ours", was_checked=False)
+    return IndexState(kind="ours", problem="" if verdict == "ok" else f"{verdict}.")

@@ -1,0 +1,206 @@
+"""Brings an index from where earlier releases had it to its place of today.
+
+A process that is killed on the way leaves one whole index, with all of its embeddings, and the next start goes on
+from there. What is not certainly an index of ours is
+never touched, and what somebody else has open is used where it is.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import apsw
+import structlog
+
+from backends.builtin.store.sqlite.connections import is_damage, open_checked
+from backends.builtin.store.sqlite.index_file import (
+    MARK,
+    Verdict,
+    alone_in,
+    choose_path,
+    delete_draft,
+    delete_side_files,
+    judge,
+    set_aside,
+)
+from backends.builtin.store.sqlite.schema import APPLICATION_ID
+from config.runtime.files import try_lock_file
+
+_log = structlog.get_logger(__name__)
+
+PATIENCE_S: Final = 5.0
+"""For commands, which have an index open for a second or two. A gateway that owns it is not waited for here:
+whoever starts beside one becomes its guest."""
+_POLL_S: Final = 0.02
+
+
+class Settled(NamedTuple):
+    """Where to open the index, and what a person should know about the choice."""
+
+    path: Path
+    notes: tuple[str, ...] = ()
+
+
+def lock_path(wanted: Path, former: Path | None = None) -> Path:
+    """What the owner of the index locks; the same file in every release, wherever the index lies.
+
+    An older gateway that is started beside a newer one then becomes its guest, and the other way round,
+    so neither moves or makes an index while the other is at work. Asks the disk where links lead.
+    """
+    index = Path(os.path.realpath(wanted))
+    is_linked = former is not None and former.is_symlink() and not os.path.lexists(wanted)
+    if former is not None and is_linked and is_movable(former):
+        index = Path(os.path.realpath(former))
+    return index.with_name(f"{index.stem.removesuffix(MARK)}{index.suffix}.lock")
+
+
+def is_movable(former: Path | None) -> bool:
+    """Whether this is an index of ours, of this or an earlier release."""
+    try:
+        return former is not None and judge(former) in {Verdict.OURS, Verdict.OURS_OLDER}
+    except OSError:  # what cannot be read is not known to be ours
+        return False
+
+
+def present_path(wanted: Path, former: Path | None) -> Path:
+    """Where the index is: at its former place as long as it was not moved. Raises OSError."""
+    if former is None or not is_movable(former):
+        return wanted
+    return former if choose_path(wanted)[1] is Verdict.ABSENT else wanted
+
+
+def settle(wanted: Path, former: Path | None, *, is_owner: bool) -> Settled:
+    """Moves an index of ours from `former` to `wanted`, if there is none yet.
+
+    Who is not the owner of the index becomes it for that moment. Where it cannot be moved now, its former
+    place is the answer. Blocks for at most about `PATIENCE_S`. Must not be called while this process has one
+    of the two open. Raises OSError.
+    """
+    if former is None or present_path(wanted, former) != former:
+        return Settled(wanted)
+    try:
+        with _owning(wanted, former, is_owner=is_owner), alone_in(former.parent):
+            target, verdict, _ = choose_path(Path(os.path.realpath(wanted)))
+            if verdict is Verdict.ABSENT and is_movable(former):
+                return _move(former, target, wanted)
+            return Settled(wanted)  # another process was faster
+    except (apsw.Error, OSError) as error:
+        if present_path(wanted, former) != former:
+            return Settled(wanted)  # the owner, who has the lock, has just moved it
+        _log.warning("index not moved", path=str(former), cause=str(error))
+        return Settled(former, (_left(former, error, "is used where it is"),))
+
+
+def supersede(index: Path, former: Path | None) -> tuple[str, ...]:
+    """Deletes an index at the former place, which an earlier release made beside the one in use.
+
+    Only for the owner; one that is open somewhere is left for the next start. Returns notes for `status`.
+    """
+    if former is None or not is_movable(former) or index.samefile(former):
+        return ()
+    try:
+        with alone_with(former, patience_s=0.0):
+            former.unlink()
+    except (apsw.Error, OSError) as error:
+        if is_damage(error):
+            return (set_aside(former, str(error)),)
+        _log.warning("former index left where it is", path=str(former), cause=str(error))
+        return (_left(former, error, f"is left beside {index.name}"),)
+    return (f"{former}, made by an earlier release beside {index.name}, was deleted.",)
+
+
+def _move(former: Path, target: Path, wanted: Path) -> Settled:
+    started = time.monotonic()
+    try:
+        with alone_with(former, patience_s=PATIENCE_S):
+            delete_side_files(target)  # of no file: SQLite would take them for those of this one
+            delete_draft(former)
+            former.rename(target)
+            _make_durable(target.parent)
+    except apsw.Error as error:
+        if not is_damage(error):
+            raise
+        return Settled(wanted, (set_aside(former, str(error)),))
+    _log.info(
+        "index moved",
+        source=str(former),
+        target=str(target),
+        seconds=round(time.monotonic() - started, 3),
+    )
+    return Settled(wanted, (f"The index was moved here from {former}; nothing is embedded again.",))
+
+
+def _left(former: Path, error: Exception, fate: str) -> str:
+    return (
+        f"{former} cannot be moved now ({error}) and {fate}; the next start tries again. "
+        "OpenClaw 2026.9 may refuse to start until then."
+    )
+
+
+@contextmanager
+def _owning(wanted: Path, former: Path, *, is_owner: bool) -> Iterator[None]:
+    """Raises BusyError when a gateway owns the index, OSError when it cannot be locked."""
+    if is_owner:
+        yield
+        return
+    descriptor = try_lock_file(lock_path(wanted, former), lenient=True)
+    if descriptor is None:
+        raise apsw.BusyError("a gateway owns it")
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def alone_with(index: Path, *, patience_s: float) -> Iterator[None]:
+    """Nobody else can read or write the file meanwhile, and it is whole without any file beside it.
+
+    Raises BusyError when others have it open for longer, and every other apsw.Error.
+    """
+    ends = time.monotonic() + patience_s
+    is_told = False
+    with closing(open_checked(Path(os.path.realpath(index)))) as connection:
+        while not _seize(connection):
+            if time.monotonic() >= ends:
+                raise apsw.BusyError("another process has it open")
+            if not is_told:
+                _log.info(
+                    "waiting for whoever has the index open", path=str(index), limit_s=patience_s
+                )
+                is_told = True
+            time.sleep(_POLL_S)
+        if connection.pragma("application_id") != APPLICATION_ID:
+            raise FileNotFoundError("it is an index of ours no more")
+        yield
+
+
+def _seize(connection: apsw.Connection) -> bool:
+    """Only the last connection can end a write-ahead log, so there is no other one then.
+
+    Somebody may come in before the lock is held and begin a new log; that is seen in the mode. Who waits for
+    the lock finds the file without its name later: SQLite refuses to write there, as does `Database`.
+    """
+    try:
+        connection.execute("PRAGMA journal_mode = DELETE").fetchall()
+        connection.execute("BEGIN EXCLUSIVE")
+    except (apsw.BusyError, apsw.LockedError):
+        return False
+    if connection.pragma("journal_mode") == "delete":
+        return True
+    connection.execute("ROLLBACK")
+    return False
+
+
+def _make_durable(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with suppress(OSError):  # some mounts cannot; a power cut then finds it at either place
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,403 @@
+"""The SQLite store: the open file with turns for reading and writing, its views, upkeep, and a new file for a damaged one."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from functools import cached_property
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from weakref import WeakKeyDictionary
+
+import apsw
+
+from backends.builtin.store.port import READERS, SCRUB_LIMIT_S, Version
+from backends.builtin.store.sqlite.connections import (
+    PATIENCE_S,
+    connect_reader,
+    connect_writer,
+    fold_log,
+    index_unavailable,
+    is_damage,
+    milliseconds,
+)
+from backends.builtin.store.sqlite.files import SqliteFiles
+from backends.builtin.store.sqlite.index_file import ensure_index, set_aside, size_on_disk
+from backends.builtin.store.sqlite.keywords import SqliteKeywords
+from backends.builtin.store.sqlite.moving import settle, supersede
+from backends.builtin.store.sqlite.transcripts import SqliteTranscripts
+
+if TYPE_CHECKING:
+    from backends.builtin.store.sqlite.jobs import SqliteJobs
+    from backends.builtin.store.sqlite.vectors.select import SqliteVectorSpace, VectorSearch
+    from backends.builtin.store.sqlite.vectors.store import SqliteEmbeddings
+    from config.settings import VectorStoreSettings
+    from providers.interface import Fingerprint
+
+MAX_TIMES_DAMAGED: Final = 3
+"""Damaged files that one process replaces. More of them mean that the disk is broken."""
+
+
+_NUMBERS: Final = count(1)
+_READERS: Final[WeakKeyDictionary[apsw.Connection, int]] = WeakKeyDictionary()
+"""A number for each connection that was ever asked for its version."""
+_SELECT_REMEMBERED: Final = "SELECT value FROM meta WHERE key = ?"
+
+
+class SqliteView:
+    """`View` over a connection inside a read transaction."""
+
+    def __init__(self, connection: apsw.Connection, engines: VectorSearch | None = None) -> None:
+        self._connection = connection
+        self._engines = engines
+        self.keywords = SqliteKeywords(connection)
+        self.files = SqliteFiles(connection)
+        self.transcripts = SqliteTranscripts(connection)
+
+    @cached_property
+    def embeddings(self) -> SqliteEmbeddings:
+        from backends.builtin.store.sqlite.vectors.store import (  # noqa: PLC0415 - not for keywords alone
+            SqliteEmbeddings,
+        )
+
+        return SqliteEmbeddings(self._connection)
+
+    @cached_property
+    def jobs(self) -> SqliteJobs:
+        from backends.builtin.store.sqlite.jobs import SqliteJobs  # noqa: PLC0415 - as above
+
+        return SqliteJobs(self._connection)
+
+    def vectors(self, fingerprint: Fingerprint) -> SqliteVectorSpace | None:
+        engines = self._engines
+        return None if engines is None else engines.space(self._connection, fingerprint)
+
+    def version(self) -> Version:
+        """Of all connections the numbers are their own (sqlite.org/pragma.html, data_version)."""
+        connection = self._connection
+        reader = _READERS.get(connection)
+        if reader is None:
+            reader = _READERS[connection] = next(_NUMBERS)
+        ((number,),) = connection.execute("PRAGMA data_version")
+        return Version(reader, int(number))
+
+    def remembered(self, key: str) -> str | None:
+        value: str | None = self._connection.execute(_SELECT_REMEMBERED, (key,)).get
+        return value
+
+    def probe(self) -> None:
+        self._connection.execute("SELECT id FROM chunks LIMIT 1").fetchall()
+
+    def journal(self) -> str:
+        mode: str = self._connection.pragma("journal_mode")
+        return mode
+
+
+class SqliteWriter(SqliteView):
+    """`Writer` over the writing connection inside its transaction."""
+
+    def remember(self, key: str, text: str) -> None:
+        self._connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, text))
+
+
+class SqliteStore:
+    """`Store`: an open index file. Every method blocks and may be called from any thread."""
+
+    def __init__(self, wanted: Path, *, former: Path | None = None, is_owner: bool = False) -> None:
+        """Opens or makes the index at `wanted`, or at a sibling name when that place is taken.
+
+        One of ours at its `former` place is moved first. The process that holds the lock of the index
+        `is_owner`. Raises IndexUnavailableError.
+        """
+        self.path = self._wanted = Path(os.path.realpath(wanted))  # SQLite follows links, too
+        self._former = former
+        self._is_owner = is_owner
+        self.notes: tuple[str, ...] = ()
+        """What a person should know about the file and its fate."""
+        self._engines: VectorSearch | None = None
+        self.generation = 0
+        """Goes up when an empty file takes the place of this one."""
+        self._writing = threading.Lock()
+        self._sharing = threading.Lock()
+        self._idle: list[apsw.Connection] = []
+        self._opened: tuple[int, int] | None = None
+        self._damage: str | None = None
+        self._times_damaged = 0
+        self._closed = False
+        with self._translating_errors(OSError):
+            self._find_or_make()
+            try:
+                self._connect()
+            except apsw.Error as error:
+                if not is_damage(error):
+                    raise
+                self._set_aside(str(error))
+                self._find_or_make()
+                self._connect()
+            if is_owner:
+                self.note(*supersede(self.path, former))
+
+    def open_vectors(self, settings: VectorStoreSettings) -> VectorSearch | None:
+        from backends.builtin.store.sqlite.vectors.select import (  # noqa: PLC0415 - not for keywords alone
+            open_vector_search,
+        )
+
+        self._engines = open_vector_search(settings)
+        return self._engines
+
+    @contextmanager
+    def view(self) -> Iterator[SqliteView]:
+        """One state of the index. Raises IndexUnavailableError for everything that SQLite cannot do."""
+        with self.reading() as connection:
+            yield SqliteView(connection, self._engines)
+
+    @contextmanager
+    def writer(self, patience_s: float | None = None) -> Iterator[SqliteWriter]:
+        """See `Database.writing`."""
+        with self.writing(patience_s) as connection:
+            yield SqliteWriter(connection, self._engines)
+
+    def tidy(self) -> None:
+        give_back_unused(self)
+
+    def scrub(self) -> bool:
+        return scrub(self)
+
+    @property
+    def place(self) -> str:
+        return str(self.path)
+
+    @contextmanager
+    def writing(self, patience_s: float | None = None) -> Iterator[apsw.Connection]:
+        """The writing connection inside one transaction; an exception rolls it back.
+
+        Waits at most `patience_s` for its turn; without it, however long other threads take and
+        `PATIENCE_S` for other processes. Raises IndexUnavailableError for everything that SQLite
+        cannot do.
+        """
+        with self._translating_errors(), self._turn(patience_s):
+            writer = self._writer
+            writer.set_busy_timeout(milliseconds(PATIENCE_S if patience_s is None else patience_s))
+            try:
+                writer.execute("BEGIN IMMEDIATE")
+                yield writer
+                writer.execute("COMMIT")
+            except BaseException as error:
+                self._remember_damage(error, self.generation)
+                if writer.in_transaction:
+                    writer.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def reading(self, *, remembering: bool = True) -> Iterator[apsw.Connection]:
+        """A connection that sees one state of the index from its first query to the end.
+
+        Unless it may be `remembering` what earlier readers saw, it reads every page from the file.
+        Raises IndexUnavailableError for everything that SQLite cannot do.
+        """
+        with self._translating_errors():
+            if not self._is_sound():
+                with self._turn(None):
+                    pass  # to have a turn is to find a sound file
+            connection, generation = self._borrow(remembering=remembering)
+            try:
+                connection = connection or connect_reader(self.path)
+                connection.execute("BEGIN")
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException as error:
+                self._remember_damage(error, generation)
+                if connection is not None:
+                    connection.close()
+                raise
+            self._give_back(connection, generation)
+
+    def note(self, *notes: str) -> None:
+        """Adds to `notes` what is not among them yet."""
+        self.notes = tuple(dict.fromkeys((*self.notes, *notes)))
+
+    def size_bytes(self) -> int:
+        """Bytes on disk, with the write-ahead log."""
+        return size_on_disk(self.path)
+
+    def close(self) -> None:
+        """Waits for a running transaction; the last connection folds the log into the file."""
+        with self._writing:
+            self._closed = True
+            # SQLite's driver lets no other thread run while it closes. A disk that hangs is come upon
+            # here instead, where the others go on.
+            with suppress(OSError):
+                self.path.stat()
+            fold_log(self._writer)
+            self._close_connections()
+
+    @contextmanager
+    def _turn(self, patience_s: float | None) -> Iterator[None]:
+        """The right to write, on a file that is sound as far as is known."""
+        if not self._writing.acquire(timeout=-1 if patience_s is None else patience_s):
+            raise apsw.BusyError("another task is writing to it")
+        try:
+            if self._closed:
+                raise apsw.ConnectionClosedError("it was closed")
+            if not self._is_sound():
+                with self._translating_errors(OSError):
+                    self._replace()
+            yield
+        finally:
+            self._writing.release()
+
+    def _borrow(self, *, remembering: bool) -> tuple[apsw.Connection | None, int]:
+        """An idle connection, if there is one, and to which generation it belongs."""
+        with self._sharing:
+            return self._idle.pop() if remembering and self._idle else None, self.generation
+
+    def _give_back(self, connection: apsw.Connection, generation: int) -> None:
+        with self._sharing:
+            is_current = generation == self.generation and not self._closed
+            if is_current and len(self._idle) < READERS:
+                self._idle.append(connection)
+                return
+        connection.close()
+
+    @contextmanager
+    def _translating_errors(self, *also: type[OSError]) -> Iterator[None]:
+        kinds: tuple[type[apsw.Error | OSError], ...] = (apsw.Error, *also)
+        try:
+            yield
+        except kinds as error:
+            raise index_unavailable(self.path, error) from error
+
+    def _remember_damage(self, error: BaseException, generation: int) -> None:
+        """What an earlier file suffered from says nothing about the present one."""
+        if is_damage(error) and generation == self.generation:
+            self._damage = str(error)
+
+    def _is_sound(self) -> bool:
+        """Whether nothing is known to be wrong with the file."""
+        return self._damage is None and self._is_in_place()
+
+    def _is_in_place(self) -> bool:
+        """Whether the path still leads to the file that is open, as far as one can look."""
+        try:
+            return self._opened == _identity(self.path)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError:
+            return self._opened is not None
+
+    def _replace(self) -> None:
+        self._close_connections()
+        if self._damage is None or not self._is_in_place():
+            self._damage = None
+            self.note(f"{self.path.name} was taken away and is rebuilt from Markdown.")
+        elif self._times_damaged < MAX_TIMES_DAMAGED:
+            self._set_aside(self._damage)
+        else:
+            raise apsw.CorruptError(f"damaged again and again, see the disk ({self._damage})")
+        self._opened = None
+        self._find_or_make()
+        self._connect()
+
+    def _set_aside(self, cause: str) -> None:
+        self.note(set_aside(self.path, cause))
+        self._damage = None
+        self._times_damaged += 1
+
+    def _find_or_make(self) -> None:
+        place = settle(self._wanted, self._former, is_owner=self._is_owner)
+        self.path, notes = ensure_index(Path(os.path.realpath(place.path)))
+        self.note(*place.notes, *notes)
+
+    def _connect(self) -> None:
+        self._writer = connect_writer(self.path)
+        self._opened = _identity(self.path)
+
+    def _close_connections(self) -> None:
+        """Those that are in use are closed when they are given back."""
+        with self._sharing:
+            self.generation += 1
+            while self._idle:
+                self._idle.pop().close()
+        self._writer.close()
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    """Device and inode. Raises OSError."""
+    status = path.stat()
+    return status.st_dev, status.st_ino
+
+
+MIN_UNUSED_PAGES: Final = 1_024
+"""4 MiB."""
+UNUSED_SHARE: Final = 8
+"""One page in so many may stay unused."""
+PAGES_A_STEP: Final = 512
+"""A write transaction of some milliseconds, so that others get their turns."""
+MAX_STEPS: Final = 128
+"""256 MiB; what is left then goes the next time."""
+
+
+def give_back_unused(store: SqliteStore) -> int:
+    """Shortens the file while much of it is unused; returns the pages given back.
+
+    Blocks. Raises IndexUnavailableError.
+    """
+    given = 0
+    with store.reading() as connection:
+        unused, pages = connection.pragma("freelist_count"), connection.pragma("page_count")
+    while (
+        unused > max(MIN_UNUSED_PAGES, pages // UNUSED_SHARE) and given < MAX_STEPS * PAGES_A_STEP
+    ):
+        with store.writing() as connection:
+            connection.execute(f"PRAGMA incremental_vacuum({PAGES_A_STEP})").fetchall()
+            left = connection.pragma("freelist_count")
+        given += unused - left
+        if left >= unused:
+            break  # an index that was made without this ability
+        pages -= unused - left
+        unused = left
+    return given
+
+
+_STEPS_BETWEEN_LOOKS: Final = 1_000
+"""Virtual machine instructions of SQLite: a fraction of a millisecond."""
+
+
+def scrub(store: SqliteStore, limit_s: float = SCRUB_LIMIT_S) -> bool:
+    """Whether all of it could be read in time. Blocks.
+
+    On a connection of its own: one that was used before does not read again what it remembers, and FTS5
+    would compare what it remembers of its segments with words that were merged since (as of SQLite 3.54),
+    which looks like damage. Raises IndexDamagedError, IndexUnavailableError.
+    """
+    ends = time.monotonic() + limit_s
+    with store.reading(remembering=False) as connection:
+        connection.set_progress_handler(lambda: time.monotonic() > ends, _STEPS_BETWEEN_LOOKS)
+        try:
+            verdict: str = connection.execute("PRAGMA quick_check(1)").get
+        except apsw.InterruptError:
+            return False
+        finally:
+            connection.set_progress_handler(None)
+        if verdict != "ok":
+            raise apsw.CorruptError(verdict)
+    return True
+
+
+@contextmanager
+def look_into(index: Path) -> Iterator[SqliteView]:
+    """A view of an index file for those who only look: nothing is made, moved or replaced. Blocks.
+
+    This process may have it open: SQLite keeps its locks, which other descriptors would drop. Raises
+    IndexUnavailableError.
+    """
+    path = Path(os.path.realpath(index))
+    try:
+        with closing(connect_reader(path)) as connection:
+            yield SqliteView(connection)
+    except apsw.Error as error:
+        raise index_unavailable(path, error) from error

@@ -1,0 +1,184 @@
+"""How far each transcript was taken in, and which entry each of its turns is."""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections.abc import Collection, Iterable
+from typing import Final
+
+import apsw
+
+from backends.builtin.store.port import (
+    START,
+    Checkpoint,
+    IndexedTranscript,
+    PreparedChunk,
+    TranscriptPiece,
+    Turns,
+)
+from backends.builtin.store.sqlite.files import Replaced, remember_languages, replace_chunks
+
+_LINE_BYTES: Final = 4
+"""Of one entry's number in `transcript_parts.lines`."""
+
+_SELECT: Final = """
+    SELECT f.path, f.id, f.size, f.mtime_ns, f.ctime_ns, f.inode, f.pipeline, f.read_at_ns,
+        ifnull((SELECT max(p.end_byte) FROM transcript_parts AS p
+            WHERE p.file_id = f.id AND p.superseded = 0), 0),
+        ifnull((SELECT p.end_line FROM transcript_parts AS p
+            WHERE p.file_id = f.id AND p.superseded = 0 ORDER BY p.end_byte DESC LIMIT 1), 0)
+    FROM files AS f WHERE f.source = 'sessions'
+"""
+
+
+class SqliteTranscripts:
+    """`TranscriptWrites`; of a view only the reading half is used."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+
+    def indexed(self) -> dict[str, IndexedTranscript]:
+        rows = self._connection.execute(_SELECT)
+        return {path: IndexedTranscript(*row) for path, *row in rows}
+
+    def one(self, path: str) -> IndexedTranscript | None:
+        row = self._connection.execute(f"{_SELECT} AND f.path = ?", (path,)).fetchone()
+        return IndexedTranscript(*row[1:]) if row else None
+
+    def checkpoints(self, file_id: int) -> list[Checkpoint]:
+        rows = self._connection.execute(
+            "SELECT end_byte, end_line, end_turn, end_char, tail, digest FROM transcript_parts"
+            " WHERE file_id = ? AND superseded = 0 ORDER BY end_byte",
+            (file_id,),
+        )
+        return [START, *(Checkpoint(*row) for row in rows)]
+
+    def enrolled(self, among: Collection[str]) -> frozenset[str]:
+        keys = {key for (key,) in self._connection.execute("SELECT key FROM meta")}
+        return frozenset(keys.intersection(among))
+
+    def entries(self, turns: Collection[Turns]) -> dict[Turns, tuple[int, int]]:
+        return {
+            one: (self._entry(one.file_id, one.first), self._entry(one.file_id, one.last))
+            for one in turns
+        }
+
+    def _entry(self, file_id: int, turn: int) -> int:
+        first_turn, lines = self._connection.execute(
+            "SELECT first_turn, lines FROM transcript_parts"
+            " WHERE file_id = ? AND first_turn <= ? AND end_turn >= ? ORDER BY superseded LIMIT 1",
+            (file_id, turn, turn),
+        ).get
+        place = (turn - first_turn) * _LINE_BYTES
+        return int.from_bytes(lines[place : place + _LINE_BYTES], "little")
+
+    def enrol(self, source: str, paths: Collection[str]) -> None:
+        self._connection.execute("INSERT OR REPLACE INTO meta VALUES (?, '1')", (source,))
+        self._connection.executemany(
+            "INSERT OR IGNORE INTO files (source, path, size, mtime_ns, ctime_ns, inode,"
+            " content_hash, pipeline, chunk_count, read_at_ns)"
+            " VALUES ('sessions', ?, 0, 0, 0, 0, x'', '', 0, 0)",
+            [(path,) for path in paths],
+        )
+
+    def disenrol(self, sources: Iterable[str]) -> None:
+        self._connection.executemany(
+            "DELETE FROM meta WHERE key = ?", [(source,) for source in sources]
+        )
+
+    def publish(self, piece: TranscriptPiece) -> int:
+        connection = self._connection
+        file_id = _upsert_file(connection, piece)
+        _make_room(connection, file_id, piece)
+        if piece.end.end_byte > piece.begin.end_byte:
+            _insert_part(connection, file_id, piece)
+        begin, end = piece.begin.end_char, piece.end.end_char
+        beyond = piece.is_last or piece.is_rewritten
+        replaced = replace_chunks(
+            connection, file_id, _moved(piece), first=begin, before=None if beyond else end
+        )
+        _count(connection, file_id, replaced)
+        if piece.begin == START and piece.is_last:
+            connection.execute("DELETE FROM file_languages WHERE file_id = ?", (file_id,))
+        remember_languages(connection, file_id, piece.prepared)
+        return replaced.written
+
+
+def _upsert_file(connection: apsw.Connection, piece: TranscriptPiece) -> int:
+    file_id: int = connection.execute(
+        "INSERT INTO files (source, path, size, mtime_ns, ctime_ns, inode, content_hash, pipeline,"
+        " note_date, chunk_count, read_at_ns) VALUES ('sessions', ?, ?, ?, ?, ?, ?, ?, ?, 0, ?)"
+        " ON CONFLICT (source, path) DO UPDATE SET size = excluded.size,"
+        " mtime_ns = excluded.mtime_ns, ctime_ns = excluded.ctime_ns, inode = excluded.inode,"
+        " content_hash = excluded.content_hash, pipeline = excluded.pipeline,"
+        " note_date = excluded.note_date, read_at_ns = excluded.read_at_ns RETURNING id",
+        (
+            piece.path,
+            *piece.stamps,
+            piece.end.tail,
+            piece.pipeline,
+            piece.prepared.note_date,
+            piece.read_at_ns,
+        ),
+    ).get
+    return file_id
+
+
+def _make_room(connection: apsw.Connection, file_id: int, piece: TranscriptPiece) -> None:
+    """Parts beyond the beginning give way: at once, or when the new pass has come as far."""
+    if piece.is_rewritten:
+        connection.execute(
+            "DELETE FROM transcript_parts WHERE file_id = ? AND (superseded = 1 OR end_byte > ?)",
+            (file_id, piece.begin.end_byte),
+        )
+    elif piece.begin == START:
+        connection.execute(
+            "UPDATE transcript_parts SET superseded = 1 WHERE file_id = ?", (file_id,)
+        )
+    connection.execute(
+        "DELETE FROM transcript_parts"
+        " WHERE file_id = ? AND superseded = 1 AND (end_turn <= ? OR ?)",
+        (file_id, piece.end.end_turn, piece.is_last),
+    )
+
+
+def _insert_part(connection: apsw.Connection, file_id: int, piece: TranscriptPiece) -> None:
+    lines = array("I", piece.numbers)
+    if sys.byteorder == "big":
+        lines.byteswap()
+    end = piece.end
+    connection.execute(
+        "INSERT OR REPLACE INTO transcript_parts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0)",
+        (
+            file_id,
+            end.end_byte,
+            end.end_line,
+            end.end_turn,
+            end.end_char,
+            piece.begin.end_turn + 1,
+            lines.tobytes(),
+            end.digest,
+            end.tail,
+        ),
+    )
+
+
+def _moved(piece: TranscriptPiece) -> list[PreparedChunk]:
+    """The chunks at their places in the whole transcript."""
+    chars, turns = piece.begin.end_char, piece.begin.end_turn
+    return [
+        chunk._replace(
+            start=chunk.start + chars,
+            start_line=chunk.start_line + turns,
+            end_line=chunk.end_line + turns,
+        )
+        for chunk in piece.prepared.chunks
+    ]
+
+
+def _count(connection: apsw.Connection, file_id: int, replaced: Replaced) -> None:
+    connection.execute(
+        "UPDATE files SET chunk_count = chunk_count + ? WHERE id = ?",
+        (replaced.written - replaced.removed, file_id),
+    )

@@ -1,0 +1,209 @@
+"""Search among stored vectors: which engine answers, and the vectors of one fingerprint as a view sees them.
+
+Each engine says itself when it cannot search; then the next one is asked, so a search is answered as long as
+anything at all can answer it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+import apsw
+
+from backends.builtin.store.port import EngineName, Unavailable, VectorAnswer
+from backends.builtin.store.sqlite.connections import int64s
+from backends.builtin.store.sqlite.vectors.background import Sampler
+from backends.builtin.store.sqlite.vectors.engines import Extension, VectorEngine, dimensions_of
+from backends.builtin.store.sqlite.vectors.resident import ResidentEngine
+from backends.builtin.store.sqlite.vectors.scans import NumpyScan, SqliteScan, cosines_of
+from backends.builtin.store.sqlite.vectors.snapshot import newest_excerpt
+from backends.builtin.store.sqlite.vectors.store import (
+    Serial,
+    current_serial,
+    fingerprint_id,
+    is_complete,
+    vector_bytes_per_chunk,
+)
+from backends.interface import VectorStatus
+from backends.ranking.evidence import Excerpt
+
+if TYPE_CHECKING:
+    from backends.ranking.evidence import Background
+    from config.settings import VectorStoreSettings
+    from providers.interface import Fingerprint, Vector
+
+_MIB: Final = 1024 * 1024
+_LONG_BYTES: Final = 16 * _MIB
+"""Two milliseconds."""
+_BY_PREFERENCE: Final[tuple[EngineName, ...]] = ("resident", "sqlite-vec", "numpy")
+
+
+class VectorSearch:
+    """The engines of one index, the preferred one first. Every method blocks; any thread may call."""
+
+    def __init__(self, settings: VectorStoreSettings) -> None:
+        self._configured = settings.engine
+        first = 0 if settings.engine == "auto" else _BY_PREFERENCE.index(settings.engine)
+        self._resident = ResidentEngine(settings.max_resident_mb * _MIB)
+        engines = (self._resident, SqliteScan(Extension(settings.extension_path)), NumpyScan())
+        self._engines: tuple[VectorEngine, ...] = engines[first:]
+        self._sampler = Sampler()
+        self._covered: tuple[int, int, int, Serial] | None = None
+        """What `covers_all` was last true of."""
+
+    def space(self, connection: apsw.Connection, fingerprint: Fingerprint) -> SqliteVectorSpace:
+        """Its vectors in the transaction of this connection."""
+        return SqliteVectorSpace(connection, self, fingerprint_id(connection, fingerprint))
+
+    def search(
+        self,
+        connection: apsw.Connection,
+        fingerprint_id: int,
+        query: Vector,
+        *,
+        limit: int,
+        file_ids: Sequence[int] | None = None,
+    ) -> VectorAnswer | Unavailable:
+        """The answer of the first engine that gives one. Raises nothing but apsw.Error."""
+        reasons = []
+        for engine in self._engines:
+            answer = engine.search(
+                connection, fingerprint_id, query, limit=limit, file_ids=file_ids
+            )
+            if isinstance(answer, VectorAnswer):
+                return answer
+            reasons.append(f"{engine.name}: {answer.reason}")
+        return Unavailable("; ".join(reasons))
+
+    @property
+    def is_long(self) -> bool:
+        """Whether a search reads so many resident bytes that it is worth a thread of its own."""
+        return self._resident.resident_bytes >= _LONG_BYTES
+
+    def scan_ahead(self, query: Vector) -> None:
+        """Reads the resident vectors for a search that will come with this very array."""
+        self._resident.scan_ahead(query)
+
+    def refresh(self, connection: apsw.Connection, fingerprint_id: int) -> bool:
+        """Keeps the resident engine, if it is configured, level with the database, in the background.
+
+        Call it after the first answer and whenever files or vectors were written, in a read
+        transaction. Returns whether the resident engine answers now.
+        """
+        if self._resident not in self._engines:
+            return False
+        return self._resident.refresh(connection, fingerprint_id)
+
+    def covers_all(self, connection: apsw.Connection, fingerprint_id: int, dimensions: int) -> bool:
+        """Whether every chunk has a vector of this length. Once so, it stays so until one is added."""
+        mark = (fingerprint_id, dimensions, newest_excerpt(connection), current_serial(connection))
+        if mark != self._covered and is_complete(connection, fingerprint_id, dimensions):
+            self._covered = mark
+        return mark == self._covered
+
+    def background(
+        self, connection: apsw.Connection, fingerprint_id: int, query: Vector
+    ) -> Background | None:
+        """How high the query's cosines are at large; None without any vector."""
+        return self._sampler.background(connection, fingerprint_id, query)
+
+    def release(self) -> None:
+        """Gives the resident memory back, until the next refresh."""
+        self._resident.release()
+
+    @property
+    def resident_bytes(self) -> int:
+        return self._resident.resident_bytes
+
+    def status(self, connection: apsw.Connection, fingerprint_id: int | None) -> VectorStatus:
+        """`fingerprint_id`: None before the first vector of the provider in use."""
+        number = fingerprint_id or 0
+        answering: EngineName | None = None
+        unavailable: dict[str, str] = {}
+        for engine in self._engines:
+            problem = engine.problem(connection, number)
+            if problem is None:
+                answering = engine.name
+                break
+            unavailable[engine.name] = problem
+        return VectorStatus(
+            configured=self._configured,
+            engine=answering,
+            unavailable=unavailable,
+            dimensions=dimensions_of(connection, number),
+            bytes_per_chunk=vector_bytes_per_chunk(connection),
+            resident_vectors=self._resident.resident_vectors,
+            resident_bytes=self._resident.resident_bytes,
+        )
+
+
+class SqliteVectorSpace:
+    """`VectorSpace` over a connection inside a read transaction."""
+
+    def __init__(
+        self, connection: apsw.Connection, engines: VectorSearch, fingerprint_id: int | None
+    ) -> None:
+        self._connection = connection
+        self._engines = engines
+        self._number = fingerprint_id or 0
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._number
+
+    def search(
+        self, query: Vector, *, limit: int, file_ids: Sequence[int] | None = None
+    ) -> VectorAnswer | Unavailable:
+        return self._engines.search(
+            self._connection, self._number, query, limit=limit, file_ids=file_ids
+        )
+
+    def background(self, query: Vector) -> Background | None:
+        return self._engines.background(self._connection, self._number, query)
+
+    def covers_all(self, dimensions: int) -> bool:
+        return self._engines.covers_all(self._connection, self._number, dimensions)
+
+    def chunks_of(self, excerpt_ids: Sequence[int]) -> list[int]:
+        rows = self._connection.execute(
+            "SELECT id, chunk_id FROM excerpts WHERE id IN (SELECT value FROM carray(?))",
+            (int64s(excerpt_ids),),
+        )
+        chunk_of = dict(rows)
+        return list(dict.fromkeys(chunk_of[number] for number in excerpt_ids))
+
+    def excerpts(
+        self, query: Vector, chunk_ids: Sequence[int], known: Mapping[int, float]
+    ) -> dict[int, tuple[Excerpt, ...]]:
+        places: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
+        rows = self._connection.execute(
+            'SELECT chunk_id, id, start, "end" FROM excerpts'
+            " WHERE chunk_id IN (SELECT value FROM carray(?)) ORDER BY chunk_id, start",
+            (int64s(chunk_ids),),
+        )
+        for chunk_id, excerpt_id, start, end in rows:
+            places[chunk_id].append((excerpt_id, start, end))
+        ids = {excerpt_id for of_chunk in places.values() for excerpt_id, _, _ in of_chunk}
+        others = sorted(ids.difference(known))
+        cosines = {**known, **cosines_of(self._connection, self._number, query, others)}
+        return {
+            chunk_id: tuple(
+                Excerpt(start, end, cosines[excerpt_id])
+                for excerpt_id, start, end in of_chunk
+                if excerpt_id in cosines
+            )
+            for chunk_id, of_chunk in places.items()
+        }
+
+    def refresh(self) -> bool:
+        return not self.is_empty and self._engines.refresh(self._connection, self._number)
+
+    def status(self) -> VectorStatus:
+        return self._engines.status(self._connection, self._number)
+
+
+def open_vector_search(settings: VectorStoreSettings) -> VectorSearch | None:
+    """None when `store.vector.enabled` is false: then no vectors are kept or searched."""
+    return VectorSearch(settings) if settings.enabled else None

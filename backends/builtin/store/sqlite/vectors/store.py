@@ -1,0 +1,331 @@
+"""The one durable copy of each vector, keyed by provider fingerprint and text; texts that a provider refused."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import apsw
+import msgspec
+
+from backends.builtin.store.port import now_ms
+from backends.builtin.store.sqlite.connections import int64s
+from backends.interface import Coverage, FailedText
+from providers.interface import Fingerprint
+
+if TYPE_CHECKING:
+    from providers.interface import Vector
+
+
+_KEY = "embedding_serial"
+
+
+class Serial(msgspec.Struct, frozen=True):
+    epoch: str = ""
+    """Random, so that the numbers of two index files are never taken for each other."""
+    last: int = 0
+    """The highest number given so far."""
+
+
+def current_serial(connection: apsw.Connection) -> Serial:
+    text = connection.execute("SELECT value FROM meta WHERE key = ?", (_KEY,)).get
+    return msgspec.json.decode(text, type=Serial) if text else Serial()
+
+
+def reserve_ids(connection: apsw.Connection, count: int) -> range:
+    """`count` new ids, inside the caller's write transaction."""
+    serial = current_serial(connection)
+    highest = connection.execute("SELECT coalesce(max(id), 0) FROM embeddings").get
+    first = max(serial.last, highest) + 1
+    new = Serial(serial.epoch or secrets.token_hex(8), first + count - 1)
+    connection.execute(
+        "INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+        (_KEY, msgspec.json.encode(new).decode()),
+    )
+    return range(first, first + count)
+
+
+FIRST_RETRY_MS: Final = 5_000
+LONGEST_RETRY_MS: Final = 24 * 3600 * 1000
+_MOST_DOUBLINGS: Final = 16
+"""Beyond the longest pause."""
+
+_BYTES_A_NUMBER: Final = 4
+_LENGTH_TOLERANCE: Final = 1e-3
+_UNFIT: Final = "The provider's vector is not one of finite numbers and length 1 like the others."
+
+# Only the chosen rows are read with their texts. SQLite would end a text at U+0000, so it cuts nothing.
+_SELECT_PENDING: Final = """
+    SELECT p.text_hash, c.text, p.start, p."end" FROM (
+        SELECT x.text_hash, x.chunk_id, x.start, x."end", max(f.mtime_ns) AS mtime_ns, x.file_id
+        FROM excerpts AS x JOIN files AS f ON f.id = x.file_id
+        WHERE NOT EXISTS (SELECT 1 FROM embeddings AS e
+            WHERE e.text_hash = x.text_hash AND e.fingerprint_id = :fingerprint)
+        AND NOT EXISTS (SELECT 1 FROM embedding_failures AS y
+            WHERE y.digest = :digest AND y.text_hash = x.text_hash AND y.retry_at_ms > :now)
+        AND NOT EXISTS (SELECT 1 FROM batch_items AS b
+            WHERE b.digest = :digest AND b.text_hash = x.text_hash)
+        GROUP BY x.text_hash ORDER BY 5 DESC, 6, 2, 3 LIMIT :limit
+    ) AS p CROSS JOIN chunks AS c ON c.id = p.chunk_id
+    ORDER BY p.mtime_ns DESC, p.file_id, c.start, p.start
+"""
+_SELECT_BACKLOG: Final = """
+    SELECT x.text_hash, max(x."end" - x.start) FROM excerpts AS x
+    WHERE NOT EXISTS (SELECT 1 FROM embeddings AS e
+        WHERE e.text_hash = x.text_hash AND e.fingerprint_id = :fingerprint)
+    AND NOT EXISTS (SELECT 1 FROM embedding_failures AS y
+        WHERE y.digest = :digest AND y.text_hash = x.text_hash)
+    AND NOT EXISTS (SELECT 1 FROM batch_items AS b
+        WHERE b.digest = :digest AND b.text_hash = x.text_hash)
+    GROUP BY x.text_hash
+"""
+
+
+def fingerprint_id(connection: apsw.Connection, fingerprint: Fingerprint) -> int | None:
+    """The row of a fingerprint that has vectors; None before its first vector."""
+    found: int | None = connection.execute(
+        "SELECT id FROM fingerprints WHERE digest = ?", (fingerprint.digest(),)
+    ).get
+    return found
+
+
+class SqliteEmbeddings:
+    """`EmbeddingWrites`; of a view only the reading half is used."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+
+    def has_vectors(self, fingerprint: Fingerprint) -> bool:
+        return fingerprint_id(self._connection, fingerprint) is not None
+
+    def pending(
+        self,
+        fingerprint: Fingerprint,
+        *,
+        limit: int,
+        dimensions: int | None = None,
+    ) -> list[tuple[bytes, str]]:
+        number = self._connection.execute(
+            "SELECT id FROM fingerprints WHERE digest = ? AND dimensions = ifnull(?, dimensions)",
+            (fingerprint.digest(), dimensions),
+        ).get
+        rows = self._connection.execute(
+            _SELECT_PENDING,
+            {
+                "fingerprint": number,
+                "digest": fingerprint.digest(),
+                "now": now_ms(),
+                "limit": limit,
+            },
+        )
+        return [(text_hash, text[start:end]) for text_hash, text, start, end in rows]
+
+    def backlog(self, fingerprint: Fingerprint) -> list[tuple[bytes, int]]:
+        number = fingerprint_id(self._connection, fingerprint)
+        wanted = {"fingerprint": number, "digest": fingerprint.digest()}
+        return list(self._connection.execute(_SELECT_BACKLOG, wanted))
+
+    def superseded(self, current: Fingerprint) -> Fingerprint | None:
+        best, most = None, self._texts_read(current.digest())
+        others: list[Any] = self._connection.execute(
+            "SELECT digest, description FROM fingerprints WHERE digest != ?", (current.digest(),)
+        ).fetchall()
+        for digest, description in others:
+            read = self._texts_read(digest)
+            if read > most:
+                best, most = msgspec.json.decode(description, type=Fingerprint), read
+        return best
+
+    def coverage(self, fingerprint: Fingerprint) -> Coverage:
+        number = fingerprint_id(self._connection, fingerprint)
+        total, embedded, failed, stored, dimensions = self._connection.execute(
+            "SELECT (SELECT count(*) FROM (SELECT 1 FROM excerpts GROUP BY text_hash)),"
+            " (SELECT count(*) FROM embeddings AS e WHERE e.fingerprint_id = :number"
+            "   AND EXISTS (SELECT 1 FROM excerpts AS c WHERE c.text_hash = e.text_hash)),"
+            " (SELECT count(*) FROM embedding_failures AS x WHERE x.digest = :digest"
+            "   AND EXISTS (SELECT 1 FROM excerpts AS c WHERE c.text_hash = x.text_hash)),"
+            " (SELECT count(*) FROM embeddings),"
+            " (SELECT dimensions FROM fingerprints WHERE id = :number)",
+            {"number": number, "digest": fingerprint.digest()},
+        ).get
+        return Coverage(
+            total=total, embedded=embedded, failed=failed, dimensions=dimensions, stored=stored
+        )
+
+    def failed_texts(self, fingerprint: Fingerprint, *, limit: int) -> tuple[FailedText, ...]:
+        rows = self._connection.execute(
+            "SELECT f.path, c.start_line + e.line, x.reason, x.attempts"
+            " FROM embedding_failures AS x CROSS JOIN excerpts AS e ON e.text_hash = x.text_hash"
+            " JOIN chunks AS c ON c.id = e.chunk_id JOIN files AS f ON f.id = c.file_id WHERE x.digest = ?"
+            " GROUP BY x.text_hash ORDER BY x.retry_at_ms DESC, f.path, 2 LIMIT ?",
+            (fingerprint.digest(), limit),
+        )
+        return tuple(
+            FailedText(path=path, start_line=line, reason=reason, attempts=attempts)
+            for path, line, reason, attempts in rows
+        )
+
+    def next_retry_s(self, fingerprint: Fingerprint) -> float | None:
+        due: int | None = self._connection.execute(
+            "SELECT min(retry_at_ms) FROM embedding_failures WHERE digest = ?",
+            (fingerprint.digest(),),
+        ).get
+        return None if due is None else max(0.0, (due - now_ms()) / 1000)
+
+    def fallen_out_of_use(self) -> list[int]:
+        rows = self._connection.execute(
+            "SELECT e.id FROM embeddings AS e WHERE NOT EXISTS"
+            " (SELECT 1 FROM excerpts AS c WHERE c.text_hash = e.text_hash)"
+            " AND NOT EXISTS (SELECT 1 FROM embeddings AS u WHERE u.used_at_ms > 0 AND u.id = e.id)"
+        )
+        return [number for (number,) in rows]
+
+    def put(
+        self,
+        fingerprint: Fingerprint,
+        vectors: Sequence[tuple[bytes, Vector]],
+    ) -> None:
+        dimensions = len(vectors[0][1])
+        faults = [
+            (text_hash, _UNFIT) for text_hash, vector in vectors if not _is_fit(vector, dimensions)
+        ]
+        if faults:
+            self.record_failures(fingerprint, faults)
+            unfit = dict(faults)
+            vectors = [
+                (text_hash, vector) for text_hash, vector in vectors if text_hash not in unfit
+            ]
+        if not vectors:
+            return
+        number = self._row_for(fingerprint, dimensions)
+        ids = reserve_ids(self._connection, len(vectors))
+        self._connection.executemany(
+            "INSERT OR REPLACE INTO embeddings (id, fingerprint_id, text_hash, vector, used_at_ms)"
+            " VALUES (?, ?, ?, ?, 0)",
+            [
+                (row_id, number, text_hash, vector.astype("<f4").tobytes())
+                for row_id, (text_hash, vector) in zip(ids, vectors, strict=True)
+            ],
+        )
+        self._forgive(fingerprint, (text_hash for text_hash, _ in vectors))
+
+    def record_failures(
+        self, fingerprint: Fingerprint, failures: Iterable[tuple[bytes, str]]
+    ) -> None:
+        now, digest = now_ms(), fingerprint.digest()
+        self._connection.executemany(
+            "INSERT INTO embedding_failures (digest, text_hash, reason, attempts, retry_at_ms)"
+            " VALUES (:digest, :text_hash, :reason, 1, :now + :first)"
+            " ON CONFLICT (digest, text_hash) DO UPDATE SET reason = excluded.reason,"
+            " attempts = attempts + 1,"
+            " retry_at_ms = :now + min(:longest, :first << min(2 * attempts, :doublings))",
+            [
+                {
+                    "digest": digest,
+                    "text_hash": text_hash,
+                    "reason": reason,
+                    "now": now,
+                    "first": FIRST_RETRY_MS,
+                    "longest": LONGEST_RETRY_MS,
+                    "doublings": _MOST_DOUBLINGS,
+                }
+                for text_hash, reason in failures
+            ],
+        )
+
+    def forget_gone(self) -> None:
+        self._connection.execute(
+            "DELETE FROM embedding_failures WHERE NOT EXISTS"
+            " (SELECT 1 FROM excerpts AS c WHERE c.text_hash = embedding_failures.text_hash)"
+        )
+
+    def refresh_use(self, fallen: Sequence[int]) -> None:
+        self._connection.execute(
+            "UPDATE embeddings SET used_at_ms = ? WHERE id IN (SELECT value FROM carray(?))"
+            " AND used_at_ms = 0"
+            " AND NOT EXISTS (SELECT 1 FROM excerpts AS c WHERE c.text_hash = embeddings.text_hash)",
+            (now_ms(), int64s(fallen)),
+        )
+        self._connection.execute(
+            "UPDATE embeddings SET used_at_ms = 0 WHERE used_at_ms > 0 AND EXISTS"
+            " (SELECT 1 FROM excerpts AS c WHERE c.text_hash = embeddings.text_hash)"
+        )
+
+    def prune(self, max_entries: int | None) -> int:
+        if max_entries is None:
+            return 0
+        before = self._connection.total_changes()
+        self._connection.execute(
+            "DELETE FROM embeddings WHERE id IN (SELECT id FROM embeddings WHERE used_at_ms > 0"
+            " ORDER BY used_at_ms, id LIMIT max(0, (SELECT count(*) FROM embeddings) - ?))",
+            (max_entries,),
+        )
+        return self._connection.total_changes() - before
+
+    def drop_superseded(self, kept: Sequence[Fingerprint]) -> None:
+        digests = {fingerprint.digest() for fingerprint in kept}
+        for number, digest in self._connection.execute(
+            "SELECT id, digest FROM fingerprints"
+        ).fetchall():
+            if digest not in digests:
+                self._connection.execute("DELETE FROM fingerprints WHERE id = ?", (number,))
+
+    def _forgive(self, fingerprint: Fingerprint, text_hashes: Iterable[bytes]) -> None:
+        """These texts have their vectors now."""
+        self._connection.executemany(
+            "DELETE FROM embedding_failures WHERE digest = ? AND text_hash = ?",
+            [(fingerprint.digest(), text_hash) for text_hash in text_hashes],
+        )
+
+    def _texts_read(self, digest: bytes) -> int:
+        read: int = self._connection.execute(
+            "SELECT count(*) FROM embeddings AS e JOIN fingerprints AS f ON f.id = e.fingerprint_id"
+            " WHERE f.digest = ?"
+            " AND EXISTS (SELECT 1 FROM excerpts AS c WHERE c.text_hash = e.text_hash)",
+            (digest,),
+        ).get
+        return read
+
+    def _row_for(self, fingerprint: Fingerprint, dimensions: int) -> int:
+        """The row of a fingerprint, a new one when there is none with these dimensions."""
+        self._connection.execute(
+            "DELETE FROM fingerprints WHERE digest = ? AND dimensions != ?",
+            (fingerprint.digest(), dimensions),
+        )
+        self._connection.execute(
+            "INSERT INTO fingerprints (digest, description, dimensions) VALUES (?, ?, ?)"
+            " ON CONFLICT (digest) DO NOTHING",
+            (fingerprint.digest(), msgspec.json.encode(fingerprint).decode(), dimensions),
+        )
+        number = fingerprint_id(self._connection, fingerprint)
+        assert number is not None
+        return number
+
+
+def is_complete(connection: apsw.Connection, fingerprint_id: int, dimensions: int) -> bool:
+    """Whether every stored text has a vector of this fingerprint and length."""
+    complete: int = connection.execute(
+        "SELECT EXISTS (SELECT 1 FROM fingerprints WHERE id = :number AND dimensions = :dimensions)"
+        " AND NOT EXISTS (SELECT 1 FROM excerpts AS c WHERE NOT EXISTS"
+        "  (SELECT 1 FROM embeddings AS e"
+        "   WHERE e.fingerprint_id = :number AND e.text_hash = c.text_hash))",
+        {"number": fingerprint_id, "dimensions": dimensions},
+    ).get
+    return bool(complete)
+
+
+def vector_bytes_per_chunk(connection: apsw.Connection) -> float | None:
+    """Bytes of the numbers of all stored vectors, for each chunk. Counted without reading them."""
+    chunks = connection.execute("SELECT coalesce(sum(chunk_count), 0) FROM files").get
+    numbers = connection.execute(
+        "SELECT coalesce(sum(f.dimensions * (SELECT count(*) FROM embeddings AS e"
+        " WHERE e.fingerprint_id = f.id)), 0) FROM fingerprints AS f"
+    ).get
+    return round(numbers * _BYTES_A_NUMBER / chunks, 1) if chunks else None
+
+
+def _is_fit(vector: Vector, dimensions: int) -> bool:
+    if vector.shape != (dimensions,):
+        return False
+    return abs(float(vector @ vector) - 1.0) <= 2 * _LENGTH_TOLERANCE  # false for NaN

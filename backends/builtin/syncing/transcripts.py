@@ -1,0 +1,317 @@
+"""Taking transcripts into the index, one stretch at a time, when they have grown enough."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from msgspec.structs import replace
+
+from backends.builtin.notes.preparing import Preparer
+from backends.builtin.store.port import (
+    START,
+    Checkpoint,
+    IndexedTranscript,
+    Store,
+    TranscriptPiece,
+    View,
+)
+from backends.builtin.syncing.planning import (
+    PART_BYTES,
+    Change,
+    FileOutcome,
+    SessionPlan,
+    TranscriptPart,
+    plan_sessions,
+)
+from backends.errors import FileUnreadableError
+from backends.files.safe_open import MomentarilyUnreadableError, RefusedFileError
+from backends.interface import SkippedFile
+from backends.transcripts.source import (
+    PREFIX,
+    SUFFIX,
+    Entries,
+    FoundTranscript,
+    OpenTranscript,
+    Place,
+    TranscriptListing,
+    TranscriptSource,
+    is_claude,
+    is_file,
+)
+from backends.transcripts.thresholds import is_due as reaches
+from config.settings import SessionSyncSettings
+
+FILES: Final = "sessions"
+"""Enrolled: the JSONL files are a source."""
+DATABASE: Final = "sessions of the host"
+"""Enrolled: the host's database is a source."""
+CLAUDE: Final = "sessions of Claude Code"
+"""Enrolled: the conversations of Claude Code are a source."""
+_SOURCES: Final = (FILES, DATABASE, CLAUDE)
+
+
+class Begin(NamedTuple):
+    checkpoint: Checkpoint
+    is_rewritten: bool = False
+    """What was taken in beyond it is no longer in the transcript."""
+    is_checked: bool = False
+    """Everything before it was read again and compared."""
+
+
+class Rendered(NamedTuple):
+    """The turns of some entries, one a line of the text."""
+
+    text: str
+    numbers: tuple[int, ...]
+    """Of the entry that each turn is."""
+
+
+def find_begin(
+    transcript: OpenTranscript,
+    known: IndexedTranscript,
+    taken: Sequence[Checkpoint],
+    *,
+    restart: bool,
+) -> Begin:
+    """Where to go on. `taken` are the checkpoints in the index, `START` first. Raises OSError."""
+    found, last = transcript.found, taken[-1]
+    still_there = found.size >= last.end_byte and transcript.tail(last.place) == last.tail
+    only_grew = still_there and found.inode == known.inode and found.size > known.size
+    if restart:
+        return Begin(START, is_rewritten=not still_there)
+    if only_grew:
+        return Begin(last)
+    good = _last_good(transcript, taken)
+    return Begin(good, is_rewritten=good != last, is_checked=True)
+
+
+def render(entries: Entries, turn_of: Callable[[bytes], str | None]) -> Rendered:
+    turns = [
+        (number, turn)
+        for number, line in zip(entries.numbers, entries.lines, strict=True)
+        if line is not None and (turn := turn_of(line)) is not None
+    ]
+    text = "".join(f"{turn}\n" for _, turn in turns)
+    return Rendered(text, tuple(number for number, _ in turns))
+
+
+def _last_good(transcript: OpenTranscript, taken: Sequence[Checkpoint]) -> Checkpoint:
+    """The last checkpoint up to which the transcript still holds what was taken in."""
+    good = taken[0]
+    for before, after in pairwise(taken):
+        if after.end_byte > transcript.found.size:
+            break
+        if transcript.digest(before.place, after.place) != after.digest:
+            break
+        good = after
+    return good
+
+
+class SessionIndexer:
+    """Indexes the transcripts of one agent; switched off, it only takes out what is left of them."""
+
+    def __init__(
+        self,
+        store: Store,
+        transcripts: TranscriptSource,
+        preparer: Preparer,
+        thresholds: SessionSyncSettings,
+        *,
+        enabled: bool,
+    ) -> None:
+        self.enabled = enabled
+        self._store = store
+        self._transcripts = transcripts
+        self._preparer = preparer
+        self._thresholds = thresholds
+
+    def listing(self) -> TranscriptListing:
+        return self._transcripts.listing() if self.enabled else TranscriptListing()
+
+    def is_gone(self, path: str) -> bool:
+        """Whether no transcript has this index path, for certain."""
+        return self._transcripts.is_gone(path)
+
+    def survey(self, *, eager: bool = False, force: bool = False) -> SessionPlan:
+        """What is to do. `eager`: whatever the thresholds say; `force`: everything again."""
+        listing = self.listing()
+        with self._store.view() as view:
+            enrolled = view.transcripts.enrolled(_SOURCES)
+            if not self._unenrolled(enrolled, listing):
+                return self.compare(view, listing, eager=eager, force=force)
+        self._switch(enrolled, listing)
+        with self._store.view() as view:
+            return self.compare(view, listing, eager=eager, force=force)
+
+    def compare(
+        self,
+        view: View,
+        listing: TranscriptListing,
+        *,
+        eager: bool = False,
+        force: bool = False,
+    ) -> SessionPlan:
+        """What is to do, as of this transaction."""
+        indexed = view.transcripts.indexed()
+        taken = {path: known.taken(path) for path, known in indexed.items() if known.pipeline}
+
+        def is_due(found: FoundTranscript, since: Place) -> bool:
+            was_a_file = found.path + SUFFIX in indexed  # else it could not be found for a while
+            return found.size > since.byte and (eager or was_a_file or self._is_due(found, since))
+
+        return plan_sessions(
+            replace(listing, files=self._transcripts.measured(listing.files, taken)),
+            indexed,
+            pipeline=self._pipeline,
+            is_due=is_due,
+            force=force,
+        )
+
+    def is_due(self, reference: str) -> bool:
+        """Whether the transcript that a client names so has reached its thresholds."""
+        path = self._transcripts.path_of(reference) if self.enabled else None
+        return path is not None and any(part.path == path for part in self.survey().parts)
+
+    def _is_due(self, found: FoundTranscript, since: Place) -> bool:
+        return reaches(
+            found.size - since.byte,
+            partial(self._transcripts.entries_beyond, found, since),
+            time.time_ns() - found.mtime_ns,
+            self._thresholds,
+        )
+
+    def _pipeline(self, path: str) -> str:
+        return f"{self._preparer.pipeline}, {self._transcripts.rendering(path)}"
+
+    def apply(self, part: TranscriptPart, patience_s: float | None) -> FileOutcome:
+        """Takes in one stretch. Raises IndexUnavailableError; see `Indexer.apply`."""
+        read_at_ns = time.time_ns()
+        try:
+            return self._take_in(part, read_at_ns, patience_s)
+        except FileNotFoundError:
+            return self._forget(part.path, patience_s)
+        except RefusedFileError as error:
+            with self._store.writer(patience_s) as writer:
+                writer.files.remove("sessions", part.path)
+            skipped = SkippedFile(path=part.path, reason=error.reason)
+            return FileOutcome(Change.SKIPPED, skipped=skipped)
+        except FileUnreadableError as error:
+            may_pass = isinstance(error, MomentarilyUnreadableError)
+            return FileOutcome.unreadable(part.path, str(error), may_pass=may_pass)
+
+    def _take_in(
+        self, part: TranscriptPart, read_at_ns: int, patience_s: float | None
+    ) -> FileOutcome:
+        with self._store.view() as view:
+            known = view.transcripts.one(part.path)
+            taken = view.transcripts.checkpoints(known.file_id) if known else [START]
+        with self._transcripts.open(part.path, known.taken(part.path) if known else None) as opened:
+            stamps = opened.found.stamps
+            restart = part.restart or (
+                known is not None and known.pipeline != self._pipeline(part.path)
+            )
+            if known and not restart and known.stamps == stamps:
+                return FileOutcome(Change.SAME)
+            begin = Begin(START)
+            if known is not None:
+                begin = find_begin(opened, known, taken, restart=restart)
+            start = begin.checkpoint.place
+            if start.byte < part.begin and not begin.is_checked:
+                return FileOutcome(Change.LATER)  # the step before this one was left out
+            entries = opened.read(start, min(part.until, start.byte + PART_BYTES))
+            if not entries.lines and not part.is_last and not begin.is_checked:
+                return FileOutcome(Change.SAME)
+            ready = self._prepare(opened, part.path, begin, entries, read_at_ns)
+            with self._store.writer(patience_s) as writer:
+                overtaken = writer.transcripts.one(part.path) != known
+                if overtaken or not opened.is_current(entries.end):
+                    return FileOutcome(Change.LATER)
+                written = writer.transcripts.publish(ready)
+        change = Change.WRITTEN if entries.lines or begin.is_rewritten else Change.SAME
+        if entries.end.byte < part.until and not entries.is_last:
+            change = Change.LATER  # more had to be read again than this step may take
+        return FileOutcome(change, written, entries.end.byte - start.byte)
+
+    def _prepare(
+        self,
+        opened: OpenTranscript,
+        path: str,
+        begin: Begin,
+        entries: Entries,
+        read_at_ns: int,
+    ) -> TranscriptPiece:
+        start, end = begin.checkpoint, entries.end
+        rendered = render(entries, partial(self._transcripts.render, path))
+        name = path.removeprefix(PREFIX).removesuffix(SUFFIX)
+        stamps = opened.found.stamps
+        is_last = entries.is_last or end.byte >= stamps[0]
+        return TranscriptPiece(
+            path=path,
+            # Times that no transcript has: what is there in part never seems complete.
+            stamps=stamps if is_last else (end.byte, 0, 0, stamps[3]),
+            pipeline=self._pipeline(path),
+            read_at_ns=read_at_ns,
+            begin=start,
+            end=Checkpoint(
+                end.byte,
+                end.line,
+                start.end_turn + len(rendered.numbers),
+                start.end_char + len(rendered.text),
+                opened.tail(end),
+                entries.digest,
+            ),
+            numbers=rendered.numbers,
+            prepared=self._preparer.prepare(name, rendered.text),
+            is_last=is_last,
+            is_rewritten=begin.is_rewritten,
+        )
+
+    def _forget(self, path: str, patience_s: float | None) -> FileOutcome:
+        """Removes a transcript that vanished after it was listed, unless it is back by now."""
+        with self._store.writer(patience_s) as writer:
+            if not self._transcripts.is_gone(path):
+                return FileOutcome(Change.LATER)
+            writer.files.remove("sessions", path)
+        return FileOutcome(Change.GONE)
+
+    def _unenrolled(self, enrolled: frozenset[str], listing: TranscriptListing) -> frozenset[str]:
+        """What was no source until now, or is none any more."""
+        if not self.enabled:
+            return enrolled
+        there = set()
+        if listing.failure is None:
+            there.add(FILES)
+        if listing.database is not None and listing.database.failure is None:
+            there.add(DATABASE)
+        if listing.claude is not None and listing.claude.failure is None:
+            there.add(CLAUDE)
+        given_up = {CLAUDE} & enrolled if listing.claude is None else set()
+        return frozenset((there - enrolled) | given_up)
+
+    def _switch(self, enrolled: frozenset[str], listing: TranscriptListing) -> None:
+        with self._store.writer() as writer:
+            if not self.enabled:
+                writer.transcripts.disenrol(_SOURCES)
+                return
+            for source in self._unenrolled(enrolled, listing):
+                if source in enrolled:
+                    writer.transcripts.disenrol((source,))
+                    continue
+                paths = [one.path for one in listing.files]
+                writer.transcripts.enrol(source, [p for p in paths if _source_of(p) == source])
+
+
+def _source_of(path: str) -> str:
+    if is_claude(path):
+        return CLAUDE
+    return FILES if is_file(path) else DATABASE
+
+
+def skipped_transcripts(plan: SessionPlan) -> tuple[SkippedFile, ...]:
+    """What the listing had to leave out, with reasons."""
+    failed = [SkippedFile(path=path, reason=why) for path, why, _ in plan.listing.failures]
+    return (*plan.listing.skipped, *failed)

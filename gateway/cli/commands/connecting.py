@@ -1,0 +1,330 @@
+"""`connect` and `disconnect`: this gateway in the configuration of MCP clients."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+from msgspec.structs import replace
+
+from gateway.cli import output
+from gateway.cli.options import PROGRAM, Options
+from gateway.rpc.wire import InvalidParamsError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gateway.connect.checking import Seen
+    from gateway.connect.clients import Client, Entry, Surroundings
+    from gateway.connect.files import Plan
+
+_NAME: Final = "memory-gateway"
+_NAMES: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+ClientName = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="CLIENT",
+        help="claude-code, claude-desktop, codex, gemini, cursor, vscode, zed or windsurf.",
+    ),
+]
+ServerName = Annotated[
+    str, typer.Option("--name", metavar="NAME", help="What the client calls this server.")
+]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+
+def connect(
+    options: Options,
+    client: ClientName = None,
+    *,
+    name: ServerName = _NAME,
+    show: Annotated[
+        bool, typer.Option("--print", help="Only print what belongs there; for any client.")
+    ] = False,
+    yes: Yes = False,
+) -> int:
+    """Give an MCP client this memory, in its own configuration; without CLIENT, list them all.
+
+    It shows what is added and asks. Everything else in the file stays, and a copy of it is kept. Which memory:
+    --notes, or --workspace, or --agent; else the default agent of openclaw.json.
+    """
+    from gateway.connect.files import plan_connection
+
+    if client is None and not show:
+        return _list_clients(options)
+    chosen = _client(client) if client is not None else None
+    there = _surroundings()
+    if chosen is not None and chosen.name == "claude-code" and not show:
+        options = _with_its_memory(options, yes=yes)
+    command = (*_program(), *_arguments(options))
+    if chosen is None:
+        generic = {"mcpServers": {_checked(name): {"command": command[0], "args": command[1:]}}}
+        output.write_json(generic)
+        return os.EX_OK
+    entry = chosen.entry(command)
+    if show:
+        return _print_entry(options, chosen, there, _checked(name), entry)
+    plan = plan_connection(chosen, there, _checked(name), entry)
+    return _finish(options, plan, there, yes=yes)
+
+
+def disconnect(
+    options: Options, client: ClientName = None, *, name: ServerName = _NAME, yes: Yes = False
+) -> int:
+    """Take this memory out of the configuration of an MCP client again."""
+    from gateway.connect.files import plan_removal
+
+    if client is None:
+        raise InvalidParamsError(
+            "Which client?", remedy=f"`{PROGRAM} connect` lists those that are connected."
+        )
+    there = _surroundings()
+    plan = plan_removal(_client(client), there, _checked(name))
+    return _finish(options, plan, there, yes=yes)
+
+
+def _client(name: str) -> Client:
+    from gateway.connect.clients import CLIENTS
+
+    if (found := CLIENTS.get(name)) is None:
+        raise InvalidParamsError(
+            f"There is no client {name!r} here.",
+            remedy=f"Known are {', '.join(CLIENTS)}; --print shows what any other one needs.",
+        )
+    return found
+
+
+def _checked(name: str) -> str:
+    if not _NAMES.fullmatch(name):
+        raise InvalidParamsError(
+            f"--name {name!r} is no name that every client takes.",
+            remedy="Use letters, digits, - and _.",
+        )
+    return name
+
+
+def _surroundings() -> Surroundings:
+    from config.paths import home_dir
+    from gateway.connect.clients import Surroundings
+
+    environment = {one: value for one, value in os.environ.items() if one != "OPENCLAW_HOME"}
+    return Surroundings(environment, home_dir(environment, Path.cwd()), Path.cwd())
+
+
+def _program() -> tuple[str, ...]:
+    """How a client starts this very installation, whatever its PATH: by an absolute name that updates keep."""
+    from config.runtime.start import command_of
+
+    beside = Path(sys.executable).with_name(PROGRAM)
+    if not beside.is_file():
+        return command_of("gateway")
+    found = Path(shutil.which(PROGRAM) or "")
+    return (str(found if found.is_absolute() and found.samefile(beside) else beside),)
+
+
+def _arguments(options: Options) -> tuple[str, ...]:
+    """The memory that the options mean, so that it is found from anywhere. Raises as `load`.
+
+    What variables say here, a program that a desktop starts would not hear.
+    """
+    from config.errors import ConfigNotFoundError
+    from config.paths import CONFIG_PATH_VARIABLES, STATE_DIR_VARIABLES, variable
+    from gateway.cli.options import load
+
+    settings = load(options)
+    if not settings.workspace.is_dir() and not settings.search.extra_paths:
+        raise ConfigNotFoundError(
+            f"There is no memory to connect: the workspace {settings.workspace} does not exist.",
+            remedy="Name a folder of Markdown with --notes, or a workspace with --workspace.",
+        )
+    given: dict[str, str | None] = {}
+    if options.notes is not None:
+        given["--notes"] = str(settings.workspace)
+    else:
+        given["--agent"] = settings.agent_id
+        given["--workspace"] = options.workspace and str(settings.workspace)
+    is_elsewhere = options.notes is None and variable(os.environ, *STATE_DIR_VARIABLES)
+    if options.state_dir is not None or is_elsewhere:
+        given["--state-dir"] = str(_state_dir(options, settings.state_dir))
+    is_named = options.notes is None and variable(os.environ, *CONFIG_PATH_VARIABLES)
+    if settings.config_path is not None and (options.config is not None or is_named):
+        given["--config"] = str(settings.config_path)
+    arguments = [part for flag, value in given.items() if value for part in (flag, value)]
+    return ("serve", *arguments, *(("--claude-code",) if options.claude_code else ()))
+
+
+def _state_dir(options: Options, resolved: Path) -> Path:
+    """With --notes the option names the directory above that of these notes."""
+    return resolved.parents[1] if options.notes is not None else resolved
+
+
+def _with_its_memory(options: Options, *, yes: bool) -> Options:
+    """Claude Code's own memory is a source only if somebody says so."""
+    if options.claude_code or yes or options.json or not _may_ask():
+        return options
+    wanted = _asked("Search what Claude Code itself remembers, too?", default=False)
+    return replace(options, claude_code=wanted)
+
+
+def _asked(question: str, *, default: bool) -> bool:
+    """Raises KeyboardInterrupt when the person goes away instead of answering."""
+    try:
+        return typer.confirm(question, default=default)
+    except typer.Abort:
+        raise KeyboardInterrupt from None
+
+
+def _may_ask() -> bool:
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
+def _print_entry(
+    options: Options, client: Client, there: Surroundings, name: str, entry: Entry
+) -> int:
+    from gateway.connect.editing import entry_lines, with_server
+
+    path = client.file(there)
+    if options.json:
+        output.write_json({"file": str(path), "key": client.key, "name": name, "entry": entry})
+        return os.EX_OK
+    output.note(f"{client.title} reads {path}:")
+    if client.form == "toml":
+        output.write_text("\n".join((*entry_lines(client, name, entry), "")))
+    else:
+        output.write_text(with_server(client, "", path, name, entry))
+    return os.EX_OK
+
+
+def _finish(options: Options, plan: Plan, there: Surroundings, *, yes: bool) -> int:
+    from gateway.connect.files import carry_out
+
+    if not options.json:
+        _show(plan)
+    wanted = plan.changes and (yes or (not options.json and _agreed(plan)))
+    copy = carry_out(plan) if wanted else None
+    seen = _check(plan, there) if plan.new is not None and (wanted or not plan.changes) else None
+    if options.json:
+        output.write_json(_as_data(plan, written=wanted, copy=copy, seen=seen))
+    elif wanted:
+        _tell(plan, copy)
+    if seen is not None and not options.json:
+        output.say(seen.words)
+    if not options.json and plan.new is not None and wanted:
+        output.say(plan.client.then)
+    is_unseen = seen is not None and seen.verdict == "not_seen"
+    return os.EX_UNAVAILABLE if is_unseen else os.EX_OK
+
+
+def _show(plan: Plan) -> None:
+    """Only what is ours: whatever else stands in the file may be secret."""
+    title, key = plan.client.title, plan.client.key
+    if not plan.changes:
+        state = "is connected" if plan.new is not None else "is not connected"
+        output.say(f"{title} {state} as {plan.name}; {plan.path} stays as it is.")
+        return
+    output.say(f"{title}: {plan.path}, under {key}")
+    for sign, entry in (("-", plan.old), ("+", plan.new)):
+        for line in _lines(plan, entry):
+            output.say(f"  {sign} {line}")
+
+
+def _lines(plan: Plan, entry: Entry | None) -> Sequence[str]:
+    from gateway.connect.editing import entry_lines
+    from gateway.connect.files import shown
+
+    return entry_lines(plan.client, plan.name, shown(entry)) if entry is not None else ()
+
+
+def _agreed(plan: Plan) -> bool:
+    if not _may_ask():
+        raise InvalidParamsError(
+            f"Nothing was written to {plan.path}: nobody is there to be asked.",
+            remedy="--yes writes it.",
+        )
+    if _asked("Write this?", default=True):
+        return True
+    output.note("Nothing was written.")
+    return False
+
+
+def _tell(plan: Plan, copy: Path | None) -> None:
+    if plan.new is None:
+        what = "is gone, as before" if plan.after is None else "is written"
+        output.say(f"Disconnected; {plan.path} {what}.")
+        if copy is not None:
+            output.say(f"It was changed since by others; an earlier copy stays in {copy}.")
+        return
+    kept = f" What it was is in {copy}." if copy is not None else ""
+    named = f" --name {plan.name}" if plan.name != _NAME else ""
+    output.say(f"Connected as {plan.name}.{kept}")
+    output.say(f"`{PROGRAM} disconnect {plan.client.name}{named}` undoes it.")
+
+
+def _check(plan: Plan, there: Surroundings) -> Seen:
+    from gateway.connect.checking import check
+    from gateway.connect.editing import with_server
+
+    assert plan.new is not None
+    data, arguments = plan.after or b"", plan.new["args"]
+    if "--claude-code" in arguments:
+        # Where the client is asked, its directory is another one: what it remembers must not seem to be gone.
+        entry = {**plan.new, "args": [one for one in arguments if one != "--claude-code"]}
+        data = with_server(plan.client, "", plan.path, plan.name, entry).encode()
+    return check(plan.client, there, plan.name, data)
+
+
+def _as_data(plan: Plan, *, written: bool, copy: Path | None, seen: Seen | None) -> dict[str, Any]:
+    from gateway.connect.files import shown
+
+    return {
+        "client": plan.client.name,
+        "file": str(plan.path),
+        "name": plan.name,
+        "changes": plan.changes,
+        "written": written,
+        "entry": shown(plan.new) if plan.new is not None else None,
+        "copy": str(copy) if copy is not None else None,
+        "check": seen,
+    }
+
+
+def _list_clients(options: Options) -> int:
+    from gateway.connect.clients import CLIENTS
+
+    there = _surroundings()
+    rows = [_row(client, there) for client in CLIENTS.values()]
+    if options.json:
+        output.write_json({"clients": rows})
+        return os.EX_OK
+    for row in rows:
+        state = "installed" if row["installed"] else "not found"
+        if row["connected"]:
+            state = "connected as " + ", ".join(row["connected"])
+        output.say(f"{row['client']:15} {row['problem'] or state}")
+    output.say(f"`{PROGRAM} connect CLIENT` connects one, `disconnect CLIENT` undoes it.")
+    return os.EX_OK
+
+
+def _row(client: Client, there: Surroundings) -> dict[str, Any]:
+    from config.errors import MemoryGatewayError
+    from gateway.connect.files import connected, shown
+
+    servers: dict[str, Any] = {}
+    problem = None
+    try:
+        servers = {name: shown(entry) for name, entry in connected(client, there).items()}
+    except MemoryGatewayError as error:
+        problem = error.message
+    return {
+        "client": client.name,
+        "installed": client.is_installed(there),
+        "connected": servers,
+        "file": str(client.file(there)),
+        "problem": problem,
+    }

@@ -1,0 +1,237 @@
+"""`connect` and `disconnect` as typed: what is shown, what is asked, what is written, what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from pathlib import Path
+
+import pytest
+import typer
+
+from gateway.cli.commands import connecting
+from gateway.cli.guard import INTERRUPTED
+
+
+@pytest.fixture(autouse=True)
+def nowhere(cli, monkeypatch):
+    """No client of this machine is seen."""
+    (cli.home / "bin").mkdir()
+    monkeypatch.setenv("PATH", str(cli.home / "bin"))
+    for name in ("CODEX_HOME", "CLAUDE_CONFIG_DIR", "GEMINI_CLI_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def program(cli, name, script):
+    path = cli.home / "bin" / name
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+
+
+def written(cli):
+    return json.loads((cli.home / ".cursor/mcp.json").read_text())["mcpServers"]["memory-gateway"]
+
+
+def test_a_connection_is_shown_written_and_undone(cli):
+    done = cli("connect", "cursor", "--yes")
+    assert (done.code, done.err) == (0, "")
+    assert '+ "memory-gateway": {' in done.out
+    entry = written(cli)
+    assert os.access(entry["command"], os.X_OK)
+    assert Path(entry["command"]).is_absolute()
+    assert entry["args"] == ["serve", "--agent", "main"]
+    assert "stays as it is" in cli("connect", "cursor", "--yes").out
+    assert "is gone, as before" in cli("disconnect", "cursor", "--yes").out
+    assert not (cli.home / ".cursor/mcp.json").exists()
+    again = cli("disconnect", "cursor", "--yes")
+    assert (again.code, "is not connected" in again.out) == (0, True)
+
+
+def test_nothing_is_written_where_nobody_can_be_asked(cli):
+    done = cli("connect", "cursor")
+    assert done.code == os.EX_USAGE
+    assert "--yes writes it" in done.err
+    assert not (cli.home / ".cursor").exists()
+
+
+@pytest.mark.parametrize(("answer", "is_written"), [(True, True), (False, False)])
+def test_a_person_is_asked(cli, monkeypatch, answer, is_written):
+    monkeypatch.setattr(connecting, "_may_ask", lambda: True)
+    monkeypatch.setattr("typer.confirm", lambda *_args, **_options: answer)
+    assert cli("connect", "cursor").code == 0
+    assert (cli.home / ".cursor/mcp.json").exists() is is_written
+
+
+def test_who_goes_away_instead_of_answering_has_written_nothing(cli, monkeypatch):
+    def go_away(*_args, **_options):
+        raise typer.Abort
+
+    monkeypatch.setattr(connecting, "_may_ask", lambda: True)
+    monkeypatch.setattr("typer.confirm", go_away)
+    for name in ("cursor", "claude-code"):
+        assert cli("connect", name).code == INTERRUPTED
+    assert not (cli.home / ".cursor").exists()
+
+
+def test_the_way_back_names_what_was_named(cli):
+    assert "`memory-gateway disconnect cursor` undoes" in cli("connect", "cursor", "--yes").out
+    shown = cli("connect", "cursor", "--yes", "--name", "work").out
+    assert "`memory-gateway disconnect cursor --name work` undoes" in shown
+
+
+def test_claude_codes_own_memory_is_a_source_only_if_somebody_says_so(cli, monkeypatch):
+    asked = []
+
+    def confirm(question, **options):
+        asked.append((question, options))
+        return True
+
+    assert cli.json("connect", "claude-code", "--yes")["entry"]["args"][-1] == "main"
+    monkeypatch.setattr(connecting, "_may_ask", lambda: True)
+    monkeypatch.setattr("typer.confirm", confirm)
+    cli("connect", "claude-code")
+    assert asked[0] == (
+        "Search what Claude Code itself remembers, too?",
+        {"default": False},
+    )
+    servers = json.loads((cli.home / ".claude.json").read_text())["mcpServers"]
+    assert servers["memory-gateway"]["args"][-1] == "--claude-code"
+    assert cli.json("connect", "codex", "--claude-code")["entry"]["args"][-1] == "--claude-code"
+
+
+def test_as_json_it_only_says_what_it_would_do_unless_it_may(cli):
+    plan = cli.json("connect", "codex")
+    assert (plan["changes"], plan["written"], plan["check"]) == (True, False, None)
+    assert not (cli.home / ".codex").exists()
+    done = cli.json("connect", "codex", "--yes")
+    assert (done["written"], done["check"]["verdict"]) == (True, "unknown")
+    servers = tomllib.loads((cli.home / ".codex/config.toml").read_text())["mcp_servers"]
+    assert servers["memory-gateway"] == done["entry"]
+    gone = cli.json("disconnect", "codex", "--yes")
+    assert (gone["entry"], gone["written"]) == (None, True)
+
+
+def test_which_memory_is_said_by_flags_and_found_from_anywhere(cli, monkeypatch):
+    (cli.home / "notes").mkdir()
+    monkeypatch.chdir(cli.home)
+    folder = str(cli.home / "notes")
+    for given, expected in (
+        (["--notes", "notes"], ["--notes", folder]),
+        (
+            ["--notes", "notes", "--state-dir", "s"],
+            ["--notes", folder, "--state-dir", f"{cli.home}/s"],
+        ),
+        (["--workspace", "notes"], ["--agent", "main", "--workspace", folder]),
+        (["--agent", "main"], ["--agent", "main"]),
+    ):
+        cli("connect", "cursor", "--yes", *given)
+        assert written(cli)["args"] == ["serve", *expected]
+
+
+def test_what_variables_say_here_is_written_out_for_a_client_that_does_not_have_them(
+    cli, monkeypatch
+):
+    other = cli.home / "other"
+    (other / "workspace").mkdir(parents=True)
+    (other / "openclaw.json").write_text(
+        json.dumps({"agents": {"defaults": {"workspace": f"{other}/workspace"}}})
+    )
+    monkeypatch.setenv("OPENCLAW_STATE_DIR", str(other))
+    monkeypatch.setenv("OPENCLAW_CONFIG_PATH", str(other / "openclaw.json"))
+    cli("connect", "cursor", "--yes")
+    assert written(cli)["args"][3:] == [
+        "--state-dir", str(other), "--config", str(other / "openclaw.json"),
+    ]  # fmt: skip
+
+
+def test_without_any_memory_it_says_how_to_name_one(cli):
+    cli.workspace.rename(cli.home / "gone")
+    done = cli("connect", "cursor", "--yes")
+    assert done.code == os.EX_CONFIG
+    assert "--notes" in done.err
+    assert not (cli.home / ".cursor").exists()
+
+
+def test_what_other_clients_need_is_printed(cli):
+    printed = cli.json("connect", "--print")
+    assert printed["mcpServers"]["memory-gateway"]["args"] == ["serve", "--agent", "main"]
+    done = cli("connect", "vscode", "--print")
+    assert list(json.loads(done.out)["servers"]) == ["memory-gateway"]
+    assert ".config/Code/User/mcp.json" in done.err or "Code/User/mcp.json" in done.err
+    assert "memory-gateway" in tomllib.loads(cli("connect", "codex", "--print").out)["mcp_servers"]
+    assert cli.json("connect", "zed", "--print")["key"] == "context_servers"
+    assert not (cli.home / ".config").exists()
+
+
+def test_the_list_says_what_is_installed_and_what_is_connected(cli):
+    program(cli, "codex", "exit 0")
+    cli("connect", "cursor", "--yes")
+    (cli.home / ".codeium/windsurf").mkdir(parents=True)
+    (cli.home / ".codeium/windsurf/mcp_config.json").write_text("{")
+    rows = {row["client"]: row for row in cli.json("connect")["clients"]}
+    assert len(rows) == 8
+    assert (rows["codex"]["installed"], rows["zed"]["installed"]) == (True, False)
+    assert list(rows["cursor"]["connected"]) == ["memory-gateway"]
+    assert "unclosed object" in rows["windsurf"]["problem"]
+    shown = cli("connect").out
+    assert "connected as memory-gateway" in shown
+    assert "codex           installed" in shown
+
+
+def test_variables_that_a_person_gave_the_server_are_not_printed(cli):
+    cli("connect", "cursor", "--yes")
+    path = cli.home / ".cursor/mcp.json"
+    config = json.loads(path.read_text())
+    config["mcpServers"]["memory-gateway"]["env"] = {"OPENAI_API_KEY": "sk-secret"}
+    config["mcpServers"]["other"] = {"command": "x", "env": {"TOKEN": "sk-secret"}}
+    path.write_text(json.dumps(config))
+    for arguments in (
+        ["connect"],
+        ["connect", "--json"],
+        ["connect", "cursor", "--claude-code", "--yes"],
+        ["disconnect", "cursor", "--yes"],
+    ):
+        done = cli(*arguments)
+        assert done.code == 0
+        assert "sk-secret" not in done.out + done.err
+    assert "sk-secret" in path.read_text()
+
+
+@pytest.mark.parametrize(
+    ("script", "verdict", "code"),
+    [
+        ('test -f "$CODEX_HOME/config.toml" && echo \'{"name": "memory-gateway"}\'', "seen", 0),
+        ("echo 'No MCP server'; exit 1", "not_seen", os.EX_UNAVAILABLE),
+    ],
+)
+def test_the_client_is_asked_whether_it_sees_the_server(cli, monkeypatch, script, verdict, code):
+    program(cli, "codex", script)
+    monkeypatch.setenv("PATH", f"{cli.home}/bin:/usr/bin:/bin")
+    done = cli.json("connect", "codex", "--yes", code=code)
+    assert done["check"]["verdict"] == verdict
+
+
+def test_to_ask_claude_code_does_not_empty_the_index_of_what_it_remembers(cli, monkeypatch):
+    """Its directory is another one then."""
+    program(cli, "claude", f'cp "$CLAUDE_CONFIG_DIR/.claude.json" {cli.home}/asked; echo Connected')
+    monkeypatch.setenv("PATH", f"{cli.home}/bin:/usr/bin:/bin")
+    done = cli.json("connect", "claude-code", "--claude-code", "--yes")
+    assert (done["check"]["verdict"], done["entry"]["args"][-1]) == ("seen", "--claude-code")
+    asked = json.loads((cli.home / "asked").read_text())["mcpServers"]["memory-gateway"]
+    assert asked["args"] == done["entry"]["args"][:-1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["connect", "emacs"], "Known are claude-code"),
+        (["disconnect"], "Which client"),
+        (["connect", "cursor", "--name", "a b"], "letters, digits"),
+        (["connect", "cursor", "--notes", "/nowhere"], "does not exist"),
+    ],
+)
+def test_slips_are_told_in_a_sentence(cli, arguments, why):
+    done = cli(*arguments)
+    assert done.code != 0
+    assert why in done.err

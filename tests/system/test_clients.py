@@ -1,0 +1,124 @@
+"""The real Claude Code, Codex and Gemini CLI with a real gateway: connected, listed, a whole turn, disconnected.
+
+Their models are servers on this machine that speak the vendors' wires.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from fakes import two_forms
+from fakes.client_models import FakeAnthropic, FakeGemini, FakeResponses
+from fakes.clients import ClaudeCode, Codex, GeminiCli, install_client
+from fakes.openclaw_model import ToolCall
+from gateway.connect.clients import CLIENTS as CLIENTS_OF_CONNECT
+from gateway.connect.editing import with_server
+
+CLIENTS = {
+    "claude-code": (ClaudeCode, FakeAnthropic),
+    "codex": (Codex, FakeResponses),
+    "gemini-cli": (GeminiCli, FakeGemini),
+}
+PROTOCOL = Path(__file__).resolve().parents[2] / "docs/protocol.md"
+FACT = "The heron nests at the mill pond, behind the third willow."
+
+
+@pytest.fixture(params=CLIENTS)
+def client(request, tmp_path):
+    kind, model_kind = CLIENTS[request.param]
+    found = kind(install_client(request.param), tmp_path)
+    notes = found.home / "notes"
+    notes.mkdir()
+    (notes / "birds.md").write_text(f"# Birds\n\n- {FACT}\n", encoding="utf-8")
+    with model_kind() as model:
+        found.begin(model)
+        yield found
+
+
+def gateway(client, *arguments):
+    """A command of ours in the client's surroundings, as JSON."""
+    done = client.run(sys.executable, "-m", "gateway", *arguments, "--json")
+    assert done.returncode == 0, done
+    return json.loads(done.stdout)
+
+
+def join(client):
+    return gateway(client, "connect", client.name, "--notes", str(client.home / "notes"), "--yes")
+
+
+def test_a_connected_client_finds_a_note_in_one_turn_and_pays_for_it_once(client):
+    before = client.config.read_bytes()
+    assert join(client)["check"]["verdict"] == "seen"
+    client.be_patient()
+    client.model.script(ToolCall("memory_search", {"query": "heron"}), "At the mill pond.")
+    done = client.ask("Where does the heron nest?")
+    assert (done.returncode, client.model.refused) == (0, []), done
+    assert "At the mill pond." in done.stdout
+    first, second = client.model.turns
+    offered = {name.rpartition("memory_")[2] for name in first.tools if "memory_" in name}
+    assert offered == {"search", "get"}
+    (result,) = second.results
+    assert result.count("third willow") == 1
+    assert "birds.md" in result
+    gateway(client, "disconnect", client.name, "--yes")
+    if client.name == "claude-code":  # it lays its file out anew when it starts
+        assert "memory-gateway" not in client.config.read_text("utf-8")
+        assert (
+            json.loads(client.config.read_bytes())["mcpServers"] == json.loads(before)["mcpServers"]
+        )
+    else:
+        assert client.config.read_bytes() == before
+
+
+def test_rounds_with_the_client_asked_each_time_leave_no_trace(client):
+    before = client.config.read_bytes()
+    for _ in range(2):
+        assert join(client)["check"]["verdict"] == "seen"
+        gateway(client, "disconnect", client.name, "--yes")
+        assert client.config.read_bytes() == before
+    assert [one.name for one in client.config.parent.glob("*.before-memory-gateway*")] == []
+
+
+def test_what_the_client_itself_does_to_its_file_is_no_reason_to_use_its_command(client):
+    """The day one of them keeps the rest of the file as it is, `connect` should use it."""
+    before = client.config.read_bytes()
+    added = {
+        "claude-code": ("mcp", "add", "-s", "user", "probe", "--", "true"),
+        "codex": ("mcp", "add", "probe", "--", "true"),
+        "gemini": ("mcp", "add", "-s", "user", "probe", "true"),
+    }
+    removed = {
+        "claude-code": ("mcp", "remove", "-s", "user", "probe"),
+        "codex": ("mcp", "remove", "probe"),
+        "gemini": ("mcp", "remove", "-s", "user", "probe"),
+    }
+    for arguments in (added[client.name], removed[client.name]):
+        done = client.run(client.command, *arguments)
+        assert done.returncode == 0, done
+    assert client.config.read_bytes() != before
+
+
+FORMS = {"claude-code": "data", "codex": "data", "gemini": "text"}
+"""What docs/protocol.md says of each."""
+
+
+def test_of_two_forms_of_an_answer_each_client_hands_its_model_one_and_not_the_same_one(client):
+    """The reason why ours have one form. A client that changes its mind is a reason to look again."""
+    kind = CLIENTS_OF_CONNECT[client.name]
+    entry = kind.entry((sys.executable, two_forms.__file__))
+    text = client.config.read_text("utf-8")
+    client.config.write_text(
+        with_server(kind, text, client.config, "memory-gateway", entry), "utf-8"
+    )
+    client.be_patient()
+    client.model.script(ToolCall("memory_search", {"query": "heron"}), "Noted.")
+    done = client.ask("Where does the heron nest?")
+    assert (done.returncode, client.model.refused) == (0, []), done
+    (result,) = client.model.turns[1].results
+    told = [form for form in ("text", "data") if f"said as {form}" in result]
+    assert told == [FORMS[client.name]]
+    assert f"| {kind.title} " in PROTOCOL.read_text("utf-8")
