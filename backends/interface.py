@@ -41,6 +41,13 @@ class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
     explain: bool = False
 
 
+class Stretch(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Lines of one file, from 1, ends included."""
+
+    start_line: int
+    end_line: int
+
+
 class Hit(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """One passage. Lines count from 1, ends included, and are those of the snippet in the file."""
 
@@ -50,6 +57,9 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaul
     score: float
     """0..1."""
     snippet: str
+    """At most 700 UTF-16 units. Where `stretches` are several, each stands in the file as it is, and a line
+    `…` where something is left out.
+    """
     source: Source
     citation: str | None = None
     """Where it stands, for people; the gateway adds it where it is due."""
@@ -62,6 +72,8 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaul
     title: str | None = None
     """The title in the note's front matter, which also has the `tags`."""
     tags: tuple[str, ...] = ()
+    stretches: tuple[Stretch, ...] = ()
+    """The lines of each part of a snippet that leaves some out; empty where it leaves none out."""
 
 
 class Stale(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, islice
 from operator import or_
 from typing import Final, Literal, NamedTuple
@@ -15,6 +14,7 @@ from msgspec.structs import replace
 
 from backends.ranking.query import Weights
 from backends.text.passages import split_units, utf16_length
+from backends.text.times import tells_time
 
 BM25_K1: Final = 1.2
 """The constant of FTS5's bm25(); a term's score is below `idf * (k1 + 1)`."""
@@ -64,6 +64,8 @@ class Unit(msgspec.Struct, frozen=True, gc=False):
     """UTF-16 units."""
     concepts: int
     """Those of the query that it holds, as `Weights` writes a set."""
+    label: int
+    """Those that stand before its colon: who speaks, or what it is about."""
     context: int
     """Those that its chunk's path, title, date and headings hold."""
     chunk_id: int
@@ -83,6 +85,8 @@ class Chunk(msgspec.Struct, frozen=True, gc=False):
     """Its BM25 as a share of what the query could reach: 0..1."""
     held: list[int]
     """Of each unit the concepts, as `Weights` writes a set."""
+    labels: list[int]
+    """Of each unit those before its colon."""
     context: int
     """Those of path, title, date and headings."""
 
@@ -99,9 +103,36 @@ def chunks_by_file(
     for candidate in candidates:
         score = min(1.0, candidate.bm25 / highest)
         context = weights.concepts_in(candidate.context.split())
-        chunk = Chunk(candidate, score, weights.concepts_by_line(candidate.terms), context)
+        held = weights.concepts_by_line(candidate.terms)
+        chunk = Chunk(candidate, score, held, labels_of(candidate, held, weights), context)
         files.setdefault((candidate.file_id, candidate.path), []).append(chunk)
     return files
+
+
+def labels_of(candidate: Candidate, held: Sequence[int], weights: Weights) -> list[int]:
+    """Of each unit the concepts of its label: what stands before a colon at its beginning."""
+    found = [0] * len(held)
+    text = candidate.text
+    if not any(held) or (":" not in text and "：" not in text):
+        return found
+    lines = text.removesuffix("\n").split("\n")
+    if len(lines) != len(held):
+        lines = [text[unit.start : unit.end] for unit in split_units(text)]
+    for number, (line, concepts) in enumerate(zip(lines, held, strict=True)):
+        if concepts:
+            head, colon, rest = line.partition(":" if ":" in line else "：")
+            if (
+                colon
+                and len(head) <= _MOST_OF_LABEL
+                and (colon == "：" or rest[:1] in _AFTER_LABEL)
+            ):
+                found[number] = weights.concepts_of_label(head, candidate.terms, number)
+    return found
+
+
+_MOST_OF_LABEL: Final = 48
+"""Characters, marks of lists and of emphasis included."""
+_AFTER_LABEL: Final = (" ", "*", "_")
 
 
 def units_of(chunks: Sequence[Chunk]) -> Sequence[Unit]:
@@ -136,7 +167,7 @@ def _units(chunk: Chunk) -> list[Unit]:
     chunk_id, offset, first_line = candidate.chunk_id, candidate.start, candidate.start_line
     freshness = candidate.freshness
     units = []
-    for place, concepts in zip(split_units(text), chunk.held, strict=True):
+    for place, concepts, label in zip(split_units(text), chunk.held, chunk.labels, strict=True):
         start, end = place.start, place.end
         unit = text[start:end]
         units.append(
@@ -147,6 +178,7 @@ def _units(chunk: Chunk) -> list[Unit]:
                 text=unit,
                 length=end - start if ascii_only else utf16_length(unit),
                 concepts=concepts,
+                label=label,
                 context=context,
                 chunk_id=chunk_id,
                 chunk_score=chunk_score,
@@ -222,29 +254,41 @@ class Lanes(NamedTuple):
 KEYWORDS_ONLY: Final = Lanes(1.0, 0.0)
 
 
-LINE_WEIGHT: Final = 3.0
-"""For a line that holds all of the query's information content."""
-NEIGHBOUR_WEIGHT: Final = 2.5
-"""For a line that holds it together with the `NEIGHBOURS` lines before and after."""
+LINE_WEIGHT: Final = 0.2
+"""For each nat of the query's information content that a line holds."""
+NEIGHBOUR_WEIGHT: Final = 0.35
+"""For each that it holds together with the `NEIGHBOURS` lines before and after."""
 NEIGHBOURS: Final = 2
 FULL_COVERAGE: Final = 1.0 - 1e-9
-CHUNK_WEIGHT: Final = 10.0
-"""For a chunk with the highest BM25 that the query could reach."""
+CHUNK_WEIGHT: Final = 0.55
+"""For each that its chunk holds by BM25."""
 TEXT_WEIGHT: Final = LINE_WEIGHT + NEIGHBOUR_WEIGHT + CHUNK_WEIGHT
+LEAST_INFORMATION: Final = 7.0
+"""Nats: a single word that is found counts more than a vector that stands out."""
+MOST_INFORMATION: Final = 12.0
+"""Nats. The many pairs of characters of a script without word spaces say the same more than once, and odds
+have to stay floats.
+"""
+LABEL_WEIGHT: Final = 2.0
+"""For a line that is said by, or is about, what was asked for: that word stands before its colon."""
+REPLY_WEIGHT: Final = 0.5
+"""For a line after one that asks."""
+QUESTION_WEIGHT: Final = -0.4
+"""For a line that asks: it seldom answers."""
+TIME_WEIGHT: Final = 1.5
+"""For a line that tells a time, where that is asked for."""
+LEAST_TOLD: Final = 0.1
+"""What remains of a line that something speaks for, whatever speaks against it."""
 LENGTH_EXPONENT: Final = 0.25
 """A line twice as long answers more often, but by far not twice as often."""
-VECTOR_WEIGHT: Final = 1.0
+VECTOR_WEIGHT: Final = 0.8
 """For each standard deviation of the query's cosines, of a model that is wholly trusted."""
-NOTE_SHARE: Final = 0.25
+NOTE_SHARE: Final = 0.3
 """How much of what the vector of a note's best excerpt tells holds for every line of it."""
-PASSAGE_WEIGHT: Final = 1.0
-"""For a passage whose lines together hold all of the query's information content."""
 RRF_K: Final = 2
 """Constant of reciprocal rank fusion (Cormack et al., 2009); small, since only the top counts."""
 
 Strategy = Literal["weighted", "rrf"]
-Completeness = Callable[[int], float]
-"""By the set of concepts that a passage holds, the share of its odds that it keeps: 1 for all."""
 
 
 class Evidence(msgspec.Struct, frozen=True, gc=False):
@@ -254,6 +298,8 @@ class Evidence(msgspec.Struct, frozen=True, gc=False):
     """The share of what words could tell at most: 0..1."""
     vector: float
     """Standard deviations, see `Background.place`."""
+    signs: float = 0.0
+    """What else speaks for it, if anything above does: in the units of the weights."""
     is_full: bool = False
     """Whether the line and its neighbours hold everything that was asked for: age does not touch it."""
 
@@ -261,8 +307,15 @@ class Evidence(msgspec.Struct, frozen=True, gc=False):
 NO_EVIDENCE: Final = Evidence(0.0, 0.0)
 
 
+QUESTION_MARKS: Final = ("?", "？", "؟")
+
+
 def weigh_units(
-    units: Sequence[Unit], weights: Weights, background: Background | None
+    units: Sequence[Unit],
+    weights: Weights,
+    background: Background | None,
+    *,
+    asks_when: bool = False,
 ) -> list[Evidence]:
     """The evidence of each unit of one file, in order; blank ones have none and lie between none.
 
@@ -273,29 +326,38 @@ def weigh_units(
     held = [units[at].concepts for at in lines]
     coverage = weights.coverage
     place = _places(units, background)
-    for at, own, around in zip(lines, held, _around(held), strict=True):
+    is_answer = False
+    for at, own, near in zip(lines, held, around(held), strict=True):
         unit = units[at]
-        covered = coverage(around | unit.context)
+        covered = coverage(near | unit.context)
         text = 0.0
-        if around or unit.is_named:
+        if near or unit.is_named:
             text = (
                 LINE_WEIGHT * coverage(own | unit.context)
                 + NEIGHBOUR_WEIGHT * covered
                 + CHUNK_WEIGHT * unit.chunk_score
             ) / TEXT_WEIGHT
-        is_full = around > 0 and covered >= FULL_COVERAGE
-        found[at] = Evidence(text, place[unit.cosine], is_full)
+        signs = REPLY_WEIGHT if is_answer else 0.0
+        is_answer = unit.text.rstrip().endswith(QUESTION_MARKS)
+        if is_answer:
+            signs += QUESTION_WEIGHT
+        if unit.label:
+            signs += LABEL_WEIGHT
+        if asks_when and tells_time(unit.text):
+            signs += TIME_WEIGHT
+        is_full = near > 0 and covered >= FULL_COVERAGE
+        found[at] = Evidence(text, place[unit.cosine], signs, is_full)
     return found
 
 
-def _around(held: Sequence[int]) -> list[int]:
+def around(held: Sequence[int]) -> list[int]:
     """What each line holds together with the `NEIGHBOURS` before and after it."""
     padding = [0] * NEIGHBOURS
     padded = [*padding, *held, *padding]
-    around = list(held)
+    found = list(held)
     for shift in range(2 * NEIGHBOURS + 1):
-        around = list(map(or_, around, islice(padded, shift, None)))
-    return around
+        found = list(map(or_, found, islice(padded, shift, None)))
+    return found
 
 
 def _places(units: Sequence[Unit], background: Background | None) -> dict[float | None, float]:
@@ -308,16 +370,30 @@ def _places(units: Sequence[Unit], background: Background | None) -> dict[float 
 
 
 def weighted_odds(
-    units: Sequence[Unit], evidence: Sequence[Evidence], lanes: Lanes, *, max_chars: int
+    units: Sequence[Unit],
+    evidence: Sequence[Evidence],
+    lanes: Lanes,
+    *,
+    information: float,
+    max_chars: int,
 ) -> list[float]:
-    """The odds of each unit above those of an unrelated one; 0 where nothing speaks for it."""
-    text, vector = lanes.text * TEXT_WEIGHT, lanes.vector * VECTOR_WEIGHT
+    """The odds of each unit above those of an unrelated one; 0 where nothing speaks for it.
+
+    `information`: how much the query asks for, in nats: `Weights.total`.
+    """
+    text, vector = text_weight(lanes, information), lanes.vector * VECTOR_WEIGHT
     return [
-        math.expm1(told) * (unit.length / max_chars) ** LENGTH_EXPONENT
+        math.expm1(max(LEAST_TOLD, told + lanes.text * one.signs))
+        * (unit.length / max_chars) ** LENGTH_EXPONENT
         if (told := text * one.text + vector * one.vector) > 0
         else 0.0
         for unit, one in zip(units, evidence, strict=True)
     ]
+
+
+def text_weight(lanes: Lanes, information: float) -> float:
+    """Of the share that words tell: a question that says more is answered by what holds more of it."""
+    return lanes.text * TEXT_WEIGHT * min(max(information, LEAST_INFORMATION), MOST_INFORMATION)
 
 
 def ranked_odds(files: Sequence[Sequence[Evidence]], lanes: Lanes) -> list[list[float]]:
@@ -329,11 +405,6 @@ def ranked_odds(files: Sequence[Sequence[Evidence]], lanes: Lanes) -> list[list[
         [lanes.text * text[one.text] + lanes.vector * vector[one.vector] for one in file]
         for file in files
     ]
-
-
-def completeness(weights: Weights, lanes: Lanes) -> Completeness:
-    weight = lanes.text * PASSAGE_WEIGHT
-    return cache(lambda concepts: math.exp(weight * (weights.coverage(concepts) - 1.0)))
 
 
 def aged_odds(

@@ -11,19 +11,17 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from heapq import heapify, heapreplace
-from itertools import groupby, islice
+from itertools import islice
 from typing import Final, NamedTuple, TypedDict
 
 from backends.ranking.evidence import (
     KEYWORDS_ONLY,
     Background,
     Candidate,
-    Completeness,
     FileKey,
     Lanes,
     Strategy,
     chunks_by_file,
-    completeness,
     ranked_odds,
 )
 from backends.ranking.passages import (
@@ -32,8 +30,8 @@ from backends.ranking.passages import (
     Offer,
     Passage,
     Repeats,
-    Window,
-    best_windows,
+    Selection,
+    best_selections,
     to_passage,
 )
 from backends.ranking.pruning import UNBOUNDED, Proposal, Prospect, bounds_of
@@ -51,27 +49,21 @@ class _Assured(NamedTuple):
 
     file: File
     """As the fusion knows it: it says what was shown."""
-    window: Window
-    """In the same file as keywords alone know it."""
+    selection: Selection
+    """Of the same file as keywords alone know it."""
 
     def is_shown(self) -> bool:
         """Whether enough of it is."""
-        odds = self.window.file.odds
-        missing = sum(odds[at] for stretch in self._missing() for at in stretch)
-        return missing <= (1 - ENOUGH) * sum(odds[self.window.first : self.window.last])
+        odds = self.selection.file.odds
+        missing = sum(odds[at] for at in self._missing())
+        return missing <= (1 - ENOUGH) * sum(odds[at] for at in self.selection.at)
 
-    def rest(self) -> Window:
-        """The best stretch of what was not shown."""
-        odds = self.window.file.odds
-        best = max(self._missing(), key=lambda stretch: sum(odds[at] for at in stretch))
-        return self.window._replace(file=self.file, first=best[0], last=best[-1] + 1)
+    def rest(self) -> Selection:
+        """What was not shown."""
+        return self.selection._replace(file=self.file, at=tuple(self._missing()))
 
-    def _missing(self) -> Iterator[Sequence[int]]:
-        """Runs of its units that were not shown."""
-        units = range(self.window.first, self.window.last)
-        for is_taken, stretch in groupby(units, lambda at: self.file.is_taken(at, at + 1)):
-            if not is_taken:
-                yield list(stretch)
+    def _missing(self) -> list[int]:
+        return [at for at in self.selection.at if not self.file.is_taken(at)]
 
 
 class Assurance:
@@ -83,18 +75,18 @@ class Assurance:
         """`by_words`: the same files with the odds that keywords alone give. Of none, nothing is due."""
         offers = files or {}
         self._assured = [
-            _Assured(offers[window.file.file_id, window.file.path].file, window)
-            for window in islice(best_windows(by_words), ASSURED)
+            _Assured(offers[selection.file.file_id, selection.file.path].file, selection)
+            for selection in islice(best_selections(by_words), ASSURED)
         ]
 
-    def due(self, place: int) -> Window | None:
+    def due(self, place: int) -> Selection | None:
         """What has to come at this place of the results, counted from 1; it is taken."""
         missing = [one for one in self._assured if not one.is_shown()]
         if not 0 <= WITHIN - place < len(missing):
             return None
-        window = missing[0].rest()
-        window.file.take(*window.characters())
-        return window
+        selection = missing[0].rest()
+        selection.file.take_all(selection)
+        return selection
 
 
 class RankedPassage(NamedTuple):
@@ -106,8 +98,7 @@ class RankedPassage(NamedTuple):
     vector_score: float | None
     """The highest cosine of its lines, 0..1."""
     fused: float
-    """What the order goes by: the sum of its lines' odds, or of their reciprocal ranks, less what it
-    lacks of being complete."""
+    """What the order goes by: the sum of its lines' odds, or of their reciprocal ranks."""
     text_share: float
     """What `text_score` is calibrated from: the share of what words could tell at most, 0..1."""
     vector_deviations: float | None
@@ -158,7 +149,7 @@ class _Remaining:
         """Of one file: the highest `_Strength.highest` of passages that hold a single line."""
         free = file.free()
         text = max([file.evidence[at].text for at in free], default=0.0)
-        if file.is_bare(0, len(file.units)):
+        if file.is_bare(range(len(file.units))):
             text *= BARE_SHARE
         cosine = max([file.units[at].cosine or 0.0 for at in free], default=0.0)
         return self._score(text, cosine)
@@ -183,13 +174,16 @@ class PassageRanker:
         background: Background | None = None,
         strategy: Strategy = "weighted",
         min_score: float = 0.0,
+        asks_when: bool = False,
     ) -> None:
+        """`asks_when`: whether the query asks for a time."""
         self._weights = weights
         self._max_chars = max_chars
         self._lanes = lanes
         self._background = background
         self._strategy = strategy
         self._min_score = min_score
+        self._asks_when = asks_when
         self._taken: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
         self._repeats = Repeats()
         self._ceiling = 1.0
@@ -216,34 +210,37 @@ class PassageRanker:
             assurance = Assurance(dict(zip(keys, prospects, strict=True)), by_words)
         self._ranked_so_far += prospects
         remaining = _Remaining(prospects, self._lanes)
-        for window, is_assured in self._in_order(prospects, assurance):
-            strength = self._strength(window.file, window.first, window.last)
+        for selection, is_assured in self._in_order(prospects, assurance):
+            strength = self._strength(selection)
             if strength.highest < self._min_score:
                 continue
-            passage = to_passage(window, self._weights)
-            self._taken[passage.file_id].append(window.characters())
-            if self._repeats.is_new(passage.text):
+            shown = [(unit.start, unit.end) for unit in selection.units()]
+            self._taken[selection.file.file_id] += shown
+            new = self._repeats.new_lines([unit.text for unit in selection.units()])
+            if new:
+                told = selection._replace(at=tuple(selection.at[number] for number in new))
                 self._ceiling = min(self._ceiling, remaining.highest(strength.highest))
                 self._shown += 1
-                yield self._ranked(passage, strength, window, is_assured=is_assured)
+                passage = to_passage(told, self._weights)
+                yield self._ranked(passage, strength, told, is_assured=is_assured)
 
     def _in_order(
         self, prospects: Sequence[Prospect], assurance: Assurance
-    ) -> Iterator[tuple[Window, bool]]:
-        """Also whether a window comes now by the promise."""
-        windows = best_windows(prospects)
+    ) -> Iterator[tuple[Selection, bool]]:
+        """Also whether a selection comes now by the promise."""
+        selections = best_selections(prospects)
         while True:
             if (due := assurance.due(self._shown + 1)) is not None:
                 yield due, True
-            elif (window := next(windows, None)) is not None:
-                yield window, False
+            elif (selection := next(selections, None)) is not None:
+                yield selection, False
             elif (due := assurance.due(WITHIN)) is not None:
                 yield due, True
             else:
                 return
 
     def _ranked(
-        self, passage: Passage, strength: _Strength, window: Window, *, is_assured: bool
+        self, passage: Passage, strength: _Strength, selection: Selection, *, is_assured: bool
     ) -> RankedPassage:
         background, cosine = self._background, strength.cosine
         return RankedPassage(
@@ -251,12 +248,12 @@ class PassageRanker:
             score=self._ceiling,
             text_score=strength.text,
             vector_score=cosine,
-            fused=window.mass,
+            fused=selection.mass,
             text_share=strength.text_share,
             vector_deviations=(
                 background.place(cosine) if background and cosine is not None else None
             ),
-            freshness=min(unit.freshness for unit in window.run()),
+            freshness=min(unit.freshness for unit in selection.units()),
             is_assured=is_assured,
         )
 
@@ -270,37 +267,36 @@ class PassageRanker:
                 self._background,
                 self._taken[key[0]],
                 max_chars=self._max_chars,
+                asks_when=self._asks_when,
             )
             for key, chunks in files.items()
         ]
 
     def _prospects(self, proposals: Sequence[Proposal], lanes: Lanes) -> list[Prospect]:
-        complete = completeness(self._weights, lanes)
         if self._strategy == "rrf":
-            return _by_ranks(proposals, lanes, complete)
+            return _by_ranks(proposals, lanes)
         return [
             Prospect(
-                bounds_of(one.outline, lanes, complete, max_chars=self._max_chars),
-                partial(one.weighed, lanes, complete),
+                bounds_of(one.outline, lanes, max_chars=self._max_chars),
+                partial(one.weighed, lanes),
             )
             for one in proposals
         ]
 
-    def _strength(self, file: File, first: int, last: int) -> _Strength:
-        text = max(one.text for one in file.evidence[first:last]) if self._lanes.text else 0.0
-        if file.is_bare(first, last):
+    def _strength(self, selection: Selection) -> _Strength:
+        file, units = selection.file, selection.units()
+        text = max(file.evidence[at].text for at in selection.at) if self._lanes.text else 0.0
+        if file.is_bare(selection.at):
             text *= BARE_SHARE
-        cosines = [one.cosine for one in file.units[first:last] if one.cosine is not None]
+        cosines = [one.cosine for one in units if one.cosine is not None]
         return _Strength(text, min(1.0, max(0.0, *cosines)) if cosines else None)
 
 
-def _by_ranks(
-    proposals: Sequence[Proposal], lanes: Lanes, complete: Completeness
-) -> list[Prospect]:
+def _by_ranks(proposals: Sequence[Proposal], lanes: Lanes) -> list[Prospect]:
     """A line's rank is known when all lines are."""
     odds = ranked_odds([one.lines.evidence for one in proposals], lanes)
     return [
-        Prospect(UNBOUNDED, partial(one.with_odds, values, complete))
+        Prospect(UNBOUNDED, partial(one.with_odds, values))
         for one, values in zip(proposals, odds, strict=True)
     ]
 

@@ -1,4 +1,4 @@
-"""The passages that candidate chunks can offer: runs of adjacent lines that fit into a snippet, none shown twice."""
+"""The passages that candidate chunks can offer: the best lines of a file that fit into a snippet, none shown twice."""
 
 from __future__ import annotations
 
@@ -6,23 +6,34 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, reduce
 from heapq import heapify, heappop, heappush
-from itertools import accumulate, islice, pairwise
+from itertools import islice, pairwise
 from operator import or_
 from typing import Final, NamedTuple, Protocol
 
 from backends.ranking.evidence import (
     NO_EVIDENCE,
     Candidate,
-    Completeness,
     Evidence,
     Unit,
     units_by_file,
 )
 from backends.ranking.query import Concept, Weights
 
+GAP: Final = "\n…\n"
+"""Between stretches of a snippet that do not follow one another in the file."""
+
+
+class Lines(NamedTuple):
+    """Of a file, from 1, ends included."""
+
+    first: int
+    last: int
+
 
 class Passage(NamedTuple):
-    """`text` as it stands in the file, at `start` of it; lines count from 1, ends included."""
+    """`text` as it stands in the file, with `GAP` where lines are left out; it begins at character `start`
+    of the file. Lines count from 1, ends included, and enclose all stretches.
+    """
 
     file_id: int
     chunk_id: int
@@ -30,14 +41,11 @@ class Passage(NamedTuple):
     start_line: int
     end_line: int
     text: str
+    stretches: tuple[Lines, ...]
     matched: tuple[Concept, ...]
     coverage: float
     """The share of the query's information content that the passage holds: 0..1."""
 
-
-_BEFORE_WINDOWS: Final = -1.0
-"""In the place of `Window.off_centre`: what may yet become a window comes before windows of that mass."""
-_BEFORE_ANY: Final = -2.0
 
 BARE_SHARE: Final = 0.1
 """What is left of the text score's share for headings that nothing follows. One that holds all that was
@@ -46,34 +54,29 @@ _BARE_ODDS: Final = 0.01
 """What is left of their odds: lines that say as much, or somewhat less, come first."""
 _HEADING: Final = re.compile(r"#{1,6}(\s|\Z)")
 
+APART: Final = 0.03
+"""Of the odds of the best line: a line that has as much is shown even if those between are not. What is
+weaker is shown beside a line that is, since alone it would tell nothing."""
 
-Span = tuple[float, int, int]
-"""Where a window will lie: the mass it has if it holds all of the query that its file does, and from which
-unit to which."""
+
+Order = tuple[float, int, str, int, int]
 
 
-class Window(NamedTuple):
-    """`units[first:last]` of one file."""
+class Selection(NamedTuple):
+    """Units of one file that a snippet shows together."""
 
     file: File
-    first: int
-    last: int
+    at: tuple[int, ...]
+    """Their numbers, in the order of the file; never empty."""
     mass: float
-    """The sum of its units' odds, less what it lacks of being complete."""
-    off_centre: float
-    """How far that mass lies from the middle of the window: 0 (central) to 0.5."""
+    """The sum of their odds."""
 
-    def run(self) -> Sequence[Unit]:
-        return self.file.units[self.first : self.last]
+    def units(self) -> list[Unit]:
+        return [self.file.units[at] for at in self.at]
 
-    def characters(self) -> tuple[int, int]:
-        """Where it starts and ends in its file."""
-        run = self.run()
-        return run[0].start, run[-1].end
-
-    def order(self) -> tuple[float, float, str, int, int]:
-        """Best first; of equal ones the most central, then file order."""
-        return -round(self.mass, 9), self.off_centre, self.file.path, self.file.file_id, self.first
+    def order(self) -> Order:
+        """Best first; of equal ones in the order of paths and lines."""
+        return -round(self.mass, 9), 1, self.file.path, self.file.file_id, self.at[0]
 
 
 class File:
@@ -86,98 +89,120 @@ class File:
         units: Sequence[Unit],
         evidence: Sequence[Evidence],
         odds: Sequence[float],
-        completeness: Completeness,
-        ends: Sequence[int],
+        max_chars: int,
     ) -> None:
-        """`ends`: of the windows that begin with each unit, see `ends_of`."""
+        """`max_chars`: of a snippet, in UTF-16 units."""
         self.file_id = file_id
         self.path = path
         self.units = units
         self.evidence = evidence
         self.odds = odds
-        self._completeness = completeness
-        self._ends = ends
-        self._mass = [0.0, *accumulate(odds)]
+        self._max_chars = max_chars
         self._taken = [False] * len(units)
-
-    @cached_property
-    def _moment(self) -> list[float]:
-        moments = (value * (at + 0.5) for at, value in enumerate(self.odds))
-        return [0.0, *accumulate(moments)]
-
-    def highest_mass(self) -> float:
-        """No window of the file has more."""
-        return max((mass for mass, *_ in self.spans()), default=0.0)
-
-    def spans(self) -> list[Span]:
-        """One for each unit that can begin a window."""
-        most = self._completeness(reduce(or_, [unit.concepts for unit in self.units], 0))
-        return [
-            (self._odds_of(first, last) * most, first, last)
-            for first, last in enumerate(self._free_ends())
-            if last > first and self.odds[first] > 0
-        ]
 
     def free(self) -> list[int]:
         """The units that something speaks for and that were not shown."""
         return [at for at, odds in enumerate(self.odds) if odds > 0 and not self._taken[at]]
 
-    def is_taken(self, first: int, last: int) -> bool:
-        """Whether any of these units was."""
-        return any(self._taken[first:last])
+    def is_taken(self, at: int) -> bool:
+        return self._taken[at]
 
     def take(self, start: int, end: int) -> None:
-        """No window will hold one of these characters again. Units of overlapping chunks may overlap
+        """No selection will hold one of these characters again. Units of overlapping chunks may overlap
         without beginning at the same place.
         """
         for at, unit in enumerate(self.units):
             if unit.start < end and start < unit.end:
                 self._taken[at] = True
 
-    def rest(self, window: Window) -> Window | None:
-        """What of a window is free from its first unit on; None where that was shown."""
-        taken = self._taken[window.first : window.last]
-        free = taken.index(True) if True in taken else len(taken)
-        return self.window(window.first, window.first + free) if free else None
+    def take_all(self, selection: Selection) -> None:
+        """What a selection of this file, or of the same units, shows."""
+        for at, unit in zip(selection.at, selection.units(), strict=True):
+            self._taken[at] = True  # also what is empty
+            self.take(unit.start, unit.end)
 
-    def window_from(self, first: int) -> Window:
-        """The longest that starts with this unit, whatever was shown."""
-        return self.window(first, self._ends[first])
+    def best(self) -> Selection | None:
+        """The best lines with what stands beside them, as much as fits into one snippet; None where nothing
+        is left.
+        """
+        chosen: list[int] = []
+        room, least = self._max_chars + len(GAP), 0.0
+        for at in self._by_odds:
+            if self._taken[at]:
+                continue
+            if self.odds[at] < least:
+                break
+            cost = self.units[at].length + len(GAP)
+            if not chosen or (cost <= room and not self._overlaps(at, chosen)):
+                least = least or APART * self.odds[at]
+                chosen.append(at)
+                room -= cost
+        return self.selection(sorted(self._grown(chosen, room))) if chosen else None
 
-    def window(self, first: int, last: int) -> Window:
-        """Of units that something speaks for the first one of."""
-        odds = self._odds_of(first, last)
-        centre = (self._moment[last] - self._moment[first]) / odds
-        off_centre = min(0.5, round(abs(centre - (first + last) / 2) / (last - first), 6))
-        held = reduce(or_, [unit.concepts for unit in self.units[first:last]])
-        mass = odds * self._completeness(held)
-        if self.is_bare(first, last):
-            mass *= _BARE_ODDS
-        return Window(self, first, last, mass, off_centre)
+    def selection(self, at: Iterable[int]) -> Selection:
+        """Of these units, which are in the order of the file."""
+        units = tuple(at)
+        mass = sum(self.odds[one] for one in units)
+        return Selection(self, units, mass * _BARE_ODDS if self.is_bare(units) else mass)
 
-    def is_bare(self, first: int, last: int) -> bool:
+    def is_bare(self, at: Iterable[int]) -> bool:
         """Whether nothing but headings is there: it names a subject and says nothing of it."""
-        return self._statements[first] == self._statements[last]
+        return not any(self._says_something[one] for one in at)
 
     @cached_property
-    def _statements(self) -> list[int]:
-        """How many of the units before each say something."""
-        says = (bool(text := unit.text.strip()) and not _HEADING.match(text) for unit in self.units)
-        return [0, *accumulate(map(int, says))]
+    def _says_something(self) -> list[bool]:
+        return [bool(text := unit.text.strip()) and not _HEADING.match(text) for unit in self.units]
 
-    def _odds_of(self, first: int, last: int) -> float:
-        # What age left of some lines vanishes in the rounding of a sum that began with whole ones.
-        return self._mass[last] - self._mass[first] or sum(self.odds[first:last])
+    @cached_property
+    def _by_odds(self) -> list[int]:
+        """The units that something speaks for, best first."""
+        odds = self.odds
+        return sorted(
+            filter(odds.__getitem__, range(len(odds))), key=odds.__getitem__, reverse=True
+        )
 
-    def _free_ends(self) -> Sequence[int]:
-        """For each unit the end of the longest free run from there; itself where it was shown."""
-        if True not in self._taken:
-            return self._ends
-        ends, free = list(self._ends), len(self._taken)
-        for at in range(free - 1, -1, -1):
-            free = at if self._taken[at] else free
-            ends[at] = min(ends[at], free)
-        return ends
+    def _grown(self, chosen: Iterable[int], room: int) -> set[int]:
+        """Also what stands beside them, the better side first, as far as there is room."""
+        odds, shown = self.odds, set(chosen)
+        beside = [(-odds[on], -step, on, step) for at in shown for on, step in self._beside(at)]
+        heapify(beside)
+        while beside and room > 1:
+            *_, at, step = heappop(beside)
+            length = self.units[at].length
+            if self._taken[at] or at in shown or self._overlaps(at, shown):
+                continue
+            if length < room:
+                room -= length + 1
+                shown.add(at)
+                on = at + step
+                if 0 <= on < len(odds) and self._adjoin(min(at, on)):
+                    heappush(beside, (-odds[on], -step, on, step))
+        return shown
+
+    def _beside(self, at: int) -> Iterator[tuple[int, int]]:
+        """The units before and after one, as far as they adjoin, with the way to go on."""
+        if at + 1 < len(self.units) and self._adjoin(at):
+            yield at + 1, 1
+        if at and self._adjoin(at - 1):
+            yield at - 1, -1
+
+    def _overlaps(self, at: int, others: Iterable[int]) -> bool:
+        """Whether a unit says again what one of the others says: chunks that overlap may cut a long line
+        at different places.
+        """
+        if not self._is_cut_twice:
+            return False
+        unit = self.units[at]
+        units = (self.units[other] for other in others)
+        return any(unit.start < one.end and one.start < unit.end for one in units)
+
+    @cached_property
+    def _is_cut_twice(self) -> bool:
+        return any(after.start < unit.end for unit, after in pairwise(self.units))
+
+    def _adjoin(self, at: int) -> bool:
+        """Whether nothing but a newline lies between this unit and the next."""
+        return 0 <= self.units[at + 1].start - self.units[at].end <= 1
 
 
 class Offer(Protocol):
@@ -185,58 +210,45 @@ class Offer(Protocol):
 
     @property
     def most_mass(self) -> float:
-        """No window of the file has more."""
+        """No selection of the file has more."""
         ...
 
     @property
     def file(self) -> File: ...
 
 
-class _Unbuilt(NamedTuple):
-    """The windows of a file that were not put in order so far."""
+class _Rest(NamedTuple):
+    """What of a file was not shown so far."""
 
     file: File
-    spans: list[Span]
-    """Those that can have the most mass last."""
-
-    def order(self) -> tuple[float, float, str, int, int]:
-        """Before every window that has no more mass than one of these can have."""
-        most_mass, *_ = self.spans[-1]
-        return -round(most_mass, 9), _BEFORE_WINDOWS, self.file.path, self.file.file_id, 0
+    most_mass: float
 
 
-def best_windows(offers: Iterable[Offer]) -> Iterator[Window]:
-    """Windows that share no unit, best first.
-
-    Each file is looked at, and each of its windows built and put in order, when nothing else can be
-    better. A window that lost units to a better one comes back as what is left of it, so that a line
-    between two taken windows gets its turn.
-    """
-    heap: list[tuple[float, float, str, int, int, Offer | _Unbuilt | Window]] = [
-        (-round(offer.most_mass, 9), _BEFORE_ANY, "", number, 0, offer)
-        for number, offer in enumerate(offers)
+def best_selections(offers: Iterable[Offer]) -> Iterator[Selection]:
+    """Selections that share no unit, best first. Each file is looked at when nothing else can be better."""
+    heap: list[tuple[float, int, str, int, int, Offer | Selection]] = [
+        (*_before(offer.most_mass, number), offer) for number, offer in enumerate(offers)
     ]
     heapify(heap)
+    number = len(heap)
     while heap:
         *_, best = heappop(heap)
-        again: _Unbuilt | Window | None
-        match best:
-            case Window(file=file, first=first, last=last):
-                if not file.is_taken(first, last):
-                    file.take(*best.characters())
-                    yield best
-                    continue
-                again = file.rest(best)
-            case _Unbuilt(file, spans):
-                _, first, last = spans.pop()
-                window = file.window(first, last)
-                heappush(heap, (*window.order(), window))
-                again = best if spans else None
-            case offer:
-                spans = sorted(offer.file.spans())
-                again = _Unbuilt(offer.file, spans) if spans else None
-        if again:
-            heappush(heap, (*again.order(), again))
+        file = best.file
+        if isinstance(best, Selection):
+            if not any(map(file.is_taken, best.at)):
+                file.take_all(best)
+                yield best
+            number += 1
+            rest = _Rest(file, sum(file.odds[at] for at in file.free()))
+            if rest.most_mass:
+                heappush(heap, (*_before(rest.most_mass, number), rest))
+        elif selection := file.best():
+            heappush(heap, (*selection.order(), selection))
+
+
+def _before(most_mass: float, number: int) -> Order:
+    """What may yet become a selection comes before selections of that mass."""
+    return -round(most_mass, 9), 0, "", number, 0
 
 
 def passage_near(
@@ -244,57 +256,60 @@ def passage_near(
 ) -> Passage:
     """The passage of one file that begins nearest to a line, whatever it holds of the query."""
     (((file_id, path), units),) = units_by_file(candidates, weights).items()
-    everywhere = [1.0] * len(units)
-    evidence = [NO_EVIDENCE] * len(units)
-    ends = ends_of(units, max_chars)
-    file = File(file_id, path, units, evidence, everywhere, lambda _: 1.0, ends)
+    nothing = [NO_EVIDENCE] * len(units)
+    file = File(file_id, path, units, nothing, [1.0] * len(units), max_chars)
     first = min(range(len(units)), key=lambda at: abs(units[at].line - line))
-    return to_passage(file.window_from(first), weights)
+    last, room = first + 1, max_chars - units[first].length
+    while (
+        last < len(units)
+        and units[last].start - units[last - 1].end <= 1
+        and (room := room - units[last].length - 1) >= 0
+    ):
+        last += 1
+    return to_passage(file.selection(range(first, last)), weights)
 
 
-def to_passage(window: Window, weights: Weights) -> Passage:
-    """The window as a result: without blank ends and headings that nothing follows."""
-    units = _trim(window.run())
-    parts = [units[0].text]
-    for before, unit in pairwise(units):
-        parts.append("\n" if unit.start > before.end else "")
-        parts.append(unit.text)
+def to_passage(selection: Selection, weights: Weights) -> Passage:
+    """The selection as a result: without blank ends of stretches and headings at its end."""
+    stretches = _stretches(selection.units())
+    units = [unit for stretch in stretches for unit in stretch]
     matched = reduce(or_, (unit.concepts for unit in units))
     return Passage(
-        file_id=window.file.file_id,
+        file_id=selection.file.file_id,
         chunk_id=max(units, key=lambda unit: unit.chunk_score).chunk_id,
         start=units[0].start,
         start_line=units[0].line,
         end_line=units[-1].line,
-        text="".join(parts),
+        text=GAP.join(map(_text, stretches)),
+        stretches=tuple(Lines(one[0].line, one[-1].line) for one in stretches),
         matched=weights.members(matched),
         coverage=weights.coverage(matched),
     )
 
 
-def ends_of(units: Sequence[Unit], max_chars: int) -> list[int]:
-    """For each unit the end of the longest run from there that fits; at least itself.
-
-    In a run nothing but a newline lies between; pieces of overlapping chunks do not adjoin.
-    """
-    ends: list[int] = []
-    size, last, behind = 0, 0, 0
-    for first, unit in enumerate(units):
-        if last == first:
-            size, last, behind = unit.length + 1, first + 1, unit.end
-        while last < len(units):
-            after = units[last]
-            if not 0 <= after.start - behind <= 1 or size + after.length > max_chars:
-                break
-            size += after.length + 1
-            last += 1
-            behind = after.end
-        ends.append(last)
-        size -= unit.length + 1
-    return ends
+def _stretches(units: Sequence[Unit]) -> list[list[Unit]]:
+    """Runs between which something is left out, none of them blank; at least one."""
+    runs = [[units[0]]]
+    for before, unit in pairwise(units):
+        if 0 <= unit.start - before.end <= 1:
+            runs[-1].append(unit)
+        else:
+            runs.append([unit])
+    stretches = [run for run in map(_trim, runs) if run[0].text.strip()]
+    while len(stretches) > 1 and all(unit.text.startswith("#") for unit in stretches[-1]):
+        stretches.pop()
+    return stretches or runs[:1]
 
 
-def _trim(units: Sequence[Unit]) -> Sequence[Unit]:
+def _text(units: Sequence[Unit]) -> str:
+    parts = [units[0].text]
+    for before, unit in pairwise(units):
+        parts.append("\n" if unit.start > before.end else "")
+        parts.append(unit.text)
+    return "".join(parts)
+
+
+def _trim(units: list[Unit]) -> list[Unit]:
     """Without blank units at either end and without headings that nothing follows."""
     first, last = 0, len(units)
     while last > first + 1 and (
@@ -316,10 +331,31 @@ class Repeats:
     def __init__(self) -> None:
         self._shown: list[str] = []
         """The words of each text, with a space on either side."""
+        self._lines: set[str] = set()
+        """The words of each line."""
+
+    def new_lines(self, lines: Sequence[str]) -> list[int]:
+        """The numbers of those lines of a passage that are worth telling; none where all of it was told.
+
+        They count as shown from now on.
+        """
+        words = [_WORD.findall(line.casefold()) for line in lines]
+        if not self._is_new([word for line in words for word in line] or ["".join(lines).strip()]):
+            return []
+        told = []
+        for number, line in enumerate(words):
+            said = " ".join(line)
+            if len(line) < _RUN or said not in self._lines:
+                told.append(number)
+                self._lines.add(said)
+        is_short = all(len(words[number]) < _RUN for number in told)
+        return [] if is_short and len(told) < len(lines) else told
 
     def is_new(self, text: str) -> bool:
         """Whether the text says anything that no shown one says; it counts as shown from now on."""
-        words = _WORD.findall(text.casefold()) or [text.strip()]
+        return self._is_new(_WORD.findall(text.casefold()) or [text.strip()])
+
+    def _is_new(self, words: Sequence[str]) -> bool:
         said = f" {' '.join(words)} "
         if said in self._shown or any(_holds(shown, words) for shown in self._shown):
             return False

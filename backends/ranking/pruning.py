@@ -3,32 +3,40 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cached_property, reduce
+from itertools import compress
 from operator import or_
 from typing import Final, NamedTuple
 
 from backends.ranking.evidence import (
     CHUNK_WEIGHT,
+    LABEL_WEIGHT,
+    LEAST_TOLD,
     LENGTH_EXPONENT,
     LINE_WEIGHT,
     NEIGHBOUR_WEIGHT,
     NOTE_SHARE,
+    QUESTION_MARKS,
+    REPLY_WEIGHT,
     TEXT_WEIGHT,
+    TIME_WEIGHT,
     VECTOR_WEIGHT,
     Background,
     Chunk,
-    Completeness,
     Evidence,
     FileKey,
     Lanes,
     Unit,
     aged_odds,
+    around,
+    text_weight,
     units_of,
     weigh_units,
     weighted_odds,
 )
-from backends.ranking.passages import File, ends_of
+from backends.ranking.passages import File
 from backends.ranking.query import Weights
 
 _MARGIN: Final = 1 + 1e-9
@@ -39,13 +47,13 @@ _NORM: Final = 1 / (1 - LENGTH_EXPONENT)
 
 
 class Bounds(NamedTuple):
-    """No line, and no window of lines, of the file has more than this."""
+    """No line, and no selection of lines, of the file has more than this."""
 
     text: float
     """`Evidence.text`"""
     cosine: float
     mass: float
-    """Of a window, see `Window.mass`."""
+    """Of a selection, see `Selection.mass`."""
 
 
 UNBOUNDED: Final = Bounds(1.0, 1.0, math.inf)
@@ -54,64 +62,94 @@ UNBOUNDED: Final = Bounds(1.0, 1.0, math.inf)
 class Outline(NamedTuple):
     """What bounds the lines of a file, whatever the lanes count."""
 
-    held: int
-    """All concepts of its lines."""
     cosine: float
     """The best of its vectors, or 0."""
     deviations: float
     """What that tells: 0 or more, see `Background.place`."""
-    words: list[tuple[float, int]]
-    """`Evidence.text` times `TEXT_WEIGHT`, at most, each with the number of lines it holds for."""
+    words: list[tuple[float, float, int]]
+    """`Evidence.text` and `Evidence.signs`, at most, each with the number of lines it holds for."""
     length: int
     """At least that of its text, in UTF-16 units."""
+    information: float
+    """Of the query, see `Weights.total`."""
 
 
-def outline_of(chunks: Sequence[Chunk], weights: Weights, background: Background | None) -> Outline:
-    """Each line beside all that its file holds, with the best vector of the file."""
+def outline_of(
+    chunks: Sequence[Chunk],
+    weights: Weights,
+    background: Background | None,
+    *,
+    asks_when: bool,
+) -> Outline:
+    """Each line beside what stands near it, with the best vector of the file."""
     coverage = weights.coverage
-    held = reduce(or_, [concepts for chunk in chunks for concepts in chunk.held], 0)
     cosines = [excerpt.cosine for chunk in chunks for excerpt in chunk.candidate.excerpts]
     cosine = max(cosines, default=0.0)
     words = []
+    signs = TIME_WEIGHT if asks_when else 0.0
+    if any(mark in chunk.candidate.text for chunk in chunks for mark in QUESTION_MARKS):
+        signs += REPLY_WEIGHT
+    beyond = reduce(or_, [concepts for chunk in chunks for concepts in chunk.held], 0)
     for chunk in chunks:
-        context = chunk.context
-        around = NEIGHBOUR_WEIGHT * coverage(held | context) + CHUNK_WEIGHT * chunk.score
-        for concepts in set(chunk.held):
-            told = LINE_WEIGHT * coverage(concepts | context) + around
-            words.append((told, chunk.held.count(concepts)))
+        context, by_chunk = chunk.context, CHUNK_WEIGHT * chunk.score
+        for (own, near, is_label), lines in _lines_of(
+            chunk, beyond if len(chunks) > 1 else 0
+        ).items():
+            told = LINE_WEIGHT * coverage(own | context) + NEIGHBOUR_WEIGHT * coverage(
+                near | context
+            )
+            most_signs = signs + LABEL_WEIGHT if is_label else signs
+            words.append(((told + by_chunk) / TEXT_WEIGHT, most_signs, lines))
     return Outline(
-        held,
         max(0.0, cosine),
         max(0.0, background.place(cosine)) if background else 0.0,
         words,
         _UTF16_UNITS * sum(len(chunk.candidate.text) for chunk in chunks),
+        weights.total,
     )
 
 
-def bounds_of(outline: Outline, lanes: Lanes, complete: Completeness, *, max_chars: int) -> Bounds:
+def _lines_of(chunk: Chunk, beyond: int) -> Counter[tuple[int, int, bool]]:
+    """What each line and its surroundings hold at most, and whether its label was asked for, with the number
+    of such lines.
+
+    `beyond`: what may stand before and after the chunk. Lines without terms, which may be blank, are no
+    neighbours here, so that more distant ones are.
+    """
+    terms = chunk.candidate.terms.split("\n")
+    held = list(compress(chunk.held, terms))
+    labels = map(bool, compress(chunk.labels, terms))
+    found = Counter(zip(held, around([beyond, *held, beyond])[1:-1], labels, strict=True))
+    if len(held) < len(terms):
+        found[0, reduce(or_, held, beyond), False] += len(terms) - len(held)
+    return found
+
+
+def bounds_of(outline: Outline, lanes: Lanes, *, max_chars: int) -> Bounds:
     """The odds of a line grow with its length to the power of `e`. By Hoelder's inequality those of lines
     which together are no longer than a snippet add up to at most the norm of their odds in the space of
     the power `1 / (1 - e)`; of one that is longer, to its odds times its length.
     """
-    text = lanes.text
+    text = text_weight(lanes, outline.information)
     by_vector = lanes.vector * VECTOR_WEIGHT * (1 + NOTE_SHARE) * outline.deviations
-    norm = sum(
-        [lines * math.expm1(text * told + by_vector) ** _NORM for told, lines in outline.words]
-    )
-    highest = max([told for told, _ in outline.words], default=0.0)
-    longest = math.expm1(text * highest + by_vector)
+    odds = [
+        (math.expm1(max(LEAST_TOLD, text * told + by_vector + lanes.text * signs)), lines)
+        for told, signs, lines in outline.words
+        if told > 0 or by_vector > 0
+    ]
+    norm = sum([lines * most**_NORM for most, lines in odds])
+    highest = max([told for told, *_ in outline.words], default=0.0)
+    longest = max([most for most, _ in odds], default=0.0)
     longest *= (outline.length / max_chars) ** LENGTH_EXPONENT
-    mass = max(norm ** (1 / _NORM), longest) * complete(outline.held)
-    return Bounds(highest / TEXT_WEIGHT * _MARGIN, outline.cosine, mass * _MARGIN)
+    mass = max(norm ** (1 / _NORM), longest)
+    return Bounds(highest * _MARGIN, outline.cosine, mass * _MARGIN)
 
 
-class Lines(NamedTuple):
+class Weighed(NamedTuple):
     """Of one file, whatever the lanes count."""
 
     units: Sequence[Unit]
     evidence: Sequence[Evidence]
-    ends: Sequence[int]
-    """See `ends_of`."""
 
 
 class Proposal:
@@ -126,31 +164,39 @@ class Proposal:
         shown: Sequence[tuple[int, int]],
         *,
         max_chars: int,
+        asks_when: bool,
     ) -> None:
         """`shown`: from which character to which the file was shown so far; it grows."""
         self.key = key
-        self.outline = outline_of(chunks, weights, background)
+        self.outline = outline_of(chunks, weights, background, asks_when=asks_when)
         self._chunks = chunks
         self._weights = weights
         self._background = background
         self._shown = shown
         self._max_chars = max_chars
+        self._asks_when = asks_when
 
     @cached_property
-    def lines(self) -> Lines:
+    def lines(self) -> Weighed:
         units = units_of(self._chunks)
-        evidence = weigh_units(units, self._weights, self._background)
-        return Lines(units, evidence, ends_of(units, self._max_chars))
+        evidence = weigh_units(units, self._weights, self._background, asks_when=self._asks_when)
+        return Weighed(units, evidence)
 
-    def weighed(self, lanes: Lanes, complete: Completeness) -> File:
-        units, evidence, _ = self.lines
-        odds = weighted_odds(units, evidence, lanes, max_chars=self._max_chars)
-        return self.with_odds(odds, complete)
+    def weighed(self, lanes: Lanes) -> File:
+        units, evidence = self.lines
+        odds = weighted_odds(
+            units,
+            evidence,
+            lanes,
+            information=self._weights.total,
+            max_chars=self._max_chars,
+        )
+        return self.with_odds(odds)
 
-    def with_odds(self, odds: Sequence[float], complete: Completeness) -> File:
-        units, evidence, ends = self.lines
+    def with_odds(self, odds: Sequence[float]) -> File:
+        units, evidence = self.lines
         odds = aged_odds(units, evidence, odds)
-        file = File(*self.key, units, evidence, odds, complete, ends)
+        file = File(*self.key, units, evidence, odds, self._max_chars)
         for start, end in self._shown:
             file.take(start, end)
         return file

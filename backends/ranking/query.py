@@ -115,6 +115,7 @@ class Weights:
             for concept in self.concepts
         )
         self.total = math.fsum(self.by_concept) or 1.0
+        """Nats."""
         self._by_term: dict[str, int] = defaultdict(int)
         self._by_character: dict[str, int] = defaultdict(int)
         for number, concept in enumerate(self.concepts):
@@ -123,6 +124,7 @@ class Weights:
                 known[term] |= 1 << number
         self.coverage: Callable[[int], float] = _Coverages(self.by_concept, self.total).__getitem__
         """The share of the query's information content that a set of concepts holds: 0..1."""
+        self._labels: dict[str, int] = {}
         self._words = [(f" {term} ", found) for term, found in self._by_term.items()]
         self._words += [(f" {start}", found) for start, found in self._by_character.items()]
 
@@ -150,6 +152,18 @@ class Weights:
         if by_character:
             for character in by_character.keys() & {term[0] for term in terms}:
                 found |= by_character[character]
+        return found
+
+    def concepts_of_label(self, label: str, terms: str, line: int) -> int:
+        """The set of the concepts that the beginning of a line holds; `terms`, of its chunk.
+
+        Many lines begin with the same label, whose terms are looked for once.
+        """
+        found = self._labels.get(label)
+        if found is None:
+            words = len(label.split()) if label.isascii() else len(label)
+            found = self.concepts_in(terms.split("\n")[line].split(" ", words)[:words])
+            self._labels[label] = found
         return found
 
     def members(self, concepts: int) -> tuple[Concept, ...]:

@@ -68,10 +68,10 @@ def _shows(hit: dict[str, Any], snippet: str, evidence: Evidence) -> bool:
 
 
 def _overlaps(hit: dict[str, Any], evidence: Evidence) -> bool:
-    return (
-        hit["path"] == evidence.path
-        and hit["startLine"] <= evidence.last_line
-        and hit["endLine"] >= evidence.first_line
+    """Whether it shows one of the lines: what lies between the stretches of a snippet is not shown."""
+    return hit["path"] == evidence.path and any(
+        lines["startLine"] <= evidence.last_line and lines["endLine"] >= evidence.first_line
+        for lines in hit.get("stretches") or [hit]
     )
 
 

@@ -22,10 +22,12 @@ from backends.builtin.store.port import (
     View,
 )
 from backends.files.roots import Filter
-from backends.interface import Hit, Mode, SearchRequest
+from backends.interface import Hit, Mode, SearchRequest, Stretch
 from backends.ranking.evidence import KEYWORDS_ONLY, Candidate, Lanes
 from backends.ranking.fusion import Explanation, PassageRanker, RankedPassage, explain
+from backends.ranking.passages import Lines
 from backends.ranking.query import Query, QueryAnalyser, Weights
+from backends.text.times import asks_when
 from backends.transcripts.source import is_file
 from config.settings import DecaySettings, MemorySearchSettings, Source
 
@@ -224,6 +226,7 @@ class Searcher:
             background=candidates.background,
             strategy=settings.hybrid.fusion,
             min_score=min_score,
+            asks_when=asks_when(request.query),
         )
         decay = settings.decay
         aging = (
@@ -236,12 +239,14 @@ class Searcher:
         ]
         cards = view.files.cards({one.passage.file_id for one, _ in ranked})
         turns = {
-            _turns_of(one) for one, _ in ranked if cards[one.passage.file_id].source == "sessions"
+            turn
+            for one, _ in ranked
+            if cards[one.passage.file_id].source == "sessions"
+            for turn in _turns_of(one)
         }
         entries = view.transcripts.entries(turns) if turns else {}
         hits = tuple(
-            _hit(view, cards[one.passage.file_id], one, entries.get(_turns_of(one)), told)
-            for one, told in ranked
+            _hit(view, cards[one.passage.file_id], one, entries, told) for one, told in ranked
         )
         return Found(hits, _mode(candidates), allowed.undated)
 
@@ -283,34 +288,37 @@ def _explained(
     return {**explained, "links": links} if links else explained
 
 
-def _turns_of(ranked: RankedPassage) -> Turns:
-    """Each line of a transcript's text is a turn."""
+def _turns_of(ranked: RankedPassage) -> list[Turns]:
+    """Those of each stretch: each line of a transcript's text is a turn."""
     passage = ranked.passage
-    return Turns(passage.file_id, passage.start_line, passage.end_line)
+    return [Turns(passage.file_id, *lines) for lines in passage.stretches]
 
 
 def _hit(
     view: View,
     card: FileCard,
     ranked: RankedPassage,
-    entries: tuple[int, int] | None,
+    entries: Mapping[Turns, tuple[int, int]],
     explanation: Explanation | None,
 ) -> Hit:
-    """`entries`: those of a transcript that the passage is made of."""
+    """`entries`: those of a transcript that turns are made of."""
     passage = ranked.passage
-    start_line, end_line, events = passage.start_line, passage.end_line, None
-    if entries is not None:
-        first, last = entries
+    stretches, events = passage.stretches, None
+    if card.source == "sessions":
+        found = tuple(Lines(*entries[turns]) for turns in _turns_of(ranked))
         if is_file(card.path):
-            start_line, end_line = first, last
+            stretches = found
         else:
-            events = first - 1, last - 1
+            events = found[0].first - 1, found[-1].last - 1
     return Hit(
         path=card.path,
-        start_line=start_line,
-        end_line=end_line,
+        start_line=stretches[0].first,
+        end_line=stretches[-1].last,
         score=round(ranked.score, 4),
         snippet=passage.text,
+        stretches=tuple(Stretch(start_line=one.first, end_line=one.last) for one in stretches)
+        if len(stretches) > 1
+        else (),
         source=card.source,
         text_score=round(ranked.text_score, 4),
         vector_score=None if ranked.vector_score is None else round(ranked.vector_score, 4),

@@ -301,3 +301,26 @@ async def test_questions_whose_answer_is_not_there_score_low(backend, hits_of):
     ]  # fmt: skip
     for question in questions:
         assert all(hit.score < 0.75 for hit in await hits_of(backend, question)), question
+
+
+async def test_a_snippet_that_leaves_lines_out_names_those_of_each_part(home, hits_of):
+    lines = [f"- Filling words without any meaning, number {number}." for number in range(60)]
+    lines[5], lines[40] = "- The boiler needs a membrane.", "- The boiler got its membrane."
+    home.write("memory/2026-02-08.md", "\n".join(lines))
+    async with home.open() as backend:
+        await backend.sync(SyncRequest())
+        best, *_ = await hits_of(backend, "boiler membrane")
+    parts = best.snippet.split("\n…\n")
+    shown = ["\n".join(lines[one.start_line - 1 : one.end_line]) for one in best.stretches]
+    assert len(parts) > 1
+    assert shown == parts
+    ends = best.stretches[0].start_line, best.stretches[-1].end_line
+    assert (best.start_line, best.end_line) == ends
+
+
+async def test_a_snippet_that_leaves_nothing_out_has_no_parts(home, hits_of):
+    home.write("memory/2026-02-08.md", "- The boiler.\n\n- Something else.\n")
+    async with home.open() as backend:
+        await backend.sync(SyncRequest())
+        (hit,) = await hits_of(backend, "boiler")
+    assert (hit.snippet, hit.stretches) == ("- The boiler.\n\n- Something else.", ())

@@ -11,15 +11,20 @@ from msgspec.structs import replace
 
 from backends.ranking.evidence import (
     KEYWORDS_ONLY,
+    LABEL_WEIGHT,
+    LEAST_INFORMATION,
     LEAST_TRUST,
+    MOST_INFORMATION,
     NEIGHBOURS,
     NOISE,
     NOTE_SHARE,
+    QUESTION_WEIGHT,
+    REPLY_WEIGHT,
+    TIME_WEIGHT,
     Background,
     Evidence,
     Excerpt,
     Lanes,
-    completeness,
     ranked_odds,
     units_by_file,
     weigh_units,
@@ -96,10 +101,63 @@ def test_what_title_and_date_say_is_said_of_every_line(candidates_of, weigh):
     assert [one.is_full for one in found] == [False, True]
 
 
-def test_a_passage_that_holds_less_of_the_question_keeps_less_of_its_odds(weigh):
-    keeps = completeness(weigh("boiler membrane"), KEYWORDS_ONLY)
-    assert keeps(0b11) == 1 > keeps(0b01) == keeps(0b10) > keeps(0) > 0
-    assert completeness(weigh("boiler"), Lanes(0.0, 1.0))(0) == 1
+def signs(found):
+    return [one.signs for one in found]
+
+
+@pytest.mark.parametrize("label", ["- Anna: ", "- **Anna:** ", "**Anna**: ", "Anna: ", "1. Anna: "])
+def test_what_is_said_by_whom_one_asks_about_counts_more(evidence, label):
+    said, heard = evidence(f"{label}the boiler\n- Bert: the boiler, Anna", "Anna boiler")
+    assert (said.signs, heard.signs) == (LABEL_WEIGHT, 0)
+
+
+@pytest.mark.parametrize(
+    "line", ["at 10:30 anna came", "anna:x", f"anna {'x' * 60}: boiler", "anna"]
+)
+def test_a_colon_somewhere_makes_no_label(evidence, line):
+    assert signs(evidence(line, "anna boiler")) == [0]
+
+
+def test_the_label_of_a_line_that_is_cut_up_stands_in_its_first_part(evidence):
+    first, *rest = signs(evidence(f"- Anna: {'The boiler is old. ' * 60}", "Anna boiler"))
+    assert first == LABEL_WEIGHT
+    assert set(rest) == {0}
+
+
+def test_a_label_without_word_spaces_is_one_too(evidence):
+    assert signs(evidence("小周：茶叶的价格\n老王：小周的茶叶", "小周")) == [LABEL_WEIGHT, 0]
+
+
+def test_the_line_after_a_question_answers_and_a_question_seldom_does(evidence):
+    found = evidence("Is the boiler old?\n\nThe boiler is from 1990.\nA boiler.", "boiler")
+    assert signs(found) == [QUESTION_WEIGHT, 0, REPLY_WEIGHT, 0]
+
+
+def test_where_a_time_is_asked_for_a_line_that_tells_one_counts_more(candidates_of, weigh):
+    (candidate,) = candidates_of("The boiler came last week.\nThe boiler came.")
+    weights = weigh("boiler")
+    (units,) = units_by_file([candidate], weights).values()
+    assert signs(weigh_units(units, weights, None, asks_when=True)) == [TIME_WEIGHT, 0]
+    assert signs(weigh_units(units, weights, None)) == [0, 0]
+
+
+def test_signs_alone_make_no_evidence_and_never_take_it_away(candidates_of, weigh):
+    (candidate,) = candidates_of("aaaa\nbbbb\ncccc")
+    (units,) = units_by_file([candidate], weigh("x")).values()
+    known = [Evidence(0.0, 0.0, 3.0), Evidence(0.01, 0.0, -3.0), Evidence(0.01, 0.0, 3.0)]
+    found = weighted_odds(units, known, Lanes(1, 1), information=5.0, max_chars=700)
+    assert found[0] == 0 < found[1] < found[2]
+
+
+def test_a_question_that_says_more_tells_its_answers_better_apart(candidates_of, weigh):
+    (candidate,) = candidates_of("aaaa\nbbbb")
+    (units,) = units_by_file([candidate], weigh("x")).values()
+    known = [Evidence(0.5, 0.0), Evidence(0.2, 0.0)]
+    ratios = []
+    for information in (LEAST_INFORMATION, 10.0, MOST_INFORMATION, 1e6):
+        odds = weighted_odds(units, known, Lanes(1, 1), information=information, max_chars=700)
+        ratios.append(odds[0] / odds[1])
+    assert ratios[0] < ratios[1] < ratios[2] == ratios[3]
 
 
 def test_a_model_whose_cosines_are_those_of_random_directions_is_hardly_trusted():
@@ -137,7 +195,7 @@ def test_half_answers_add_up_and_unrelated_lines_count_nothing(candidates_of, we
     (candidate,) = candidates_of("aaaa\nbbbb\ncccc")
     (units,) = units_by_file([candidate], weigh("x")).values()
     known = [Evidence(0.2, 0.0), Evidence(0.1, 0.0), Evidence(0.0, -2.0)]
-    found = weighted_odds(units, known, Lanes(1, 1), max_chars=700)
+    found = weighted_odds(units, known, Lanes(1, 1), information=5.0, max_chars=700)
     assert found[0] > found[1] > found[2] == 0
 
 

@@ -1,7 +1,6 @@
 """The passages of candidate chunks: which lines, how long, in which order, with which score."""
 
 from collections.abc import Iterator, Sequence
-from heapq import heappop, heappush
 from itertools import islice, pairwise
 from random import Random
 from typing import NamedTuple
@@ -12,9 +11,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from backends.chunking import ChunkLimits
-from backends.ranking.evidence import KEYWORDS_ONLY, NO_EVIDENCE, completeness, units_by_file
+from backends.ranking import fusion
+from backends.ranking.evidence import NO_EVIDENCE, units_by_file
 from backends.ranking.fusion import PassageRanker
-from backends.ranking.passages import File, Passage, Window, best_windows, ends_of
+from backends.ranking.passages import GAP, File, Passage, Selection, best_selections, to_passage
 from backends.ranking.query import Concept, Weights
 from backends.text.passages import utf16_length
 
@@ -41,8 +41,25 @@ def searched(draw) -> tuple[str, str, ChunkLimits, Random]:
     return some_note(rng), " ".join(rng.sample(WORDS, rng.randint(1, 4))), limits, rng
 
 
-def spans(passages: Sequence[Passage]) -> list[tuple[int, int]]:
-    return sorted((one.start, one.start + len(one.text)) for one in passages)
+def places(passage: Passage, text: str) -> list[tuple[int, int]]:
+    """From which character to which each stretch of a passage stands in its file."""
+    found, end = [], 0
+    for piece, lines in zip(passage.text.split(GAP), passage.stretches, strict=True):
+        line = sum(len(one) for one in text.splitlines(keepends=True)[: lines.first - 1])
+        start = text.index(piece, max(line, end))
+        assert text.count("\n", 0, start) == lines.first - 1
+        assert piece.count("\n") == lines.last - lines.first
+        end = start + len(piece)
+        found.append((start, end))
+    return found
+
+
+def spans(passages: Sequence[Passage], text: str) -> list[tuple[int, int]]:
+    return sorted(place for one in passages for place in places(one, text))
+
+
+def lines_of(passage: Passage) -> list[str]:
+    return [line for piece in passage.text.split(GAP) for line in piece.split("\n")]
 
 
 def test_the_passage_is_the_part_of_a_long_chunk_that_answers(passages):
@@ -57,7 +74,7 @@ def test_the_passage_is_the_part_of_a_long_chunk_that_answers(passages):
 def test_whole_lines_are_returned(passages):
     text = "\n".join(f"- line {number} says something about the boiler" for number in range(60))
     for passage in passages(text, "boiler"):
-        assert set(passage.text.split("\n")) <= set(text.split("\n"))
+        assert set(lines_of(passage)) <= set(text.split("\n"))
 
 
 def test_two_distant_places_of_one_chunk_are_two_passages(passages):
@@ -106,9 +123,10 @@ def test_a_line_between_two_taken_windows_gets_its_turn(passages):
     for number in (15, 20, 25):
         lines[number] = "- The boiler of the house was serviced once more."
     lines[20] = "- The boiler."
+    lines[25] = lines[25].replace("more", "again")
     shown = [one.text for one in passages("\n".join(lines), "boiler house serviced", max_chars=300)]
     assert any(lines[20] in text for text in shown)
-    assert sum(text.count(lines[15]) for text in shown) == 2
+    assert sum(text.count(lines[15]) + text.count(lines[25]) for text in shown) == 2
 
 
 def test_blank_edges_and_a_heading_without_its_text_are_left_off(passages):
@@ -126,7 +144,7 @@ def test_overlapping_chunks_of_a_file_are_one_text(passages):
     text = "\n".join(f"- line {number} about the boiler and the garden" for number in range(100))
     limits = ChunkLimits(tokens=120, overlap=60)
     found = passages(text, "boiler", limits=limits)
-    assert all(one[1] <= two[0] for one, two in pairwise(spans(found)))
+    assert all(one[1] <= two[0] for one, two in pairwise(spans(found, text)))
     assert len({passage.text for passage in found}) == len(found)
 
 
@@ -196,9 +214,11 @@ def test_every_passage_is_the_text_of_its_lines(candidates_of, weigh, rank, sear
     text, query, limits, _ = search
     for ranked in rank(candidates_of(text, limits=limits), weigh(query)):
         passage = ranked.passage
-        assert text[passage.start :].startswith(passage.text)
-        assert text.count("\n", 0, passage.start) == passage.start_line - 1
-        assert passage.text.count("\n") == passage.end_line - passage.start_line
+        found = places(passage, text)
+        assert all(one[1] <= two[0] for one, two in pairwise(found))
+        assert found[0][0] == passage.start
+        ends = passage.stretches[0].first, passage.stretches[-1].last
+        assert (passage.start_line, passage.end_line) == ends
         assert utf16_length(passage.text) <= 700
 
 
@@ -227,8 +247,16 @@ def test_a_passage_covers_something_exactly_when_it_matched_something(
 @given(searched())
 def test_no_two_passages_share_a_character(candidates_of, weigh, rank, search):
     text, query, limits, _ = search
-    found = [one.passage for one in rank(candidates_of(text, limits=limits), weigh(query))]
-    assert all(one[1] <= two[0] for one, two in pairwise(spans(found)))
+    shown: list[tuple[int, int]] = []
+
+    def noted(selection: Selection, weights: Weights) -> Passage:
+        shown.extend((unit.start, unit.end) for unit in selection.units())
+        return to_passage(selection, weights)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fusion, "to_passage", noted)
+        assert rank(candidates_of(text, limits=limits), weigh(query))
+    assert all(one[1] <= two[0] for one, two in pairwise(sorted(shown)))
 
 
 def test_lines_whose_age_leaves_next_to_nothing_stand_beside_an_exact_match(
@@ -242,7 +270,7 @@ def test_lines_whose_age_leaves_next_to_nothing_stand_beside_an_exact_match(
 
 
 class Known(NamedTuple):
-    """A file that is weighed already; `most_mass` is as low as it may be, or nearly."""
+    """A file that is weighed already; `most_mass` is as low as it may be."""
 
     file: File
     most_mass: float
@@ -250,20 +278,17 @@ class Known(NamedTuple):
 
 @pytest.fixture(scope="module")
 def weighed(candidates_of, weigh):
-    """Files of random notes whose lines have one of a few odds, so that many windows are equal."""
+    """Files of random notes whose lines have one of a few odds, so that many selections are equal."""
 
     def make(seed: int, count: int) -> list[File]:
         rng = Random(seed)
         weights = weigh(" ".join(rng.sample(WORDS, 4)))
-        complete = completeness(weights, KEYWORDS_ONLY)
         files = []
         for number in range(count):
             candidates = candidates_of(some_note(rng), file_id=count - number)
             for (file_id, path), units in units_by_file(candidates, weights).items():
                 odds = [rng.choice((0.0, 0.0, 1e-20, 0.5, 0.5, 2.0)) for _ in units]
-                nothing = [NO_EVIDENCE] * len(units)
-                ends = ends_of(units, max_chars=200)
-                file = File(file_id, path, units, nothing, odds, complete, ends)
+                file = File(file_id, path, units, [NO_EVIDENCE] * len(units), odds, 200)
                 if units and rng.random() < 0.3:
                     file.take(units[0].start, rng.choice(units).end)
                 files.append(file)
@@ -272,43 +297,81 @@ def weighed(candidates_of, weigh):
     return make
 
 
-def windows_in_order(files: Sequence[File]) -> Iterator[Window]:
-    """As `best_windows`, but every window is built at the beginning."""
-    windows = [file.window(first, last) for file in files for _, first, last in file.spans()]
-    heap = sorted((*window.order(), window) for window in windows)
-    while heap:
-        window = heappop(heap)[-1]
-        if not window.file.is_taken(window.first, window.last):
-            window.file.take(*window.characters())
-            yield window
-        elif rest := window.file.rest(window):
-            heappush(heap, (*rest.order(), rest))
+def selections_in_order(files: Sequence[File]) -> Iterator[Selection]:
+    """As `best_selections`, but every file is looked at for each of them."""
+    while found := [selection for file in files if (selection := file.best())]:
+        best = min(found, key=Selection.order)
+        best.file.take_all(best)
+        yield best
 
 
 @bounded
 @given(seed=st.integers(0, 2**32), count=st.integers(1, 5))
-def test_windows_that_are_built_late_come_in_the_order_of_all_windows(weighed, seed, count):
-    offers = [Known(file, file.highest_mass()) for file in weighed(seed, count)]
-    late = [(*one.order(), one.last) for one in best_windows(offers)]
-    assert late == [(*one.order(), one.last) for one in windows_in_order(weighed(seed, count))]
+def test_files_that_are_looked_at_late_give_the_order_of_all(weighed, seed, count):
+    offers = [
+        Known(file, best.mass) for file in weighed(seed, count) if (best := file.best()) is not None
+    ]
+    late = [(*one.order(), one.at) for one in best_selections(offers)]
+    assert late == [(*one.order(), one.at) for one in selections_in_order(weighed(seed, count))]
 
 
 @bounded
 @given(seed=st.integers(0, 2**32))
-def test_no_window_has_more_mass_than_is_said_of_its_span(weighed, seed):
+def test_a_selection_fits_is_free_and_begins_with_the_best_line(weighed, seed):
     for file in weighed(seed, 3):
-        for most_mass, first, last in file.spans():
-            assert file.window(first, last).mass <= most_mass <= file.highest_mass()
+        free = file.free()
+        while selection := file.best():
+            units = selection.units()
+            assert sum(unit.length for unit in units) <= 200 or len(units) == 1
+            assert not any(file.is_taken(at) for at in selection.at)
+            assert max(file.odds[at] for at in free) in [file.odds[at] for at in selection.at]
+            file.take_all(selection)
+            free = file.free()
+        assert not free
 
 
-def test_windows_far_behind_are_never_built(candidates_of, weigh, rank, monkeypatch):
-    built = []
+def test_files_far_behind_are_not_looked_at(candidates_of, weigh, rank, monkeypatch):
+    looked_at = []
     monkeypatch.setattr(
-        File, "window", lambda *args, real=File.window: built.append(args) or real(*args)
+        File, "best", lambda file, real=File.best: looked_at.append(file) or real(file)
     )
-    lines = ["A boiler without a word of what was asked." for _ in range(100)]
-    lines[50] = "The boiler membrane lost pressure."
+    strong = candidates_of("The boiler membrane lost pressure.", file_id=1)
+    weak = [one for number in range(2, 40) for one in candidates_of("A boiler.", file_id=number)]
     ranker = PassageRanker(weigh("boiler membrane pressure"), max_chars=200)
-    (best,) = islice(ranker.rank(candidates_of("\n".join(lines))), 1)
-    assert lines[50] in best.passage.text
-    assert len(built) < 10
+    (best,) = islice(ranker.rank(strong + weak), 1)
+    assert best.passage.file_id == 1
+    assert len(looked_at) == 1
+
+
+def test_lines_that_answer_are_shown_together_with_a_gap_for_what_lies_between(passages):
+    lines = [f"- Filling words without any meaning, number {number}." for number in range(60)]
+    lines[5], lines[40] = "- The boiler needs a membrane.", "- The boiler got its membrane."
+    best = passages("\n".join(lines), "boiler membrane", max_chars=300)[0]
+    assert GAP in best.text
+    assert lines[5] in best.text
+    assert lines[40] in best.text
+    assert (best.start_line, best.end_line) == (best.stretches[0].first, best.stretches[-1].last)
+    assert {6, 41} <= {n for one in best.stretches for n in range(one.first, one.last + 1)}
+
+
+def test_a_line_that_is_much_weaker_is_shown_only_beside_a_better_one(passages):
+    lines = [f"- Filling words without any meaning, number {number}." for number in range(60)]
+    lines[5] = "- The boiler membrane lost its pressure and a valve was replaced."
+    lines[40] = "- The garden got a valve."
+    best = passages("\n".join(lines), "boiler membrane pressure valve replaced")[0]
+    assert lines[5] in best.text
+    assert len(best.stretches) == 1
+
+
+def test_what_fits_into_one_snippet_is_shown_without_a_gap(passages):
+    text = "- The boiler.\n\n- Something else.\n- And more.\n- Much more.\n- The boiler again."
+    (best,) = passages(text, "boiler")
+    assert best.text == text
+    assert best.stretches == ((1, 6),)
+
+
+def test_no_heading_ends_a_passage_after_a_gap(passages):
+    filling = "\n".join(f"Filling words, number {number}." for number in range(60))
+    text = f"The boiler membrane broke.\n{filling}\n## Boiler membrane\n{filling}"
+    best = passages(text, "boiler membrane", max_chars=60)[0]
+    assert best.text == "The boiler membrane broke." or not best.text.endswith("membrane")

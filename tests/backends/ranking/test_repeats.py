@@ -77,3 +77,11 @@ def test_a_text_is_a_repeat_exactly_when_its_runs_of_words_stand_in_the_other(te
     repeats = Repeats()
     repeats.is_new(shown)
     assert repeats.is_new(text) != says_nothing_else(text, shown)
+
+
+def test_a_line_that_was_told_in_another_passage_is_not_told_again(repeats):
+    lines = ["Water the tomatoes every evening.", "- yes", "## Garden"]
+    assert repeats.new_lines(lines) == [0, 1, 2]
+    again = ["- yes", "water the tomatoes, every evening", "Feed the tomatoes, too.", "## Garden"]
+    assert repeats.new_lines(again) == [0, 2, 3]
+    assert repeats.new_lines(["Feed the tomatoes, too.", "- yes"]) == []
