@@ -54,9 +54,11 @@ class Recall:
     requests: int
     """Of the model, for the whole turn."""
     tokens: int
-    """Of all that tools gave the model."""
+    """Of all that tools gave the model, what `tool_search` found included."""
     found: bool
     """The evidence is in it."""
+    failed: bool
+    """The tool said that it could not search, as one does that is too slow on a busy machine."""
 
 
 def recall(running: RunningHost, model: TimedModel, question: Question, number: int) -> Recall:
@@ -67,16 +69,18 @@ def recall(running: RunningHost, model: TimedModel, question: Question, number: 
         [search] if _is_direct(model) else [ToolCall("tool_search", {"query": "memory"}), hidden]
     )
     model.script(*calls, _ANSWER)
-    said = running.say(question.query, f"agent:main:question-{number}")
-    if said != _ANSWER:
-        raise HostError(f"a turn ended with {said!r}")
+    answer = running.say(question.query, f"agent:main:question-{number}")
+    if answer != _ANSWER:
+        raise HostError(f"a turn ended with {answer!r}")
     results = [_text(one["content"]) for one in model.asked[-1].messages if one["role"] == "tool"]
     seen = " ".join(" ".join(_strings(results[-1])).split())
+    said = results[-1].replace("\\", "").replace(" ", "")
     return Recall(
         seconds=model.came[-1] - model.came[-2],
         requests=len(model.asked) - before,
-        tokens=sum(_ENCODING.count(text) for text in results),
+        tokens=sum(len(_ENCODING.encode(text)) for text in results),
         found=any(" ".join((one.text or "").split()) in seen for one in question.evidence),
+        failed=any(f'"{word}":true' in said for word in ("disabled", "unavailable")),
     )
 
 
@@ -139,6 +143,7 @@ def table(rows: dict[str, list[Recall]]) -> Table:
         "requests",
         "tokens, mean",
         "evidence seen",
+        "failed",
     )
     for heading in headings:
         table.add_column(heading, justify="right" if heading else "left")
@@ -154,6 +159,7 @@ def table(rows: dict[str, list[Recall]]) -> Table:
             str(recalls[0].requests),
             f"{sum(one.tokens for one in recalls) / len(recalls):.0f}",
             f"{seen} of {len(recalls)} ({low:.0%} to {high:.0%})",
+            str(sum(one.failed for one in recalls)),
         )
     return table
 

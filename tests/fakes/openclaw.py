@@ -35,6 +35,8 @@ SETUP: Final = Path(__file__).resolve().parents[2] / "scripts/openclaw-setup"
 _VALIDATE: Final = Path(__file__).with_name("openclaw_validate.mjs")
 PATIENCE_S: Final = 120.0
 """Bound of every wait; the machine may be busy."""
+_COMMANDS_WITHIN: Final = 5
+"""Of the host, in one of ours: the bound holds for each."""
 MAIN: Final = "agent:main:main"
 """The session key of the main agent's private conversation."""
 _TOKEN: Final = "test-token-0123456789abcdef"
@@ -148,7 +150,8 @@ class OpenClaw:
 
     def memory_gateway(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """A command of ours in the environment of the host."""
-        return self._run(sys.executable, "-P", "-m", "gateway", *arguments)
+        argv = (sys.executable, "-P", "-m", "gateway", *arguments)
+        return self._run(*argv, patience_s=_COMMANDS_WITHIN * PATIENCE_S)
 
     def accepts(self, files: Iterable[Path]) -> list[bool]:
         """What its `config validate` says to each of these configurations."""
