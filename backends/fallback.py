@@ -19,6 +19,7 @@ from backends.interface import (
     Fallback,
     Hit,
     MemoryBackend,
+    Overview,
     ProgressCallback,
     ReadAnswer,
     ReadRequest,
@@ -169,6 +170,9 @@ class FallbackBackend:
 
     async def status(self) -> BackendStatus:
         return combine(await self._qmd.status(), await self._builtin.status(), await self._reason())
+
+    async def overview(self) -> Overview:
+        return await self._builtin.overview()
 
     async def weaknesses(self) -> tuple[str, ...]:
         """QMD's own when it answers, else why it does not, and those of the builtin index."""

@@ -367,6 +367,8 @@ class Details(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Files that rules of the user leave out, by rule."""
     qmd: QmdDetails | UnsetType = UNSET
     fallback: Fallback | UnsetType = UNSET
+    skipped: Mapping[str, int] | UnsetType = UNSET
+    """How many files cannot be indexed, by reason."""
 
 
 class BackendStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -388,6 +390,43 @@ class BackendStatus(msgspec.Struct, frozen=True, kw_only=True):
     weaknesses: tuple[str, ...] = ()
     """Why answers are weaker than the configuration asks for; empty when all is well."""
     details: Details = Details()
+
+
+class DayCount(msgspec.Struct, frozen=True):
+    """How many files have this date."""
+
+    source: Source
+    day: str | None
+    """`2026-02-08`; where there are very many days, `2026-02` or `2026`. None: undated files."""
+    files: int
+
+
+class SizeCount(msgspec.Struct, frozen=True):
+    """How many files are this long."""
+
+    from_bytes: int
+    """Up to ten times of it, exclusive; 0 also for empty files."""
+    files: int
+    bytes: int
+    """Of all of them together."""
+
+
+class LanguageCount(msgspec.Struct, frozen=True):
+    """How many files have text that was stemmed in this language."""
+
+    language: str
+    files: int
+
+
+class Overview(msgspec.Struct, frozen=True, kw_only=True):
+    """What the index holds, in counts: no file is named, however many there are."""
+
+    days: tuple[DayCount, ...]
+    """By day; undated files first."""
+    sizes: tuple[SizeCount, ...]
+    """Of notes, the shortest first."""
+    languages: tuple[LanguageCount, ...]
+    """The most frequent one first."""
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True):
@@ -428,6 +467,10 @@ class MemoryBackend(Protocol):
         ...
 
     async def status(self) -> BackendStatus: ...
+
+    async def overview(self) -> Overview:
+        """Counts of what the index holds at present; the disk is not looked at."""
+        ...
 
     async def weaknesses(self) -> tuple[str, ...]:
         """Why answers are weaker than the configuration asks for, as far as that is known.

@@ -15,7 +15,7 @@ from gateway.rpc.registry import Handler, Method, MethodRegistry, NoParams, Requ
 from gateway.sessions.terms import GREETING, Guest, Terms
 from gateway.tools.get import GetParams
 from gateway.tools.search import MAX_NAME_CHARS, Key, Name, SearchParams
-from gateway.tools.status import Health, HealthParams, MetricsResult, StatusResult
+from gateway.tools.status import Health, HealthParams, MetricsResult, OverviewResult, StatusResult
 from gateway.version import PROTOCOL, VERSION
 
 
@@ -129,7 +129,15 @@ def _later(memory: Memory) -> list[Method[Any]]:
     from gateway.agent.conversations import session_methods  # noqa: PLC0415
     from gateway.mcp.methods import mcp_methods  # noqa: PLC0415
 
-    return [*session_methods(memory), *mcp_methods(memory)]
+    overview = Method("overview", NoParams, _overview_handler(memory))
+    return [overview, *session_methods(memory), *mcp_methods(memory)]
+
+
+def _overview_handler(memory: Memory) -> Handler[NoParams]:
+    async def overview(_params: NoParams, context: RequestContext) -> OverviewResult:
+        return await memory.overview(operator=context.session.operator)
+
+    return overview
 
 
 def _greet_handler(memory: Memory) -> Handler[Terms]:

@@ -1,11 +1,15 @@
-"""What the gateway counts about itself: counters and histograms, their snapshot, OpenMetrics text."""
+"""What the gateway counts about itself: counters and histograms, their snapshot, OpenMetrics text.
+
+Which notes were shown is counted, too, but never among the metrics: names of notes are for the operator alone.
+"""
 
 from __future__ import annotations
 
 import time
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Awaitable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Collection, Iterable, Iterator, Mapping
+from heapq import nlargest
 from itertools import accumulate
 from pathlib import Path
 from typing import Final, Literal
@@ -26,6 +30,33 @@ class Activity(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_d
     search_ms_median: float | None = None
     search_ms_p95: float | None = None
     syncs: int
+
+
+class SearchesOfMode(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    backend: str
+    mode: str
+    """`none`: the search failed, or nothing was asked."""
+    outcomes: Mapping[str, int]
+    ms_median: float | None
+    ms_p95: float | None
+
+
+class ShownNote(msgspec.Struct, frozen=True):
+    path: str
+    answers: int
+    """In how many answers it was."""
+
+
+class Counted(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The searches of one process."""
+
+    since: float
+    """When it began to serve, in seconds since 1970."""
+    searches: tuple[SearchesOfMode, ...]
+    shown: tuple[ShownNote, ...] | None
+    """The notes that were in most answers, the first one in most; None: the client may not know them."""
+    shown_forgotten: bool
+    """Whether rarely shown notes were forgotten; the counts are then the least that they can be."""
 
 
 SECONDS: Final = (
@@ -141,6 +172,36 @@ class Histogram:
         )
 
 
+_REMEMBERED_NOTES: Final = 4096
+_MOST_SHOWN: Final = 20
+
+
+class ShownNotes:
+    """Which notes were in how many answers, of a bounded number of notes.
+
+    When there are too many, the half that was shown least is forgotten and begins again at 1.
+    """
+
+    def __init__(self, limit: int = _REMEMBERED_NOTES) -> None:
+        self._limit = limit
+        self._answers: dict[str, int] = {}
+        self.forgotten = False
+
+    def add(self, paths: Collection[str]) -> None:
+        """One answer with these notes."""
+        for path in paths:
+            self._answers[path] = self._answers.get(path, 0) + 1
+        if len(self._answers) > self._limit:
+            kept = nlargest(self._limit // 2, self._answers.items(), key=lambda one: one[1])
+            self._answers = dict(kept)
+            self.forgotten = True
+
+    def most(self, count: int = _MOST_SHOWN) -> tuple[ShownNote, ...]:
+        """Equal ones by path."""
+        first = sorted(self._answers.items(), key=lambda one: (-one[1], one[0]))[:count]
+        return tuple(ShownNote(path, answers) for path, answers in first)
+
+
 _LANES = {
     "keyword": ("keyword",),
     "vector": ("vector",),
@@ -166,6 +227,10 @@ class Metrics:
         self._search_time = Histogram(
             "search_seconds", "Parts of a search, and all of it.", "stage"
         )
+        self._mode_time = Histogram(
+            "search_mode_seconds", "Whole searches, by backend and mode.", "backend", "mode"
+        )
+        self._shown = ShownNotes()
         self._syncs = Counter("syncs", "Syncs of index and disk.", "outcome")
         self._sync_time = Histogram("sync_seconds", "How long syncs took.")
         self._synced = Counter("synced_files", "Files that syncs found changed.", "change")
@@ -206,6 +271,8 @@ class Metrics:
             if found is not None:
                 self._weakened.add(cause)
         self._search_time.observe(seconds, "total")
+        self._mode_time.observe(seconds, answer.backend or "none", mode)
+        self._shown.add({hit.path for hit in answer.hits})
         for stage, milliseconds in answer.timings_ms.items():
             self._search_time.observe(milliseconds / 1000, stage)
 
@@ -235,10 +302,32 @@ class Metrics:
             syncs=self._syncs.total(),
         )
 
+    def counted(self, *, with_notes: bool) -> Counted:
+        """A summary of the searches; which notes they showed only `with_notes`."""
+        outcomes: dict[tuple[str, str], dict[str, int]] = {}
+        for (backend, mode, outcome), count in sorted(self._searches.values.items()):
+            outcomes.setdefault((backend, mode), {})[outcome] = int(count)
+        return Counted(
+            since=round(self.started_at, 3),
+            searches=tuple(
+                SearchesOfMode(
+                    backend=backend,
+                    mode=mode,
+                    outcomes=found,
+                    ms_median=_milliseconds(self._mode_time.quantile(0.5, backend, mode)),
+                    ms_p95=_milliseconds(self._mode_time.quantile(0.95, backend, mode)),
+                )
+                for (backend, mode), found in outcomes.items()
+            ),
+            shown=self._shown.most() if with_notes else None,
+            shown_forgotten=self._shown.forgotten,
+        )
+
     def families(self) -> tuple[Family, ...]:
         instruments = (
             *(self._requests, self._request_time),
             *(self._searches, self._lanes, self._weakened, self._search_time),
+            self._mode_time,
             *(self._syncs, self._sync_time, self._synced),
         )
         return tuple(instrument.family() for instrument in instruments)

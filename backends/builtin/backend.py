@@ -39,6 +39,7 @@ from backends.files.reading import NoteReads, read_lines
 from backends.files.roots import MemoryRoots
 from backends.interface import (
     BackendStatus,
+    Overview,
     ProgressCallback,
     ReadAnswer,
     ReadRequest,
@@ -293,6 +294,13 @@ class BuiltinBackend:
                 f"Disk and index could not be compared within {STATUS_PATIENCE_S:g} s.",
                 remedy="Check whether a network mount hangs.",
             ) from None
+
+    async def overview(self) -> Overview:
+        return await self._mended(lambda: _of_index(self._probing, self._overview))
+
+    def _overview(self) -> Overview:
+        with self._store.view() as view:
+            return view.files.overview()
 
     async def weaknesses(self) -> tuple[str, ...]:
         await self._semantics.choice_made(CHOICE_PATIENCE_S)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from backends.builtin.syncing.indexing import Indexer
     from backends.builtin.syncing.planning import Held
     from backends.builtin.syncing.transcripts import SessionIndexer
+    from backends.files.scan import ScanResult
     from backends.transcripts.source import HostDatabase, TranscriptListing
     from config.settings import Settings
 
@@ -93,9 +95,23 @@ def report_status(
             vector=vector,
             journal=journal or msgspec.UNSET,
             sessions=sessions.details,
+            skipped=_by_reason(scan, (*unreadable, *sessions.skipped)) or msgspec.UNSET,
             left_out={one.rule: one.files for one in counted.ignored} or msgspec.UNSET,
         ),
     )
+
+
+_REASONS: Final = 20
+
+
+def _by_reason(scan: ScanResult, others: Iterable[SkippedFile]) -> dict[str, int]:
+    """The most frequent reasons first; the rest together, for some are as many as files."""
+    counts = Counter(scan.skipped_reasons)
+    counts.update(one.reason for one in scan.failed_dirs)
+    counts.update(one.reason for one in others)
+    frequent = dict(counts.most_common(_REASONS))
+    rest = counts.total() - sum(frequent.values())
+    return {**frequent, "other reasons": rest} if rest else frequent
 
 
 class SessionReport(NamedTuple):

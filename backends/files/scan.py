@@ -6,7 +6,7 @@ import os
 import re
 import stat
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from operator import attrgetter
 from pathlib import Path
@@ -44,6 +44,7 @@ _STAMP_RANGE: Final = 1 << 64
 
 NOT_MARKDOWN = "not Markdown (.md), or not what its pattern names"
 UNDECODABLE = "its name is not valid UTF-8"
+SAME_FILE: Final = "the same file as another one"
 
 _OTHER_SUFFIXES = (".md", ".markdown")
 _SHOWN_NAMES = 3
@@ -98,6 +99,8 @@ class ScanResult(msgspec.Struct, frozen=True, kw_only=True):
     skipped: tuple[SkippedFile, ...]
     skipped_count: int
     """All of them, also those that `skipped` has no room for."""
+    skipped_reasons: Mapping[str, int] = {}
+    """The same by reason, which then names no other file."""
     failed_dirs: tuple[FailedDirectory, ...]
     missing: tuple[Path, ...]
     """The workspace and extra paths that do not exist (yet)."""
@@ -169,7 +172,7 @@ class _Scan:
         self._files: list[FoundFile] = []
         self._first_names: dict[tuple[int, int], str] = {}
         self._skipped: list[SkippedFile] = []
-        self._skipped_count = 0
+        self._skipped_reasons: Counter[str] = Counter()
         self._skipped_in_root = 0
         self._failed: dict[str, FailedDirectory] = {}
         self._missing: dict[Path, None] = {}
@@ -184,7 +187,8 @@ class _Scan:
             roots=self._roots,
             files=tuple(self._files),
             skipped=tuple(self._skipped),
-            skipped_count=self._skipped_count,
+            skipped_count=self._skipped_reasons.total(),
+            skipped_reasons=dict(self._skipped_reasons),
             failed_dirs=tuple(self._failed.values()),
             missing=tuple(self._missing),
             left_out=self._left_out,
@@ -352,7 +356,7 @@ class _Scan:
                 )
             )
         elif first.casefold() != path.casefold():
-            self._skip(path, f"the same file as {first}")
+            self._skip(path, f"the same file as {first}", kind=SAME_FILE)
 
     def _fault(self, path: str, error: OSError) -> None:
         match fault_of(error):
@@ -364,8 +368,8 @@ class _Scan:
             case "absent":
                 pass  # it vanished since it was listed, or is optional
 
-    def _skip(self, path: str, reason: str) -> None:
-        self._skipped_count += 1
+    def _skip(self, path: str, reason: str, *, kind: str | None = None) -> None:
+        self._skipped_reasons[kind or reason] += 1
         self._skipped_in_root += 1
         if self._skipped_in_root <= MAX_SKIPPED_PER_ROOT:
             self._skipped.append(SkippedFile(path=_printable(path), reason=reason))

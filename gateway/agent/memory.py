@@ -40,6 +40,7 @@ from gateway.tools import get, search
 from gateway.tools.status import (
     Health,
     MetricsResult,
+    OverviewResult,
     StatusResult,
     judge_health,
     judge_trials,
@@ -303,6 +304,14 @@ class Memory:
                 activity=self.counted.activity(),
                 watcher=self._engine.watch_state,
             )
+
+    async def overview(self, *, operator: bool = False) -> OverviewResult:
+        """Names of notes are for the `operator` alone."""
+        counted = self.counted.counted(with_notes=operator)
+        if self._engine is None:
+            return OverviewResult(None, counted)
+        with self._engine.used() as backend:
+            return OverviewResult(await backend.overview(), counted)
 
     async def metrics(self) -> MetricsResult:
         return write_metrics(self.counted, await self.status())

@@ -41,7 +41,7 @@ from gateway.rpc.wire import DeadlineExceededError
 from gateway.sessions.terms import WITHOUT_CLAUDE_CODE
 from gateway.tools.get import AppendParams, AppendResult, GetParams
 from gateway.tools.search import SearchParams, without
-from gateway.tools.status import Health, MetricsResult, StatusResult, judge_health
+from gateway.tools.status import Health, MetricsResult, OverviewResult, StatusResult, judge_health
 
 _HEALTH_TIMEOUT_S: Final = 0.6
 """A probe has a second, and the interpreter takes its part of it."""
@@ -67,6 +67,8 @@ class Access(Protocol):
     ) -> SyncReport | None: ...
 
     async def status(self) -> StatusResult: ...
+
+    async def overview(self) -> OverviewResult: ...
 
     async def health(self) -> Health: ...
 
@@ -180,6 +182,10 @@ class _Opened:
             return found
         return replace(found, database_path=None, database_bytes=0)
 
+    async def overview(self) -> OverviewResult:
+        """Nothing was counted by a process that has only just opened the index."""
+        return replace(await self._memory.overview(operator=True), counted=None)
+
 
 class _Listener:
     """Hands progress on to whoever waits for it."""
@@ -253,6 +259,10 @@ class _Asked:
         found = await self._call("status", None, StatusResult)
         missed = self._missed_by(found)
         return replace(found, issues=(*found.issues, missed)) if missed else found
+
+    async def overview(self) -> OverviewResult:
+        await self._introduce()
+        return await self._call("overview", None, OverviewResult)
 
     async def missed(self) -> str:
         if not self._wants_claude_code:

@@ -25,6 +25,7 @@ from gateway.cli.commands.indexing import (
     remove,
 )
 from gateway.cli.commands.inspecting import config, doctor, health, metrics, status
+from gateway.cli.commands.reporting import report
 from gateway.cli.commands.serving import demo, reload, serve, service
 from gateway.cli.guard import guarded
 from gateway.cli.options import (
@@ -127,6 +128,7 @@ for _command in (
     doctor,
     reload,
     metrics,
+    report,
     service,
     connect,
     disconnect,

@@ -11,6 +11,7 @@ import msgspec
 from backends.interface import (
     BackendStatus,
     Details,
+    Overview,
     SkippedFile,
     SourceCount,
     SyncProgress,
@@ -20,7 +21,7 @@ from backends.interface import (
 from config.errors import ConfigInvalidError, MemoryGatewayError
 from config.settings import Settings, StartedAs
 from config.switched_off import Switch, switches
-from gateway.metrics import Activity, Family, Metrics, Sample
+from gateway.metrics import Activity, Counted, Family, Metrics, Sample
 from gateway.version import VERSION
 from gateway.watching.watcher import WatchState
 from providers.interface import EmbeddingsState
@@ -187,6 +188,15 @@ def _config_path(settings: Settings, error: MemoryGatewayError | None) -> str | 
 
 def _line(number: int | None) -> str:
     return "" if number is None else f" (line {number})"
+
+
+class OverviewResult(msgspec.Struct, frozen=True):
+    """What `report` shows beside a status."""
+
+    index: Overview | None
+    """None while memory is off."""
+    counted: Counted | None
+    """None where no gateway runs that could have counted."""
 
 
 _PROVIDER_COUNTS = {

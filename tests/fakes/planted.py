@@ -130,7 +130,7 @@ class Wired:
         done = subprocess.run(
             [sys.executable, "-m", "gateway", *name.split(), *self.home.arguments, *arguments],
             env=self.environment, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8",
-            timeout=WAIT_S, check=False,
+            timeout=WAIT_S, check=False, cwd=self.home.root,
         )  # fmt: skip
         return done.stdout + done.stderr
 

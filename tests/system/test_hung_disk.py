@@ -36,6 +36,7 @@ METHODS = {
     "status": {},
     "health": {},
     "metrics": {},
+    "overview": {},
     "reload": {},
     "session_start": {"sessionKey": KEY},
     "memory_flush": {"sessionKey": KEY},

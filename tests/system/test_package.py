@@ -243,6 +243,7 @@ def every_command() -> list[str]:
 ARGUMENTS = {
     "search": ["boiler"],
     "get": ["MEMORY.md"],
+    "report": ["--output", "report.html", "--force"],
     "service": ["status"],
     "qmd": ["--", "status"],
     "models remove": ["nothing.gguf"],
@@ -265,6 +266,7 @@ OTHER_LINES = [
     "config memorySearch",
     "config --migrate",
     "metrics --textfile metrics.prom",
+    "report --json --question boiler",
     "index --notes .",
     "search --notes . boiler",
     "doctor --notes .",
@@ -299,7 +301,7 @@ def test_a_shell_can_ask_for_completions(command, bare):
     done = subprocess.run(
         [command], env=bare | asked | typed, capture_output=True, encoding="utf-8", check=True
     )
-    assert done.stdout.split() == ["remember", "reload"]
+    assert done.stdout.split() == ["remember", "reload", "report"]
 
 
 def test_a_model_cannot_be_fetched_without_an_http_library_and_that_says_what_to_install(

@@ -30,6 +30,7 @@ CALLS = {
     "status": {"deep": True},
     "health": {"deep": True},
     "metrics": {},
+    "overview": {},
     "reload": {},
     "session_start": {"sessionKey": "agent:main:main"},
     "memory_flush": {"sessionKey": "agent:main:main"},
@@ -60,6 +61,7 @@ COMMANDS = {
     "doctor": (),
     "reload": (),
     "metrics": (),
+    "report": ("--output", "report.html", "--question", "greenhouse key"),
     "service": ("status",),
     "connect": ("cursor", "--yes"),
     "disconnect": ("cursor", "--yes"),
@@ -135,6 +137,7 @@ def test_no_command_tells_a_secret_in_any_format(wired):
         if name != "serve":
             said[f"{name}, JSON"] = wired.run(name, *arguments, "--json")
     assert "greenhouse" in said["search, plain"]
+    assert "greenhouse" in (wired.home.root / "report.html").read_text(encoding="utf-8")
     assert wired.leaks(said) == []
 
 

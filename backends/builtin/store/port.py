@@ -27,7 +27,7 @@ from backends.transcripts.stretches import HASH_BYTES
 from config.settings import Source
 
 if TYPE_CHECKING:
-    from backends.interface import Coverage, FailedText, VectorStatus
+    from backends.interface import Coverage, FailedText, Overview, VectorStatus
     from backends.ranking.evidence import Background, Candidate, Excerpt
     from backends.ranking.query import Concept
     from config.settings import VectorStoreSettings
@@ -207,6 +207,10 @@ class FileReads(Protocol):
 
     def odd_encodings(self) -> Sequence[OddEncoding]:
         """Those of notes that are not UTF-8."""
+        ...
+
+    def overview(self) -> Overview:
+        """By day, size and language; transcripts that were not taken in yet do not count."""
         ...
 
     def cards(self, file_ids: Collection[int]) -> Mapping[int, FileCard]:

@@ -66,7 +66,7 @@ def result_lines(result: SearchAnswer, query: str) -> Iterator[Text]:
         yield heading(hit)
         yield mark(hit.snippet.rstrip("\n"), query)
         if hit.explain:
-            yield from (Text(f"  {line}", style="dim") for line in _reasons(hit, query))
+            yield from (Text(f"  {line}", style="dim") for line in reasons(hit, query))
         yield Text()
 
 
@@ -133,7 +133,7 @@ def _staleness(stale: Stale) -> str:
     )
 
 
-def _reasons(hit: Hit, query: str) -> Iterator[str]:
+def reasons(hit: Hit, query: str) -> Iterator[str]:
     """Why a passage stands where it stands; the raw figures are in `--json`."""
     explain = hit.explain or {}
     if "fused" not in explain:  # of QMD

@@ -218,6 +218,7 @@ def test_skipped_entries_are_counted_without_end_and_named_up_to_a_bound(
             (root / f"{number}.md").symlink_to("/nowhere")
     result = scan(roots_of(workspace, tmp_path / "vault"))
     assert result.skipped_count == 2 * MAX_SKIPPED_PER_ROOT + 20
+    assert sum(result.skipped_reasons.values()) == result.skipped_count
     assert len(result.skipped) == 2 * MAX_SKIPPED_PER_ROOT
     assert result.skipped[-1].path.startswith("../vault/")
 

@@ -19,6 +19,7 @@ COMMANDS = [
     "doctor",
     "reload",
     "metrics",
+    "report",
     "service",
     "connect",
     "disconnect",

@@ -14,7 +14,7 @@ from backends.interface import SyncRequest
 from fakes.details import details
 from fakes.settings import make_settings
 from gateway.agent.memory import open_memory
-from gateway.metrics import Metrics
+from gateway.metrics import Metrics, ShownNote, ShownNotes
 from gateway.tools.search import SearchParams
 from gateway.tools.status import families_of, write_status
 
@@ -113,3 +113,42 @@ def test_the_counts_of_providers_and_what_waits_for_vectors_are_read_off_a_statu
     assert found["embedding_retries", "openai"] == 2
     assert found["query_embedding_cache_hits", "openai"] == 3
     assert found["embedding_queue_texts",] == 100
+
+
+async def test_an_overview_tells_searches_by_mode_and_to_the_operator_the_notes_shown(settings):
+    async with open_memory(settings, background=False) as memory:
+        await memory.sync(SyncRequest())
+        for query in ("boiler", "the boiler", "zzzz"):
+            await memory.search(SearchParams(query), None)
+        guest = (await memory.overview()).counted
+        seen = await memory.overview(operator=True)
+    assert guest is not None
+    assert guest.shown is None
+    assert seen.counted is not None
+    assert seen.counted.shown == (ShownNote("memory/a.md", 2),)
+    (mode,) = seen.counted.searches
+    assert (mode.backend, mode.mode, mode.outcomes) == ("builtin", "keyword", {"ok": 2, "empty": 1})
+    assert mode.ms_median is not None
+    assert mode.ms_p95 is not None
+    assert mode.ms_p95 >= mode.ms_median > 0
+    assert seen.index is not None
+    assert [(one.day, one.files) for one in seen.index.days] == [(None, 1)]
+
+
+def test_shown_notes_are_bounded_and_the_often_shown_ones_stay():
+    shown = ShownNotes(limit=100)
+    for number in range(1000):
+        shown.add({"often.md", f"{number}.md"})
+        assert len(shown._answers) <= 100
+    assert shown.forgotten
+    assert shown.most(1) == (ShownNote("often.md", 1000),)
+    few = ShownNotes(limit=100)
+    few.add({"b.md", "a.md"})
+    assert few.most() == (ShownNote("a.md", 1), ShownNote("b.md", 1))
+    assert not few.forgotten
+
+
+def test_the_names_of_shown_notes_are_in_no_metric(settings):
+    counted = Metrics()
+    counted._shown.add({"memory/secret plan.md"})
+    assert b"secret plan" not in msgspec.json.encode(counted.families())

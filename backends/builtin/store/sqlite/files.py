@@ -19,6 +19,7 @@ from backends.builtin.store.port import (
 )
 from backends.builtin.store.sqlite.connections import int64s
 from backends.files.encodings import UTF8
+from backends.interface import DayCount, LanguageCount, Overview, SizeCount
 from backends.text.frontmatter import FrontMatter
 from config.settings import Source
 
@@ -42,6 +43,22 @@ _SELECT_NAMES: Final = """
     SELECT f.path, ifnull(n.title, ''), ifnull(n.aliases, '')
     FROM files AS f LEFT JOIN note_facts AS n ON n.file_id = f.id
     WHERE f.source = 'memory' ORDER BY length(f.path), f.path
+"""
+_MOST_DAYS: Final = 1000
+"""A picture cannot show more; where there are more, they are told by month, then by year."""
+_SELECT_DAYS: Final = """
+    SELECT source, substr(note_date, 1, ?) AS day, count(*) FROM files
+    WHERE pipeline <> '' GROUP BY source, day ORDER BY day IS NOT NULL, day DESC LIMIT ?
+"""
+_SELECT_SIZES: Final = """
+    SELECT CASE WHEN size < 10 THEN 0 WHEN size < 100 THEN 10 WHEN size < 1000 THEN 100
+        WHEN size < 10000 THEN 1000 WHEN size < 100000 THEN 10000 WHEN size < 1000000 THEN 100000
+        ELSE 1000000 END AS least, count(*), sum(size)
+    FROM files WHERE source = 'memory' AND pipeline <> '' GROUP BY least ORDER BY least
+"""
+_SELECT_LANGUAGES: Final = """
+    SELECT language, count(*) AS files FROM file_languages GROUP BY language
+    ORDER BY files DESC, language
 """
 
 
@@ -89,6 +106,24 @@ class SqliteFiles:
             " JOIN files AS f ON f.id = n.file_id WHERE n.encoding != '' GROUP BY n.encoding"
         )
         return [OddEncoding(*row) for row in rows]
+
+    def overview(self) -> Overview:
+        select = self._connection.execute
+        return Overview(
+            days=tuple(sorted(self._days(), key=lambda one: (one.day or "", one.source))),
+            sizes=tuple(SizeCount(*row) for row in select(_SELECT_SIZES)),
+            languages=tuple(LanguageCount(*row) for row in select(_SELECT_LANGUAGES)),
+        )
+
+    def _days(self) -> Sequence[DayCount]:
+        """At most `_MOST_DAYS` rows, but for years."""
+        days: list[DayCount] = []
+        for characters in (len("2026-02-08"), len("2026-02"), len("2026")):
+            rows = self._connection.execute(_SELECT_DAYS, (characters, 10 * _MOST_DAYS))
+            days = [DayCount(*row) for row in rows]
+            if len(days) <= _MOST_DAYS:
+                break
+        return days
 
     def cards(self, file_ids: Collection[int]) -> Mapping[int, FileCard]:
         rows = self._connection.execute(_SELECT_CARDS, (int64s(list(file_ids)),))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import date, timedelta
+
 import numpy as np
 import pytest
 
@@ -140,6 +142,33 @@ def test_encodings_other_than_utf_8_are_counted(store, shelf):
     shelf.write("memory/c.md", "c\n")
     with store.view() as view:
         assert list(view.files.odd_encodings()) == [(BROKEN, 2, "memory/a.md")]
+
+
+def test_an_overview_counts_files_by_day_size_and_language(store, shelf):
+    shelf.write(
+        "memory/2026-02-08.md", "The boiler hums in the cellar of the house and it is old.\n"
+    )
+    shelf.write("memory/2026-02-08-b.md", "b\n")
+    shelf.write("memory/c.md", "c\n" * 100)
+    with store.view() as view:
+        found = view.files.overview()
+    assert [(one.source, one.day, one.files) for one in found.days] == [
+        ("memory", None, 1),
+        ("memory", "2026-02-08", 2),
+    ]
+    assert sum(one.files for one in found.sizes) == 3
+    assert [one.from_bytes for one in found.sizes] == sorted(one.from_bytes for one in found.sizes)
+    assert [(one.language, one.files) for one in found.languages] == [("english", 3)]
+
+
+def test_an_overview_of_very_many_days_counts_by_month(store, shelf):
+    begin = date(2020, 1, 1)
+    for number in range(1001):
+        shelf.write(f"memory/{begin + timedelta(days=number)}.md", "a\n")
+    with store.view() as view:
+        days = view.files.overview().days
+    assert (days[0].day, days[0].files, days[-1].day) == ("2020-01", 31, "2022-09")
+    assert sum(one.files for one in days) == 1001
 
 
 def test_words_are_counted_in_chunks_and_prefixes_by_their_most_frequent_word(store, shelf):

@@ -1,0 +1,526 @@
+"""The report as one HTML page that needs nothing else: no script, no network, no other file. Pure.
+
+Every text of the page goes through `element`, which escapes what is not `Markup`: notes, their names and queries are
+untrusted. The page forbids itself all but its own style, whatever might get past that.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, Final
+
+import msgspec
+
+from backends.interface import (
+    Hit,
+    LanguageCount,
+    Overview,
+    SearchAnswer,
+    SizeCount,
+    SyncReport,
+)
+from config.settings import Source
+from gateway.cli.rendering.details import detail_rows, sync_summary
+from gateway.cli.rendering.results import matched_spans, reasons, remarks
+from gateway.cli.rendering.words import counted, duration, short_path, size
+from gateway.metrics import Counted, SearchesOfMode
+from gateway.tools.search import escape_controls
+from gateway.tools.status import StatusResult
+from providers.interface import ServiceState
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """All that stands in the page; `--json` prints it."""
+
+    made_at: datetime
+    """With the zone in which the page tells times."""
+    status: StatusResult
+    overview: Overview | None
+    """None while memory is off."""
+    counted: Counted | None
+    """None where no gateway runs that could have counted."""
+    question: str | None = None
+    answer: SearchAnswer | None = None
+    """What the question found, with `explain`."""
+
+
+class Markup(str):
+    """Text that is HTML already."""
+
+    __slots__ = ()
+
+
+_UNSEEN: Final = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff\ufffe\uffff]")
+"""They change the order or the look of what stands around them, or are no characters at all."""
+_LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+
+
+def escape(text: str) -> Markup:
+    """The text as HTML, also for attributes; what could deceive a reader is shown as its number."""
+    visible = _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", escape_controls(text))
+    planes = "".join(one if ord(one) & 0xFFFE != 0xFFFE else "\ufffd" for one in visible)
+    return Markup(html.escape(_LONE_SURROGATE.sub("\ufffd", planes)))
+
+
+def element(name: str, *children: str, **attributes: str | float) -> Markup:
+    """`class_` is the attribute `class`, `aria_label` is `aria-label`. Names are ours, never untrusted."""
+    written = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{escape(str(value))}"'
+        for key, value in attributes.items()
+    )
+    inner = "".join(one if isinstance(one, Markup) else escape(one) for one in children)
+    return Markup(f"<{name}{written}>{inner}</{name}>")
+
+
+def joined(parts: Iterable[Markup]) -> Markup:
+    return Markup("".join(parts))
+
+
+_STYLE: Final = """
+:root { color-scheme: light dark; --ink: #1c2430; --soft: #5b6675; --line: #d9dee5; --paper: #fbfcfd;
+  --card: #ffffff; --bar: #2f6fb0; --mark: #ffe58a; --bad: #a8321f; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e4e9f0; --soft: #9aa7b8; --line: #323b47;
+  --paper: #12171e; --card: #1a212b; --bar: #6aa9e6; --mark: #6b5410; --bad: #f2917f; } }
+* { box-sizing: border-box; }
+body { margin: 0 auto; max-width: 62rem; padding: 1.5rem; background: var(--paper); color: var(--ink);
+  font: 16px/1.5 system-ui, sans-serif; overflow-wrap: anywhere; }
+h1 { font-size: 1.6rem; margin: 0; } h2 { font-size: 1.15rem; margin: 2rem 0 .5rem; }
+h3 { font-size: 1rem; margin: 0; } p { margin: .4rem 0; }
+.soft { color: var(--soft); } .bad { color: var(--bad); }
+.tiles { display: flex; flex-wrap: wrap; gap: .75rem; margin: 1rem 0; padding: 0; list-style: none; }
+.tiles li, .hit { background: var(--card); border: 1px solid var(--line); border-radius: .5rem; padding: .6rem .9rem; }
+.tiles b { display: block; font-size: 1.3rem; }
+.hit { margin: .75rem 0; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; width: 100%; font-size: .92rem; }
+th, td { text-align: left; vertical-align: top; padding: .3rem .8rem .3rem 0; border-bottom: 1px solid var(--line); }
+th { color: var(--soft); font-weight: 600; } .n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+svg { display: block; width: 100%; height: auto; } rect { fill: var(--bar); }
+svg text { fill: var(--soft); font: 12px system-ui, sans-serif; } svg line { stroke: var(--line); }
+pre { white-space: pre-wrap; margin: .5rem 0; font: .88rem/1.45 ui-monospace, monospace; }
+mark { background: var(--mark); color: inherit; }
+"""
+_STYLE_HASH: Final = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
+_POLICY: Final = (
+    f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; base-uri 'none'; form-action 'none'"
+)
+
+BEGINNING: Final = '<!doctype html>\n<html lang="en" data-made-by="memory-gateway report">\n'
+"""What every report begins with, and nothing else: such a file may be replaced by the next one."""
+
+_MOST_COLUMNS: Final = 120
+"""Of one picture."""
+
+
+def page_of(report: Report) -> str:
+    """The whole page. Its length does not depend on how many files there are."""
+    status = report.status
+    whose = "a folder of notes" if status.notes else f"agent {status.agent_id}"
+    title = f"Memory of {whose}"
+    head = joined(
+        [
+            Markup('<meta charset="utf-8">\n'),
+            Markup(f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'),
+            Markup('<meta name="viewport" content="width=device-width, initial-scale=1">\n'),
+            Markup('<meta name="referrer" content="no-referrer">\n'),
+            element("title", title),
+            Markup(f"\n<style>{_STYLE}</style>\n"),
+        ]
+    )
+    sections = [
+        ("What was asked", _answer(report)),
+        ("By day", _days(report.overview)),
+        ("Indexed, and not", _indexed(status)),
+        ("Languages", _languages(report.overview)),
+        ("Sizes", _sizes(report.overview)),
+        ("Freshness", _freshness(status)),
+        ("Searches", _searches(report)),
+        ("Most shown notes", _shown(report.counted)),
+        ("Providers", _providers(status)),
+        ("How it is set up", _set_up(status)),
+    ]
+    body = joined(
+        [
+            _header(report, title),
+            *(
+                element("section", element("h2", name), content)
+                for name, content in sections
+                if content
+            ),
+        ]
+    )
+    return f"{BEGINNING}{element('head', head)}\n{element('body', body)}\n</html>\n"
+
+
+def _header(report: Report, title: str) -> Markup:
+    status = report.status
+    version = f"memory-gateway {status.version}"
+    made = f"Made {_time(report.made_at)} by {version} for {short_path(status.workspace)}."
+    parts = [element("h1", title), element("p", made, class_="soft")]
+    if status.disabled:
+        parts.append(element("p", f"Memory is off: {status.disabled}", class_="bad"))
+    on_disk = sum(one.on_disk for one in status.sources)
+    tiles = {
+        "files indexed": f"{status.files:,} of {on_disk:,}",
+        "passages": f"{status.chunks:,}",
+        "index": size(status.database_bytes),
+        "state": _state(status),
+    }
+    items = (element("li", element("b", value), name) for name, value in tiles.items())
+    parts.append(element("ul", *items, class_="tiles"))
+    wrong = [status.last_sync_error, status.config_error, *status.issues, *status.warnings]
+    parts += [element("p", one, class_="bad") for one in wrong if one]
+    return element("header", *parts)
+
+
+def _state(status: StatusResult) -> str:
+    if not status.enabled:
+        return "off"
+    if status.syncing:
+        return f"syncing {status.syncing.done:,} of {status.syncing.total:,}"
+    return "behind the disk" if status.dirty else "up to date"
+
+
+def _time(moment: datetime) -> str:
+    return moment.isoformat(sep=" ", timespec="seconds")
+
+
+# --- Pictures and tables -------------------------------------------------------------------------
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str | Markup]], numbers: str) -> Markup:
+    """`numbers` has an `n` for each column of numbers, and anything else for the others."""
+    classes = [{"class_": "n"} if one == "n" else {} for one in numbers]
+    lines = [
+        element(
+            "tr", *(element("td", cell, **kind) for cell, kind in zip(row, classes, strict=True))
+        )
+        for row in rows
+    ]
+    head = element(
+        "tr", *(element("th", name, **kind) for name, kind in zip(heads, classes, strict=True))
+    )
+    table = element("table", element("thead", head), element("tbody", *lines))
+    return element("div", table, class_="wide")
+
+
+_WIDTH: Final = 960
+_HEIGHT: Final = 150
+_BELOW: Final = 22
+
+
+def _columns(bars: Sequence[tuple[str, int]], label: str) -> Markup:
+    """A column for each (name, number), the first and the last of them named below."""
+    highest = max(number for _, number in bars)
+    step = _WIDTH / max(len(bars), 12)
+    drawn = [
+        element(
+            "rect",
+            element("title", f"{name}: {number:,}"),
+            x=round(at * step, 2),
+            y=round(_HEIGHT - (tall := (_HEIGHT - 20) * number / highest), 2),
+            width=round(step * 0.82, 2),
+            height=round(tall, 2),
+        )
+        for at, (name, number) in enumerate(bars)
+        if number
+    ]
+    last_x = (len(bars) - 1) * step
+    texts = [element("text", bars[0][0], x=0, y=_HEIGHT + 16)]
+    if len(bars) > 1:
+        texts.append(_text_at(bars[-1][0], last_x))
+    texts.append(element("text", f"{highest:,} at most", x=0, y=12))
+    axis = element("line", x1=0, y1=_HEIGHT, x2=_WIDTH, y2=_HEIGHT)
+    box = f"0 0 {_WIDTH} {_HEIGHT + _BELOW}"
+    return element("svg", *drawn, axis, *texts, viewBox=box, role="img", aria_label=label)
+
+
+def _text_at(text: str, x: float) -> Markup:
+    is_right = x > _WIDTH / 2
+    place = {"x": _WIDTH, "text_anchor": "end"} if is_right else {"x": max(round(x), 90)}
+    return element("text", text, y=_HEIGHT + 16, **place)
+
+
+def _bars(rows: Sequence[tuple[str, int, str]], label: str) -> Markup:
+    """A bar for each (name, number, what is said of it), one below the other."""
+    longest = max(number for _, number, _ in rows) or 1
+    high, begin = 24, 210
+    drawn = []
+    for at, (name, number, told) in enumerate(rows):
+        y, wide = at * high, round((_WIDTH - begin - 260) * number / longest, 2)
+        drawn += [
+            element("text", name, x=0, y=y + 16),
+            element("rect", x=begin, y=y + 4, width=max(wide, 1), height=high - 8),
+            element("text", told, x=round(begin + wide + 8, 2), y=y + 16),
+        ]
+    box = f"0 0 {_WIDTH} {len(rows) * high}"
+    return element("svg", *drawn, viewBox=box, role="img", aria_label=label)
+
+
+# --- What is there -------------------------------------------------------------------------------
+
+_SOURCES: Final[Mapping[Source, str]] = {"memory": "Notes", "sessions": "Conversations"}
+
+
+def _days(overview: Overview | None) -> Markup:
+    if overview is None or not overview.days:
+        return element("p", "Nothing is indexed.") if overview else Markup()
+    parts = []
+    for source, name in _SOURCES.items():
+        rows = [one for one in overview.days if one.source == source]
+        dated = {one.day: one.files for one in rows if one.day}
+        undated = sum(one.files for one in rows if not one.day)
+        if not rows:
+            continue
+        told = f"{name}: {sum(dated.values()):,} with a date, {undated:,} without."
+        parts.append(element("p", told))
+        if dated:
+            unit, bars = columns_of(dated)
+            parts.append(_columns(bars, f"{name} by {unit}"))
+            parts.append(element("p", f"Each column is a {unit}.", class_="soft"))
+    return joined(parts)
+
+
+def columns_of(dated: Mapping[str, int]) -> tuple[str, Sequence[tuple[str, int]]]:
+    """Days, months or years without gaps, whichever are the finest that there is room for.
+
+    Years that are too far apart stand beside each other, the latest of them.
+    """
+    coarsest = min(map(len, dated))
+    for unit, length in (("day", 10), ("month", 7), ("year", 4)):
+        if length > coarsest:
+            continue
+        counts: Counter[str] = Counter()
+        for day, files in dated.items():
+            counts[day[:length]] += files
+        span = _span(min(counts), max(counts))
+        if span is not None:
+            return unit, [(name, counts[name]) for name in span]
+    return "year", sorted(counts.items())[-_MOST_COLUMNS:]
+
+
+def _span(first: str, last: str) -> list[str] | None:
+    """All names from the first to the last; None if they are too many."""
+    begin, end = (date.fromisoformat(f"{one}-01-01"[:10]) for one in (first, last))
+    if (end.year - begin.year) * (1 if len(first) == 4 else 12 if len(first) == 7 else 365) > 400:
+        return None
+    names, day = [first], begin
+    while names[-1] != last:
+        if len(names) == _MOST_COLUMNS:
+            return None
+        day += timedelta(days=1)
+        if (name := day.isoformat()[: len(first)]) != names[-1]:
+            names.append(name)
+    return names
+
+
+def _indexed(status: StatusResult) -> Markup:
+    if not status.sources:
+        return Markup()
+    numbers = ("on_disk", "indexed", "pending", "skipped", "chunks")
+    rows = [
+        (_SOURCES[one.source], *(f"{getattr(one, name):,}" for name in numbers))
+        for one in status.sources
+    ]
+    heads = ("", "on disk", "indexed", "pending", "not indexable", "passages")
+    parts = [_table(heads, rows, "-nnnnn")]
+    why_not = [(why, f"{files:,}") for why, files in (status.details.skipped or {}).items()]
+    why_not += [
+        (f"left out by {rule}", f"{files:,}")
+        for rule, files in (status.details.left_out or {}).items()
+    ]
+    if why_not:
+        parts.append(_table(("Why not", "files"), why_not, "-n"))
+    else:
+        parts.append(element("p", "Nothing was left out."))
+    if status.skipped:
+        examples = (f"{one.path}: {one.reason}" for one in status.skipped[:_EXAMPLES])
+        summary = element("summary", f"Some of them ({min(len(status.skipped), _EXAMPLES)})")
+        items = element("ul", *(element("li", element("bdi", one)) for one in examples))
+        parts.append(element("details", summary, items))
+    return joined(parts)
+
+
+_EXAMPLES: Final = 20
+
+
+def _languages(overview: Overview | None) -> Markup:
+    if overview is None:
+        return Markup()
+    if not overview.languages:
+        return element("p", "None was recognised yet. Chinese, Japanese and Korean need none.")
+    rows = [_language(one) for one in overview.languages[:_EXAMPLES]]
+    told = "Files with text in a language that is stemmed; a file may have several."
+    return joined([_bars(rows, "Files by language"), element("p", told, class_="soft")])
+
+
+def _language(one: LanguageCount) -> tuple[str, int, str]:
+    return one.language, one.files, counted(one.files, "file")
+
+
+def _sizes(overview: Overview | None) -> Markup:
+    if overview is None or not overview.sizes:
+        return Markup()
+    return _bars([_size(one) for one in overview.sizes], "Notes by size")
+
+
+def _size(one: SizeCount) -> tuple[str, int, str]:
+    least = f"from {size(one.from_bytes)}" if one.from_bytes else "below 10 B"
+    return least, one.files, f"{counted(one.files, 'note')}, {size(one.bytes)}"
+
+
+def _freshness(status: StatusResult) -> Markup:
+    if not status.enabled:
+        return Markup()
+    parts = []
+    if status.watcher:
+        why = f": {status.watcher.reason}" if status.watcher.reason else ""
+        parts.append(element("p", f"Watcher: {status.watcher.mode}{why}."))
+    if not status.recent_syncs:
+        told = "This process has made no sync. Every search looks for changes of its own."
+        return joined([*parts, element("p", told)])
+    rows = [_sync(one) for one in status.recent_syncs]
+    return joined([*parts, _table(("Last syncs, newest first", ""), rows, "--")])
+
+
+def _sync(one: SyncReport) -> tuple[str, str]:
+    error = f" Error: {one.error}" if one.error else ""
+    return one.reason, sync_summary(one) + error
+
+
+# --- What was done -------------------------------------------------------------------------------
+
+_NO_GATEWAY: Final = "No gateway runs for this memory, so nothing is counted."
+
+
+def _searches(report: Report) -> Markup:
+    if report.counted is None:
+        return element("p", _NO_GATEWAY)
+    since = f"Since {_since(report.counted, report.made_at)}, when the gateway was started."
+    if not report.counted.searches:
+        return element("p", f"{since} Nobody has searched yet.")
+    rows = [_mode(one) for one in report.counted.searches]
+    heads = ("Backend", "mode", "searches", "outcomes", "median", "95 % within")
+    return joined([element("p", since), _table(heads, rows, "--n-nn")])
+
+
+def _since(searched: Counted, made_at: datetime) -> str:
+    return _time(datetime.fromtimestamp(searched.since, UTC).astimezone(made_at.tzinfo))
+
+
+def _mode(one: SearchesOfMode) -> tuple[str, ...]:
+    outcomes = ", ".join(f"{count:,} {name}" for name, count in sorted(one.outcomes.items()))
+    times = (one.ms_median, one.ms_p95)
+    return (
+        one.backend,
+        one.mode,
+        f"{sum(one.outcomes.values()):,}",
+        outcomes,
+        *("–" if ms is None else duration(ms) for ms in times),
+    )
+
+
+def _shown(searched: Counted | None) -> Markup:
+    if searched is None:
+        return element("p", _NO_GATEWAY)
+    if not searched.shown:
+        return element("p", "No note was in an answer since the start.")
+    rows = [(element("bdi", one.path), f"{one.answers:,}") for one in searched.shown]
+    told = "Counted since the start of the gateway, each note once an answer."
+    if searched.shown_forgotten:
+        told += " So many notes were shown that rare ones were forgotten: the numbers are at least these."
+    return joined([_table(("Note", "answers"), rows, "-n"), element("p", told, class_="soft")])
+
+
+def _providers(status: StatusResult) -> Markup:
+    vector = status.details.vector
+    if not vector:
+        return Markup()
+    told = f"{status.provider or 'None'} is in use. {vector.reason}"
+    parts = [element("p", told)]
+    if vector.provider:
+        states = (vector.provider.primary, vector.provider.fallback)
+        rows = [_service(one) for one in states if one is not None]
+        heads = ("Provider", "model", "state", "requests", "given up", "texts")
+        parts.append(_table(heads, rows, "---nnn"))
+    if vector.candidates:
+        considered = [
+            (one.provider, "usable" if one.usable else "not usable", one.reason)
+            for one in vector.candidates
+        ]
+        parts.append(_table(("Considered", "", "why"), considered, "---"))
+    return joined(parts)
+
+
+def _service(one: ServiceState) -> tuple[str, ...]:
+    state = f"{one.status}: {one.reason}" if one.reason else one.status
+    counts = one.statistics
+    numbers = (counts.requests, counts.failures, counts.documents)
+    return one.provider, one.model, state, *(f"{number:,}" for number in numbers)
+
+
+def _set_up(status: StatusResult) -> Markup:
+    rows = [("Backend", status.backend or "none"), *detail_rows(status.details)]
+    rows.append(("Workspace", short_path(status.workspace)))
+    if status.database_path:
+        rows.append(("Index", short_path(status.database_path)))
+    rows.append(("Configuration", short_path(status.config_path or "all defaults")))
+    return _table(("", ""), rows, "--")
+
+
+# --- A question ----------------------------------------------------------------------------------
+
+
+def _answer(report: Report) -> Markup:
+    if report.question is None or report.answer is None:
+        return Markup()
+    answer = report.answer
+    asked = element("p", element("b", element("bdi", report.question)))
+    spent = duration(sum(answer.timings_ms.get(part, 0.0) for part in ("prepare", "search")))
+    told = f"{counted(len(answer.hits), 'passage')}, by {answer.mode or 'no'} search, in {spent}."
+    parts = [asked, element("p", told, class_="soft")]
+    parts += [element("p", one) for one in ([answer.error] if answer.error else remarks(answer))]
+    parts += [_hit(hit, report.question) for hit in answer.hits]
+    return joined(parts)
+
+
+def _hit(hit: Hit, question: str) -> Markup:
+    place = f"{hit.path}:{hit.start_line}-{hit.end_line}"
+    heading = element("h3", f"{hit.score:.3f} ", element("bdi", place))
+    parts = [heading, element("pre", *_lines(hit, question))]
+    if hit.explain:
+        lanes = list(_lanes(hit.explain))
+        if lanes:
+            heads = ("Lane", "found", "calibrated", "rank of all lines", "weight")
+            parts.append(_table(heads, lanes, "-nnnn"))
+        parts += [element("p", one, class_="soft") for one in reasons(hit, question)]
+    return element("article", *parts, class_="hit")
+
+
+def _lines(hit: Hit, question: str) -> Iterator[Markup]:
+    """The passage by lines, each with its number in the file and what of it matches."""
+    for number, line in enumerate(hit.snippet.rstrip("\n").split("\n"), hit.start_line):
+        at, pieces = 0, [element("span", f"{number:>5}  ", class_="soft")]
+        for start, end in matched_spans(line, question):
+            pieces += [escape(line[at:start]), element("mark", line[start:end])]
+            at = end
+        yield joined([*pieces, escape(line[at:]), Markup("\n")])
+
+
+def _lanes(explain: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    """What each lane said of the passage; nothing of QMD, which does not tell."""
+    for name, lane in (("words", explain.get("text")), ("meaning", explain.get("vector"))):
+        if isinstance(lane, Mapping) and "weight" in lane:
+            rank = f"{lane['rank']:,}" if lane["rank"] else "–"
+            yield (
+                name,
+                *(f"{lane[one]:.3f}" for one in ("raw", "calibrated")),
+                rank,
+                f"{lane['weight']:.2f}",
+            )
