@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from backends.builtin.notes.preparing import Preparer
+from backends.builtin.preparing import Preparer
 from backends.builtin.store.port import PreparedChunk, PreparedExcerpt, PreparedFile, ReadFile
 from backends.builtin.store.sqlite.store import SqliteStore, SqliteWriter
 from backends.builtin.store.sqlite.vectors.store import SqliteEmbeddings

@@ -15,7 +15,7 @@ import anyio
 import msgspec
 import structlog
 
-from backends.builtin.notes.preparing import EndedError, Preparer, TooCostlyError
+from backends.builtin.preparing import EndedError, Preparer, TooCostlyError
 from backends.builtin.store.opening import look_into
 from backends.builtin.store.port import ReadFile, Store, View
 from backends.builtin.syncing.brake import Brake

@@ -7,7 +7,7 @@ import os
 import anyio
 import pytest
 
-from backends.builtin.notes.preparing import Preparer
+from backends.builtin.preparing import Preparer
 from backends.builtin.store.sqlite.store import SqliteStore
 from backends.builtin.syncing.freshness import Freshness
 from backends.builtin.syncing.indexing import Indexer

@@ -9,7 +9,7 @@ import time
 import anyio
 import pytest
 
-from backends.builtin.notes.preparing import Preparer
+from backends.builtin.preparing import Preparer
 from backends.builtin.store.sqlite.connections import PATIENCE_S
 from backends.builtin.store.sqlite.store import SqliteStore
 from backends.builtin.syncing import freshness

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from backends.builtin.notes.preparing import Preparer
+from backends.builtin.preparing import Preparer
 from backends.builtin.store.sqlite.store import SqliteStore
 from backends.builtin.syncing.indexing import Indexer
 from backends.builtin.syncing.planning import Change

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from backends.builtin.notes.preparing import Preparer
+from backends.builtin.preparing import Preparer
 from backends.builtin.store.sqlite.store import SqliteStore
 from backends.builtin.syncing.indexing import Indexer
 from backends.chunking import ChunkLimits

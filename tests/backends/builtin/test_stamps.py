@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from backends.builtin.notes.preparing import Preparer
+from backends.builtin.preparing import Preparer
 from backends.builtin.syncing.indexing import Indexer
 from backends.files import reading, scan
 from backends.interface import SyncRequest

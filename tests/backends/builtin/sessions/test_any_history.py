@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backends.builtin.notes.preparing import Preparer
+from backends.builtin.preparing import Preparer
 from backends.builtin.store.sqlite.store import SqliteStore, SqliteView
 from backends.builtin.syncing.indexing import Indexer
 from backends.builtin.syncing.transcripts import SessionIndexer
