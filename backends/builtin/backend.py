@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
+from operator import methodcaller
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 import anyio
@@ -29,7 +30,7 @@ from backends.builtin.store.port import (
     Unavailable,
 )
 from backends.builtin.syncing.freshness import Freshness
-from backends.builtin.syncing.indexing import Courtesy, Indexer
+from backends.builtin.syncing.indexing import Indexer, SearchPriority
 from backends.builtin.syncing.transcripts import SessionIndexer
 from backends.chunking import ChunkLimits
 from backends.errors import IndexUnavailableError, out_of_reach
@@ -116,9 +117,9 @@ class BuiltinBackend:
         )
         """Whether conversations are answered at all, be it by QMD."""
         self._indexer = Indexer(store, self._roots, preparer, self._sessions, settings.sessions_dir)
-        self._courtesy = Courtesy()
+        self._priority = SearchPriority()
         self._freshness = Freshness(
-            self._indexer, courtesy=self._courtesy, on_written=self._embed_soon
+            self._indexer, priority=self._priority, on_written=self._embed_soon
         )
         self._semantics = Semantics(
             settings,
@@ -141,7 +142,7 @@ class BuiltinBackend:
         await self._semantics.run()
 
     async def search(self, request: SearchRequest) -> SearchAnswer:
-        with self._courtesy.searching():
+        with self._priority.searching():
             generation = self._store.generation
             answer = await self._mended(lambda: self._search(request))
             if generation == self._store.generation:
@@ -364,7 +365,7 @@ async def open_store(settings: Settings, *, is_owner: bool = False) -> AsyncIter
     open_index = partial(connect, settings, is_owner=is_owner)
     opening = BoundedWork("opening of the index")
     try:
-        store = await opening.run(open_index, OPENING_PATIENCE_S, discard=Store.close)
+        store = await opening.run(open_index, OPENING_PATIENCE_S, discard=methodcaller("close"))
     except TimeoutError:
         raise IndexUnavailableError(
             f"The index could not be opened within {OPENING_PATIENCE_S:g} s.",

@@ -17,6 +17,7 @@ from backends.builtin.store.port import (
     KeywordReads,
     Lookup,
     Matches,
+    Turns,
     VectorAnswer,
     VectorSpace,
     View,
@@ -34,11 +35,11 @@ if TYPE_CHECKING:
     from providers.interface import QueryVector, Vector
 
 
-_COMMON: Final = 1_000
+COMMON: Final = 1_000
 """A word in more chunks than these is not counted again for each query ..."""
-_DRIFT: Final = 64
+DRIFT: Final = 64
 """... as long as the index has not grown or shrunk by more than one in so many chunks."""
-_MAX_REMEMBERED: Final = 20_000
+MAX_REMEMBERED: Final = 20_000
 
 
 class TermCounts(NamedTuple):
@@ -68,17 +69,17 @@ class Frequencies:
         unknown = [word for word, count in counts.items() if count is None]
         for word, number in zip(unknown, keywords.count(unknown), strict=True):
             counts[word] = number
-            if number > _COMMON and not word.is_prefix:
+            if number > COMMON and not word.is_prefix:
                 self._remember(word.term, number, documents)
         return TermCounts(documents, {word.term: counts[word] or 0 for word in words})
 
     def _recalled(self, word: Word, documents: int) -> int | None:
         count, before = self._remembered.get(word.term, (0, 0))
-        is_current = _DRIFT * abs(documents - before) <= documents
+        is_current = DRIFT * abs(documents - before) <= documents
         return count if count and is_current and not word.is_prefix else None
 
     def _remember(self, term: str, count: int, documents: int) -> None:
-        if len(self._remembered) >= _MAX_REMEMBERED:
+        if len(self._remembered) >= MAX_REMEMBERED:
             self._remembered.clear()
         self._remembered[term] = count, documents
 
@@ -319,8 +320,15 @@ class Searcher:
             for one in islice(_ranked(ranker, aging if decay.enabled else candidates), wanted)
         ]
         cards = view.files.cards({one.passage.file_id for one, _ in ranked})
-        hits = (_hit(view, cards[one.passage.file_id], one, told) for one, told in ranked)
-        return Found(tuple(hits), _mode(candidates), allowed.undated)
+        turns = {
+            _turns_of(one) for one, _ in ranked if cards[one.passage.file_id].source == "sessions"
+        }
+        entries = view.transcripts.entries(turns) if turns else {}
+        hits = tuple(
+            _hit(view, cards[one.passage.file_id], one, entries.get(_turns_of(one)), told)
+            for one, told in ranked
+        )
+        return Found(hits, _mode(candidates), allowed.undated)
 
     def _lanes(self, candidates: Candidates) -> Lanes:
         if candidates.background is None:
@@ -360,11 +368,24 @@ def _explained(
     return {**explained, "links": links} if links else explained
 
 
-def _hit(view: View, card: FileCard, ranked: RankedPassage, explanation: Explanation | None) -> Hit:
+def _turns_of(ranked: RankedPassage) -> Turns:
+    """Each line of a transcript's text is a turn."""
+    passage = ranked.passage
+    return Turns(passage.file_id, passage.start_line, passage.end_line)
+
+
+def _hit(
+    view: View,
+    card: FileCard,
+    ranked: RankedPassage,
+    entries: tuple[int, int] | None,
+    explanation: Explanation | None,
+) -> Hit:
+    """`entries`: those of a transcript that the passage is made of."""
     passage = ranked.passage
     start_line, end_line, events = passage.start_line, passage.end_line, None
-    if card.source == "sessions":
-        first, last = view.transcripts.entries(card.id, start_line, end_line)
+    if entries is not None:
+        first, last = entries
         if is_file(card.path):
             start_line, end_line = first, last
         else:

@@ -46,7 +46,7 @@ _log = structlog.get_logger(__name__)
 
 
 class QueryReader:
-    """Belongs to one event loop. Owns the predecessor; closes it with `aclose`."""
+    """Belongs to one event loop. `aclose` closes the predecessor."""
 
     def __init__(
         self,
@@ -375,7 +375,7 @@ class Semantics:
         return report
 
     def _batch_report(self, view: View) -> BatchReport:
-        from backends.builtin.batch.reporting import not_used  # noqa: PLC0415
+        from backends.builtin.batch.jobs import not_used  # noqa: PLC0415
 
         return self._batch.report(view) if self._batch else not_used(self._no_batch)
 

@@ -426,8 +426,8 @@ LONGEST_PAUSE_S: Final = 0.25
 """A slice that took long (one large file) is not paid for in full: the index must get level."""
 
 
-class Courtesy:
-    """Shared by the searches of one index and its syncs. Lives on one event loop."""
+class SearchPriority:
+    """Searches of one index come before its syncs, which share this object. Lives on one event loop."""
 
     def __init__(self) -> None:
         self._searches = 0

@@ -172,9 +172,9 @@ def test_counts_follow_an_index_that_shrinks(pile):
 
 
 def test_what_is_remembered_is_bounded(pile, monkeypatch):
-    monkeypatch.setattr(searching, "_MAX_REMEMBERED", 2)
-    monkeypatch.setattr(searching, "_COMMON", 0)
-    monkeypatch.setattr(searching, "_DRIFT", 0)  # what is remembered is never counted again
+    monkeypatch.setattr(searching, "MAX_REMEMBERED", 2)
+    monkeypatch.setattr(searching, "COMMON", 0)
+    monkeypatch.setattr(searching, "DRIFT", 0)  # what is remembered is never counted again
     words = ("one", "two", "three", "four")
     pile.write("memory/a.md", " ".join(words))
     assert list(pile.counts(*words).by_term.values()) == [1, 1, 1, 1]

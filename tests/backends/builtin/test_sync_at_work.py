@@ -6,6 +6,7 @@ import anyio
 import pytest
 
 from backends.builtin.store.sqlite.connections import PATIENCE_S
+from backends.builtin.syncing.indexing import LONGEST_PAUSE_S, SearchPriority
 from backends.errors import IndexUnavailableError
 from backends.interface import SyncRequest
 from fakes.freshness import large_note, stale_of
@@ -169,3 +170,23 @@ async def test_the_index_is_closed_also_when_its_user_is_cancelled(home):
             scope.cancel()
             await anyio.sleep_forever()
     assert [file.name for file in home.index.parent.glob("main.sqlite*")] == ["main.sqlite"]
+
+
+async def paused(priority: SearchPriority, worked_s: float) -> float:
+    started = anyio.current_time()
+    await priority.give_way(worked_s)
+    return anyio.current_time() - started
+
+
+async def test_nobody_searching_means_no_pause():
+    priority = SearchPriority()
+    with priority.searching():
+        pass
+    assert await paused(priority, 100.0) < LONGEST_PAUSE_S
+
+
+async def test_during_a_search_the_pause_is_as_long_as_the_work_up_to_a_bound():
+    priority = SearchPriority()
+    with priority.searching(), priority.searching():
+        assert await paused(priority, 0.04) >= 0.04
+        assert LONGEST_PAUSE_S <= await paused(priority, 100.0) < 10
