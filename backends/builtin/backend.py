@@ -18,7 +18,6 @@ from anyio.to_thread import run_sync
 
 from backends.builtin.embedding.semantics import Meaning, Semantics
 from backends.builtin.links import links_in, resolve_links
-from backends.builtin.preparing import Preparer
 from backends.builtin.searching import Found, Searcher
 from backends.builtin.status import probe_weaknesses, report_status
 from backends.builtin.store.opening import connect
@@ -31,6 +30,7 @@ from backends.builtin.store.port import (
 )
 from backends.builtin.syncing.freshness import Freshness
 from backends.builtin.syncing.indexing import Indexer, SearchPriority
+from backends.builtin.syncing.preparing import Preparer
 from backends.builtin.syncing.transcripts import SessionIndexer
 from backends.chunking import ChunkLimits
 from backends.errors import IndexUnavailableError, out_of_reach

@@ -409,23 +409,12 @@ class Overlap:
         return next(sentence_starts(self._text, lowest, cut), cut)
 
 
-CHUNKING_VERSION: Final = 1
-"""Raised whenever the same text and limits give other chunks, so that indexes are built anew."""
-
 _LINES_A_TICK: Final = 1_000
-_DEFAULT_LIMITS: Final = ChunkLimits()
 _VISIBLE: Final = re.compile(r"\S")
 
 
-def chunk_markdown(
-    text: str, limits: ChunkLimits = _DEFAULT_LIMITS, *, tick: Callable[[], None] = lambda: None
-) -> list[Chunk]:
-    """Cut a document along its structure into chunks, in order, that together hold all of it.
-
-    `estimate_tokens` of a chunk's text never exceeds `limits.tokens`, unless one grapheme alone does (of
-    which at most 64 code points are kept together). An empty text has no chunks.
-    `tick` is called again and again meanwhile; what it raises ends the work.
-    """
+def chunks_of(text: str, limits: ChunkLimits, tick: Callable[[], None]) -> list[Chunk]:
+    """See `backends.chunking.chunk_markdown`."""
     if not text:
         return []
     room = Room.of(limits)
@@ -469,8 +458,8 @@ _TITLE: Final = re.compile(r"^title:(.*)$", re.MULTILINE)
 _QUOTES: Final = "\"'"
 
 
-def document_title(text: str) -> str | None:
-    """The first heading of level 1, else the title that the front matter gives, else None."""
+def title_of(text: str) -> str | None:
+    """See `backends.chunking.document_title`."""
     scanner = BlockScanner(text, Room.of(ChunkLimits())._replace(limit=sys.maxsize))
     headings = scanner.headings
     for line in split_lines(text):

@@ -18,7 +18,7 @@ import anyio
 import numpy as np
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from backends.builtin.preparing import Preparer
+from backends.builtin.syncing.preparing import Preparer
 from backends.chunking import Chunk, ChunkLimits, chunk_markdown
 from backends.files.reading import decode
 from backends.qmd.answering import Found, Proposal, analyse, document_passages, lexical_passages

@@ -10,7 +10,6 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from backends.builtin.preparing import Preparer
 from backends.builtin.store.port import (
     START,
     Checkpoint,
@@ -27,6 +26,7 @@ from backends.builtin.syncing.planning import (
     TranscriptPart,
     plan_sessions,
 )
+from backends.builtin.syncing.preparing import Preparer
 from backends.errors import FileUnreadableError
 from backends.files.safe_open import MomentarilyUnreadableError, RefusedFileError
 from backends.interface import SkippedFile
