@@ -16,12 +16,10 @@ import structlog
 from anyio import CancelScope, create_task_group
 from anyio.to_thread import run_sync
 
-from backends.builtin.embedding.queries import Meaning
-from backends.builtin.embedding.semantics import Semantics
-from backends.builtin.notes.links import links_in, resolve_links
-from backends.builtin.notes.preparing import Preparer
-from backends.builtin.reporting import probe_weaknesses, report_status
-from backends.builtin.searching.search import Found, Searcher
+from backends.builtin.embedding.semantics import Meaning, Semantics
+from backends.builtin.links import links_in, resolve_links
+from backends.builtin.searching import Found, Searcher
+from backends.builtin.status import probe_weaknesses, report_status
 from backends.builtin.store.opening import connect
 from backends.builtin.store.port import (
     READERS,
@@ -32,6 +30,7 @@ from backends.builtin.store.port import (
 )
 from backends.builtin.syncing.freshness import Freshness
 from backends.builtin.syncing.indexing import Indexer, SearchPriority
+from backends.builtin.syncing.preparing import Preparer
 from backends.builtin.syncing.transcripts import SessionIndexer
 from backends.chunking import ChunkLimits
 from backends.errors import IndexUnavailableError, out_of_reach

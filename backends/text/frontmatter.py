@@ -14,8 +14,6 @@ from typing import Final
 
 import msgspec
 
-from backends.chunking.blocks import front_matter, shorten_title
-
 FRONT_MATTER_VERSION: Final = 2
 """Goes up with every change of what is read: the notes of stored indexes are then prepared again."""
 MAX_VALUES: Final = 100
@@ -47,6 +45,9 @@ class FrontMatter(msgspec.Struct, frozen=True):
 
 def read_front_matter(text: str) -> FrontMatter:
     """Empty where there is none, or none that we understand."""
+    # Not for the start, which cuts no note.
+    from backends.chunking.chunker import front_matter, shorten_title  # noqa: PLC0415
+
     block = front_matter(text)
     if not block:
         return FrontMatter()
@@ -54,7 +55,7 @@ def read_front_matter(text: str) -> FrontMatter:
     for name, value in _entries(block):
         held = values.setdefault(name, [])
         if len(held) < MAX_VALUES:
-            held.append(value)
+            held.append(shorten_title(value))
     tags = (tag.lstrip("#") for one in values.get("tags", ()) for tag in re.split(r"[,\s]+", one))
     return FrontMatter(
         title=next(iter(values.get("title", ())), ""),
@@ -97,14 +98,14 @@ def _values(written: str) -> list[str]:
 
 
 def _plain(value: str) -> str:
-    """Without quotes, or without a comment; one line, of the length of a title."""
+    """Without quotes, or without a comment; one line."""
     value = value.strip()
     if len(value) > 1 and value[0] in "\"'":
         end = value.find(value[0], 1)
         value = value[1:end] if end > 0 else value[1:]
     else:
         value = _COMMENT.sub("", value)
-    return shorten_title(value.strip())
+    return value.strip()
 
 
 def _day(values: list[str] | None) -> date | None:

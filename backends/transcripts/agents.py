@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -12,9 +14,6 @@ from backends.errors import FileUnreadableError
 from backends.files.reading import MAX_SCANNED_BYTES, not_found, read_blocks
 from backends.files.roots import MARKDOWN_SUFFIX
 from backends.interface import ReadAnswer, ReadRequest
-from backends.transcripts.claude import ClaudeTranscripts
-from backends.transcripts.host import HostTranscripts
-from backends.transcripts.jsonl import JsonlTranscripts
 from backends.transcripts.source import (
     BEGINNING,
     PREFIX,
@@ -30,34 +29,59 @@ from backends.transcripts.source import (
 )
 from config.settings import Settings
 
+if TYPE_CHECKING:
+    from backends.transcripts.claude import ClaudeTranscripts
+    from backends.transcripts.host import HostTranscripts
+    from backends.transcripts.jsonl import JsonlTranscripts
+
 
 class AgentTranscripts:
     """See `TranscriptSource`."""
 
     def __init__(
         self,
-        files: JsonlTranscripts,
-        database: HostTranscripts,
-        claude: ClaudeTranscripts | None = None,
+        sessions_dir: Path,
+        state_dir: Path,
+        agent_id: str,
+        claude_projects: Path | None = None,
     ) -> None:
-        self._files = files
-        self._database = database
-        self._claude = claude
+        self._sessions_dir = sessions_dir
+        self._state_dir = state_dir
+        self._agent_id = agent_id
+        self._claude_projects = claude_projects
         self._ids: frozenset[str] = frozenset()
         """What was last seen in the database: it may be locked for a moment."""
 
     @classmethod
     def of(cls, settings: Settings) -> AgentTranscripts:
-        projects = settings.claude_projects
         return cls(
-            JsonlTranscripts(settings.sessions_dir),
-            HostTranscripts(settings.state_dir, settings.agent_id),
-            ClaudeTranscripts(projects) if projects is not None else None,
+            settings.sessions_dir, settings.state_dir, settings.agent_id, settings.claude_projects
         )
 
     @classmethod
     def at(cls, state_dir: Path, agent_id: str, sessions_dir: Path) -> AgentTranscripts:
-        return cls(JsonlTranscripts(sessions_dir), HostTranscripts(state_dir, agent_id))
+        return cls(sessions_dir, state_dir, agent_id)
+
+    # Most agents index no transcripts: what reads them is imported when one is asked for.
+    @cached_property
+    def _files(self) -> JsonlTranscripts:
+        from backends.transcripts.jsonl import JsonlTranscripts  # noqa: PLC0415
+
+        return JsonlTranscripts(self._sessions_dir)
+
+    @cached_property
+    def _database(self) -> HostTranscripts:
+        from backends.transcripts.host import HostTranscripts  # noqa: PLC0415
+
+        return HostTranscripts(self._state_dir, self._agent_id)
+
+    @cached_property
+    def _claude(self) -> ClaudeTranscripts | None:
+        if self._claude_projects is None:
+            return None
+        from backends.transcripts.claude import ClaudeTranscripts  # noqa: PLC0415
+
+        return ClaudeTranscripts(self._claude_projects)
 
     def listing(self) -> TranscriptListing:
         files, sessions = self._files.listing(), self._database.listing()

@@ -32,6 +32,8 @@ from backends.files.safe_open import (
 from backends.interface import SkippedFile
 from backends.transcripts.source import (
     BEGINNING,
+    HASH_BYTES,
+    MAX_LINE_BYTES,
     PREFIX,
     SUFFIX,
     Entries,
@@ -41,7 +43,6 @@ from backends.transcripts.source import (
     Taken,
     TranscriptListing,
 )
-from backends.transcripts.stretches import HASH_BYTES, MAX_LINE_BYTES
 from backends.transcripts.turns import HOST_RENDERING_VERSION, render_event
 from config.paths import host_database
 

@@ -18,6 +18,9 @@ from backends.interface import SkippedFile
 SUFFIX: Final = ".jsonl"
 PREFIX: Final = "sessions/"
 CLAUDE_PREFIX: Final = f"{PREFIX}claude-code@"
+HASH_BYTES: Final = 16
+MAX_LINE_BYTES: Final = 8 * 1024 * 1024
+"""A longer line (an image in a message) is passed over; it still counts as a line."""
 
 
 class FoundTranscript(msgspec.Struct, frozen=True, gc=False):

@@ -1,4 +1,4 @@
-"""From one line of a transcript to one line of text, and when a transcript has grown enough. Pure."""
+"""From one line of a transcript to one line of text. Pure."""
 
 from __future__ import annotations
 

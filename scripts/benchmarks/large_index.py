@@ -16,10 +16,10 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from backends.builtin.notes.preparing import Preparer
 from backends.builtin.store.port import PreparedChunk, PreparedExcerpt, PreparedFile, ReadFile
 from backends.builtin.store.sqlite.store import SqliteStore, SqliteWriter
 from backends.builtin.store.sqlite.vectors.store import SqliteEmbeddings
+from backends.builtin.syncing.preparing import Preparer
 from backends.chunking import ChunkLimits
 from backends.files.reading import content_hash
 from backends.files.scan import FoundFile

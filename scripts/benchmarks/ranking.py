@@ -16,7 +16,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from backends.builtin.searching.search import SNIPPET_CHARS
+from backends.builtin.searching import SNIPPET_CHARS
 from backends.ranking.evidence import KEYWORDS_ONLY, Background, Candidate, Excerpt, Lanes
 from backends.ranking.fusion import PassageRanker
 from backends.ranking.query import QueryAnalyser, Weights

@@ -50,7 +50,7 @@ TARGETS: Final[dict[str, Target]] = {
     "configuration": Target("configuration", ("config",), 2048),
     "markdown": Target(
         "markdown",
-        ("backends.chunking", "backends.text", "backends.ranking", "backends.builtin.notes.preparing",
+        ("backends.chunking", "backends.text", "backends.ranking", "backends.builtin.syncing.preparing",
          "backends.qmd.answering", "backends.qmd.answering"),
     ),
     "transcripts": Target("transcripts", ("backends.transcripts", "backends.redaction")),

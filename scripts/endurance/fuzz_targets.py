@@ -18,7 +18,7 @@ import anyio
 import numpy as np
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from backends.builtin.notes.preparing import Preparer
+from backends.builtin.syncing.preparing import Preparer
 from backends.chunking import Chunk, ChunkLimits, chunk_markdown
 from backends.files.reading import decode
 from backends.qmd.answering import Found, Proposal, analyse, document_passages, lexical_passages
@@ -27,7 +27,7 @@ from backends.qmd.process import QmdUnavailableError
 from backends.qmd.server import post_query
 from backends.redaction import redact
 from backends.text.passages import split_units, utf16_length
-from backends.transcripts.stretches import digest_of, read_stretch
+from backends.transcripts.jsonl import digest_of, read_stretch
 from backends.transcripts.turns import render_turn
 from config.describe import describe_json
 from config.errors import ConfigInvalidError

@@ -26,7 +26,7 @@ import apsw
 from msgspec.structs import replace
 
 from backends.builtin.backend import open_builtin
-from backends.builtin.searching.search import Searcher
+from backends.builtin.searching import Searcher
 from backends.builtin.store.sqlite.connections import connect_reader
 from backends.builtin.store.sqlite.store import SqliteView
 from backends.interface import SearchRequest, SyncRequest

@@ -22,8 +22,7 @@ from backends.errors import IndexUnavailableError
 from backends.files.encodings import UTF8
 from backends.files.scan import FoundFile
 from backends.text.frontmatter import FrontMatter
-from backends.transcripts.source import FoundTranscript, Place, Taken
-from backends.transcripts.stretches import HASH_BYTES
+from backends.transcripts.source import HASH_BYTES, FoundTranscript, Place, Taken
 from config.settings import Source
 
 if TYPE_CHECKING:

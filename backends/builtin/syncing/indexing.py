@@ -15,7 +15,6 @@ import anyio
 import msgspec
 import structlog
 
-from backends.builtin.notes.preparing import EndedError, Preparer, TooCostlyError
 from backends.builtin.store.opening import look_into
 from backends.builtin.store.port import ReadFile, Store, View
 from backends.builtin.syncing.brake import Brake
@@ -29,6 +28,7 @@ from backends.builtin.syncing.planning import (
     TranscriptPart,
     plan_sync,
 )
+from backends.builtin.syncing.preparing import EndedError, Preparer, TooCostlyError
 from backends.builtin.syncing.transcripts import SessionIndexer, skipped_transcripts
 from backends.errors import IndexUnavailableError
 from backends.files.ignoring import IgnoreFiles

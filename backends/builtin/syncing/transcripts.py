@@ -10,7 +10,6 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from backends.builtin.notes.preparing import Preparer
 from backends.builtin.store.port import (
     START,
     Checkpoint,
@@ -27,6 +26,7 @@ from backends.builtin.syncing.planning import (
     TranscriptPart,
     plan_sessions,
 )
+from backends.builtin.syncing.preparing import Preparer
 from backends.errors import FileUnreadableError
 from backends.files.safe_open import MomentarilyUnreadableError, RefusedFileError
 from backends.interface import SkippedFile
@@ -42,8 +42,29 @@ from backends.transcripts.source import (
     is_claude,
     is_file,
 )
-from backends.transcripts.thresholds import is_due as reaches
 from config.settings import SessionSyncSettings
+
+SILENCE_NS: Final = 10 * 60 * 1_000_000_000
+"""So long after its last line a conversation counts as over for now."""
+
+
+def is_grown_enough(
+    grown_bytes: int,
+    grown_lines: Callable[[], int],
+    silent_ns: int,
+    thresholds: SessionSyncSettings,
+) -> bool:
+    """Whether so much growth, this long ago, is to be indexed.
+
+    `deltaBytes` 0 means any growth, `deltaMessages` 0 that lines do not count. Lines (`grown_lines`) are
+    only counted when the bytes do not decide.
+    """
+    if grown_bytes <= 0:
+        return False
+    if grown_bytes >= thresholds.delta_bytes or silent_ns >= SILENCE_NS:
+        return True
+    return 0 < thresholds.delta_messages <= grown_lines()
+
 
 FILES: Final = "sessions"
 """Enrolled: the JSONL files are a source."""
@@ -177,7 +198,7 @@ class SessionIndexer:
         return path is not None and any(part.path == path for part in self.survey().parts)
 
     def _is_due(self, found: FoundTranscript, since: Place) -> bool:
-        return reaches(
+        return is_grown_enough(
             found.size - since.byte,
             partial(self._transcripts.entries_beyond, found, since),
             time.time_ns() - found.mtime_ns,

@@ -7,10 +7,10 @@ import os
 import anyio
 import pytest
 
-from backends.builtin.notes.preparing import Preparer
 from backends.builtin.store.sqlite.store import SqliteStore
 from backends.builtin.syncing.freshness import Freshness
 from backends.builtin.syncing.indexing import Indexer
+from backends.builtin.syncing.preparing import Preparer
 from backends.chunking import ChunkLimits
 from backends.files.roots import MemoryRoots
 from backends.interface import SearchRequest, SyncRequest

@@ -9,12 +9,12 @@ import time
 import anyio
 import pytest
 
-from backends.builtin.notes.preparing import Preparer
 from backends.builtin.store.sqlite.connections import PATIENCE_S
 from backends.builtin.store.sqlite.store import SqliteStore
 from backends.builtin.syncing import freshness
 from backends.builtin.syncing.freshness import SURVEY_PATIENCE_S, Freshness
 from backends.builtin.syncing.indexing import Indexer
+from backends.builtin.syncing.preparing import Preparer
 from backends.chunking import ChunkLimits
 from backends.errors import IndexUnavailableError
 from backends.files.roots import MemoryRoots

@@ -9,7 +9,7 @@ from types import FunctionType
 import numpy as np
 import pytest
 
-from backends.builtin.searching.search import Searcher
+from backends.builtin.searching import Searcher
 from backends.builtin.store.sqlite.store import SqliteStore
 from backends.builtin.store.sqlite.vectors.store import SqliteEmbeddings
 from backends.interface import SearchRequest

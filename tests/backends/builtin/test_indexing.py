@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from backends.builtin.notes.preparing import Preparer
 from backends.builtin.store.sqlite.store import SqliteStore
 from backends.builtin.syncing.indexing import Indexer
 from backends.builtin.syncing.planning import Change
+from backends.builtin.syncing.preparing import Preparer
 from backends.chunking import ChunkLimits
 from backends.files.roots import MemoryRoots
 from backends.files.scan import FoundFile

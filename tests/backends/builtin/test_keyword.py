@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from backends.builtin.searching import keyword
-from backends.builtin.searching.keyword import Frequencies, TermCounts, lookup, tiers
+from backends.builtin import searching
+from backends.builtin.searching import Frequencies, TermCounts, lookup, tiers
 from backends.builtin.store.port import PreparedChunk, PreparedFile, ReadFile
 from backends.builtin.store.sqlite.store import SqliteStore
 from backends.files.scan import FoundFile
@@ -82,8 +82,8 @@ def pile(tmp_path):
 @pytest.fixture
 def narrow(monkeypatch):
     """An index in which few chunks may be scored."""
-    monkeypatch.setattr(keyword, "MIN_SCORED", 40)
-    monkeypatch.setattr(keyword, "ENOUGH", 5)
+    monkeypatch.setattr(searching, "MIN_SCORED", 40)
+    monkeypatch.setattr(searching, "ENOUGH", 5)
 
 
 def names(groups):
@@ -106,7 +106,7 @@ def test_of_a_long_query_the_rarest_words_count():
     words = [f"word{number}" for number in range(500)]
     counts = TermCounts(10_000, {word: number + 1 for number, word in enumerate(words)})
     (together, *_) = names(tiers(query_of(*reversed(words)), counts, 1_000_000))
-    assert together == words[: keyword.MAX_CONCEPTS]
+    assert together == words[: searching.MAX_CONCEPTS]
 
 
 def test_words_that_are_everywhere_are_skipped_when_rarer_ones_exist(pile, narrow):
@@ -139,7 +139,7 @@ def test_scores_of_several_lookups_add_up_to_those_of_one(pile, monkeypatch):
     texts = ["said boiler", "said said pump", "boiler pump valve", "said", "nothing at all"]
     pile.write("memory/a.md", *texts * 3)
     together = pile.found("said", "boiler", "pump", limit=50)
-    monkeypatch.setattr(keyword, "MIN_SCORED", 12)
+    monkeypatch.setattr(searching, "MIN_SCORED", 12)
     apart = pile.found("said", "boiler", "pump", limit=50)
     assert [text for text, _ in apart] == [text for text, _ in together]
     assert [score for _, score in apart] == pytest.approx([score for _, score in together])
@@ -172,9 +172,9 @@ def test_counts_follow_an_index_that_shrinks(pile):
 
 
 def test_what_is_remembered_is_bounded(pile, monkeypatch):
-    monkeypatch.setattr(keyword, "MAX_REMEMBERED", 2)
-    monkeypatch.setattr(keyword, "COMMON", 0)
-    monkeypatch.setattr(keyword, "DRIFT", 0)  # what is remembered is never counted again
+    monkeypatch.setattr(searching, "MAX_REMEMBERED", 2)
+    monkeypatch.setattr(searching, "COMMON", 0)
+    monkeypatch.setattr(searching, "DRIFT", 0)  # what is remembered is never counted again
     words = ("one", "two", "three", "four")
     pile.write("memory/a.md", " ".join(words))
     assert list(pile.counts(*words).by_term.values()) == [1, 1, 1, 1]

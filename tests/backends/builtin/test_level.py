@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from backends.builtin.notes.preparing import Preparer
 from backends.builtin.store.sqlite.store import SqliteStore
 from backends.builtin.syncing.indexing import Indexer
+from backends.builtin.syncing.preparing import Preparer
 from backends.chunking import ChunkLimits
 from backends.files.roots import MemoryRoots
 

@@ -12,8 +12,8 @@ import traceback
 import anyio
 import pytest
 
-from backends.builtin.notes import preparing
-from backends.builtin.notes.preparing import EndedError, Preparer
+from backends.builtin.syncing import preparing
+from backends.builtin.syncing.preparing import EndedError, Preparer
 from backends.chunking import ChunkLimits
 from backends.interface import SearchRequest, SyncRequest
 from fakes.freshness import stale_of

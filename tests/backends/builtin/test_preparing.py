@@ -4,7 +4,7 @@ from datetime import date
 
 import pytest
 
-from backends.builtin.notes.preparing import HEADING_SEPARATOR, Preparer
+from backends.builtin.syncing.preparing import HEADING_SEPARATOR, Preparer
 from backends.chunking import ChunkLimits
 from backends.text.dates import date_of
 from backends.text.passages import split_units

@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from backends.builtin.notes.preparing import Preparer
 from backends.builtin.syncing.indexing import Indexer
+from backends.builtin.syncing.preparing import Preparer
 from backends.files import reading, scan
 from backends.interface import SyncRequest
 from fakes.freshness import stale_of

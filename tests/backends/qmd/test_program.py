@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from backends.qmd.process import QmdUnavailableError
-from backends.qmd.program import find_command, probe, read_version
-from backends.qmd.sidecar import home_of, qmd_command
+from backends.qmd.sidecar import find_command, home_of, probe, qmd_command, read_version
 from fakes.qmd import clean_environment, qmd_settings, wrapper, write
 
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backends.transcripts.stretches import (
+from backends.transcripts.jsonl import (
     MAX_LINE_BYTES,
     TAIL_BYTES,
     count_lines,

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from backends.builtin.backend import BuiltinBackend, chunk_limits, open_builtin, open_store
-from backends.builtin.notes.preparing import Preparer
 from backends.builtin.syncing.indexing import Indexer
+from backends.builtin.syncing.preparing import Preparer
 from backends.builtin.syncing.transcripts import SessionIndexer
 from backends.files.roots import MemoryRoots
 from backends.transcripts.agents import AgentTranscripts

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backends.builtin.notes.preparing import Preparer
 from backends.builtin.store.port import Turns
 from backends.builtin.store.sqlite.store import SqliteStore, SqliteView
 from backends.builtin.syncing.indexing import Indexer
+from backends.builtin.syncing.preparing import Preparer
 from backends.builtin.syncing.transcripts import SessionIndexer
 from backends.chunking import ChunkLimits
 from backends.files.roots import MemoryRoots

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from backends.builtin.notes.preparing import Preparer
 from backends.builtin.store.sqlite.store import SqliteStore
 from backends.builtin.syncing import planning, transcripts
 from backends.builtin.syncing.indexing import Indexer
+from backends.builtin.syncing.preparing import Preparer
 from backends.builtin.syncing.transcripts import SessionIndexer
 from backends.chunking import ChunkLimits
 from backends.files.roots import MemoryRoots

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
+from backends.builtin.syncing.transcripts import SILENCE_NS
 from backends.interface import SearchRequest, SyncRequest
-from backends.transcripts.thresholds import SILENCE_NS
 
 AUTOMATIC = SyncRequest(reason="interval")
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from backends.builtin.notes.preparing import Preparer
 from backends.builtin.store.port import PreparedFile, ReadFile, Store, Writer
 from backends.builtin.store.sqlite.store import SqliteStore
+from backends.builtin.syncing.preparing import Preparer
 from backends.chunking import ChunkLimits
 from backends.files.encodings import UTF8
 from backends.files.scan import FoundFile

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from backends.transcripts.thresholds import SILENCE_NS, is_due
+from backends.builtin.syncing.transcripts import SILENCE_NS, is_grown_enough
 from config.settings import SessionSyncSettings
 
 
@@ -29,4 +29,4 @@ def never_counted():
 def test_bytes_lines_and_silence_decide(grown, lines, silent_ns, limits, due):
     count = never_counted if lines is None else lambda: lines
     thresholds = SessionSyncSettings(delta_bytes=limits[0], delta_messages=limits[1])
-    assert is_due(grown, count, silent_ns, thresholds) is due
+    assert is_grown_enough(grown, count, silent_ns, thresholds) is due

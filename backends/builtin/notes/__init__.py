@@ -1,1 +1,0 @@
-"""One Markdown file as the index holds it: what changed, the rows that stand for it, writing them."""
