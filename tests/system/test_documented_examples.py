@@ -130,11 +130,11 @@ def test_every_command_runs(home, command):
         return
     if name in ("connect", "disconnect") and arguments and "--print" not in arguments:
         arguments.append("--yes")  # nobody is there to be asked
+    arguments = [one.replace("~", str(home.root)) for one in arguments]
     if "--notes" in arguments:
         note = home.root / "notes/house/boiler.md"
         note.parent.mkdir(parents=True)
         note.write_text("# Boiler\n\nThe pressure is 1.5 bar.\n", encoding="utf-8")
-        arguments = [one.replace("~", str(home.root)) for one in arguments]
         done = subprocess.run(
             [sys.executable, "-m", "gateway", name, *arguments], env=home.environment,
             capture_output=True, encoding="utf-8", timeout=60, check=False,
