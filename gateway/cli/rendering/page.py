@@ -99,7 +99,7 @@ h3 { font-size: 1rem; margin: 0; } p { margin: .4rem 0; }
 .hit { margin: .75rem 0; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-size: .92rem; }
-th, td { text-align: left; vertical-align: top; padding: .3rem .8rem .3rem 0; border-bottom: 1px solid var(--line); }
+th, td { min-width: 5.5rem; text-align: left; vertical-align: top; padding: .3rem .8rem .3rem 0; border-bottom: 1px solid var(--line); }
 th { color: var(--soft); font-weight: 600; } .n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 svg { display: block; width: 100%; height: auto; } rect { fill: var(--bar); }
 svg text { fill: var(--soft); font: 12px system-ui, sans-serif; } svg line { stroke: var(--line); }
