@@ -184,6 +184,17 @@ def flush_prompts(settings: MemoryFlushSettings, today: date) -> FlushPrompts:
     )
 
 
+def flush_texts() -> dict[str, str]:
+    """The built-in texts before anything is filled in, for a host that fills them in itself."""
+    return {
+        "prompt": _PROMPT.format(log=f"{MEMORY_DIRECTORY}/{_PLACEHOLDER}.md"),
+        "systemPrompt": _SYSTEM_PROMPT,
+        "hint": _HINT,
+        "placeholder": _PLACEHOLDER,
+        "silentReply": SILENT_REPLY,
+    }
+
+
 def _completed(text: str, today: date) -> str:
     dated = text.strip().replace(_PLACEHOLDER, today.isoformat())
     return dated if SILENT_REPLY in dated else f"{dated}\n\n{_HINT}"

@@ -118,7 +118,7 @@ class Embedder(Protocol):
         ...
 
     def report(self) -> LocalState | None:
-        """For `status`; may be called from any thread: what only this kind of provider reports."""
+        """What only this kind of provider reports in `status`. May be called from any thread."""
         ...
 
     async def embed_documents(self, texts: Sequence[str]) -> EmbeddedBatch: ...
@@ -196,12 +196,12 @@ class WorkerState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     status: Literal["off", "loading", "running"]
     pid: int | None = None
     resident_bytes: int | None = None
-    """Memory of the worker process; None where the system does not tell."""
+    """The memory of the worker process; None if the system does not tell."""
     deaths: int = 0
-    """Ends that nobody asked for."""
+    """How many workers ended without being told to."""
     last_death: str | None = None
     cut_texts: int = 0
-    """Texts of which the model read only the beginning."""
+    """How many texts the model has read only the beginning of."""
 
 
 class LocalModelState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -221,7 +221,7 @@ class Download(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class LocalState(msgspec.Struct, frozen=True, kw_only=True):
-    """What only a local model has to tell."""
+    """What only a local model reports."""
 
     reference: str
     worker: WorkerState
@@ -257,7 +257,7 @@ class FallbackRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EmbeddingsState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Who gives vectors: the provider in use, the one that is asked first, and its fallback."""
+    """The providers of vectors: the one in use, the one that is preferred, and its fallback."""
 
     active: ServiceState
     primary: ServiceState

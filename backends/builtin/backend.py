@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
+from operator import methodcaller
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 import anyio
@@ -30,7 +31,7 @@ from backends.builtin.store.port import (
     Unavailable,
 )
 from backends.builtin.syncing.freshness import Freshness
-from backends.builtin.syncing.indexing import Courtesy, Indexer
+from backends.builtin.syncing.indexing import Indexer, SearchPriority
 from backends.builtin.syncing.transcripts import SessionIndexer
 from backends.chunking import ChunkLimits
 from backends.errors import IndexUnavailableError, out_of_reach
@@ -103,8 +104,8 @@ class BuiltinBackend:
         self._settings = settings
         self._store = store
         self._roots = MemoryRoots.of(settings)
-        self._courtesy = Courtesy()
-        preparer = Preparer(limits, give_way=self._courtesy.give_way)
+        self._priority = SearchPriority()
+        preparer = Preparer(limits, give_way=self._priority.give_way)
         self._transcripts = AgentTranscripts.of(settings)
         self._sessions = SessionIndexer(
             store,
@@ -119,7 +120,7 @@ class BuiltinBackend:
         """Whether conversations are answered at all, be it by QMD."""
         self._indexer = Indexer(store, self._roots, preparer, self._sessions, settings.sessions_dir)
         self._freshness = Freshness(
-            self._indexer, courtesy=self._courtesy, on_written=self._embed_soon
+            self._indexer, priority=self._priority, on_written=self._embed_soon
         )
         self._semantics = Semantics(
             settings,
@@ -154,7 +155,7 @@ class BuiltinBackend:
         stale, meaning, swept_s = await self._prepare(request.query)
         prepared = time.perf_counter()
         is_level = stale is None and self._settings.search.sync.on_search
-        with self._courtesy.searching():
+        with self._priority.searching():
             found = await self._found(request, meaning.vector, is_level=is_level)
         done = time.perf_counter()
         made_by = meaning.vector.fingerprint if meaning.vector else self._semantics.fingerprint
@@ -326,7 +327,7 @@ class BuiltinBackend:
         sync = self._settings.search.sync
         if not sync.on_search:
             return self._freshness.unsynced()
-        with self._courtesy.searching():
+        with self._priority.searching():
             return await self._freshness.sweep(sync.search_budget_ms / 1000)
 
     def _embed_soon(self) -> None:
@@ -366,7 +367,7 @@ async def open_store(settings: Settings, *, is_owner: bool = False) -> AsyncIter
     open_index = partial(connect, settings, is_owner=is_owner)
     opening = BoundedWork("opening of the index")
     try:
-        store = await opening.run(open_index, OPENING_PATIENCE_S, discard=Store.close)
+        store = await opening.run(open_index, OPENING_PATIENCE_S, discard=methodcaller("close"))
     except TimeoutError:
         raise IndexUnavailableError(
             f"The index could not be opened within {OPENING_PATIENCE_S:g} s.",

@@ -1,8 +1,7 @@
 """The conversations of Claude Code: JSONL files below its projects, one directory a project.
 
-Owns how they are named here (`sessions/claude-code@<project>@<session>.jsonl`), their listing, and which
-of their entries are turns. Read as every other JSONL file; no link is followed below the directory of
-the projects. Blocks; may be used by several threads at once.
+They are named `sessions/claude-code@<project>@<session>.jsonl` here, and read as every other JSONL file;
+no link is followed below the directory of the projects. Blocks; may be used by several threads at once.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ _PLACE = re.compile(r" (?:found |starting )?near (\d+)")
 _TERM = re.compile(r"b'([^']*)'|U\+([0-9a-fA-F]+)")
 _REMEDY = (
     "Correct the file there; JSON5 allows comments, trailing commas and names without quotes, "
-    "and {} is the smallest configuration."
+    "and an empty file needs at least {}."
 )
 
 

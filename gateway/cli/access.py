@@ -123,7 +123,7 @@ async def reload_owner(settings: Settings) -> ReloadResult:
     stream = await connect_owner(place_of(settings).lock)
     if stream is None:
         raise IndexUnavailableError(
-            f"No gateway runs for agent {settings.agent_id}, so there is none to reload.",
+            f"No gateway runs for {_whose(settings)}, so there is none to reload.",
             remedy="The next one reads the configuration when it starts.",
         )
     async with stream, connect(stream, stream) as client:
@@ -139,11 +139,15 @@ async def owner_metrics(settings: Settings) -> MetricsResult:
     stream = await connect_owner(place_of(settings).lock)
     if stream is None:
         raise IndexUnavailableError(
-            f"No gateway runs for agent {settings.agent_id}, so nothing is counted.",
+            f"No gateway runs for {_whose(settings)}, so nothing is counted.",
             remedy="Start one with `memory-gateway serve`, or as a service.",
         )
     async with stream, connect(stream, stream) as client:
         return msgspec.convert(await client.call("metrics"), MetricsResult)
+
+
+def _whose(settings: Settings) -> str:
+    return "these notes" if settings.notes_folder else f"agent {settings.agent_id}"
 
 
 class _Opened:

@@ -14,6 +14,7 @@ from typer.core import TyperCommand
 
 from gateway.cli.commands.asking import get, remember, search
 from gateway.cli.commands.connecting import connect, disconnect
+from gateway.cli.commands.hosting import install_plugin, plugin_status, uninstall_plugin
 from gateway.cli.commands.indexing import (
     cancel_batch,
     index,
@@ -147,6 +148,13 @@ _batch = typer.Typer(help=_BATCH, short_help=_BATCH)
 _add(_batch, list_batches, "list")
 _add(_batch, cancel_batch, "cancel")
 app.add_typer(_batch, name="batch")
+
+_OPENCLAW = "Put this program into OpenClaw's memory slot, and take it out again."
+_openclaw = typer.Typer(help=_OPENCLAW, short_help=_OPENCLAW)
+_add(_openclaw, install_plugin, "install")
+_add(_openclaw, plugin_status, "status")
+_add(_openclaw, uninstall_plugin, "uninstall")
+app.add_typer(_openclaw, name="openclaw")
 
 
 def _print_version(asked: bool) -> None:

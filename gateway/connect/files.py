@@ -119,6 +119,16 @@ def plan_connection(client: Client, there: Surroundings, name: str, entry: Entry
         problem = ConfigProblem(message=f"another server has the name {name}", file=str(path))
         raise ConfigInvalidError([problem], remedy="Give this one another name: --name NAME.")
     new = {**old, **entry} if old else entry
+    if old == new:
+        return Plan(
+            client=client,
+            path=path,
+            name=name,
+            before=before,
+            after=before.data,
+            old=old,
+            new=new,
+        )
     base, copy = _without(client, path, before, name, old)
     text = with_server(client, (base or b"").decode(), path, name, new)
     return Plan(
@@ -126,7 +136,7 @@ def plan_connection(client: Client, there: Surroundings, name: str, entry: Entry
         path=path,
         name=name,
         before=before,
-        after=before.data if old == new else text.encode(),
+        after=text.encode(),
         old=old,
         new=new,
         base=base,

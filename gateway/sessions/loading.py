@@ -188,3 +188,8 @@ _DO_NOT_CITE = "Do not mention paths or line numbers unless you are asked for th
 def recall_instructions(citations: CitationsMode) -> str:
     """With the rule for citations that is in force."""
     return f"{_RECALL} {_DO_NOT_CITE if citations == 'off' else _CITE}"
+
+
+def recall_texts() -> dict[str, str]:
+    """The same in parts, for a host that knows itself which rule is in force."""
+    return {"recall": _RECALL, "cite": _CITE, "doNotCite": _DO_NOT_CITE}

@@ -147,7 +147,9 @@ class Agent(Home):
         }
 
     def edit(self) -> None:
-        """Some notes change; sometimes one goes, comes or moves."""
+        """Some notes change; sometimes one goes, comes or moves. None while the workspace is away."""
+        if not self.workspace.exists():
+            return
         for number in self.rng.sample(range(FILES), EDITS):
             path = self._note(number)
             if self.rng.random() < 0.1:

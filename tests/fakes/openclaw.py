@@ -19,6 +19,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -34,6 +35,8 @@ SETUP: Final = Path(__file__).resolve().parents[2] / "scripts/openclaw-setup"
 _VALIDATE: Final = Path(__file__).with_name("openclaw_validate.mjs")
 PATIENCE_S: Final = 120.0
 """Bound of every wait; the machine may be busy."""
+_COMMANDS_WITHIN: Final = 5
+"""Of the host, in one of ours: the bound holds for each."""
 MAIN: Final = "agent:main:main"
 """The session key of the main agent's private conversation."""
 _TOKEN: Final = "test-token-0123456789abcdef"
@@ -134,6 +137,22 @@ class OpenClaw:
         """A command, to its end. Raises HostError if that does not come."""
         return self._run(self.command, *arguments, patience_s=patience_s)
 
+    def run_alone(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """The same; raises HostError, too, if it leaves a process behind."""
+        return self._run(self.command, *arguments, alone=True)
+
+    def install_plugin(self) -> str:
+        """Ours, by our own command; what that printed."""
+        done = self.memory_gateway("openclaw", "install", "--yes")
+        if done.returncode:
+            raise HostError(f"the plugin was not installed: {done.stdout}")
+        return done.stdout
+
+    def memory_gateway(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """A command of ours in the environment of the host."""
+        argv = (sys.executable, "-P", "-m", "gateway", *arguments)
+        return self._run(*argv, patience_s=_COMMANDS_WITHIN * PATIENCE_S)
+
     def accepts(self, files: Iterable[Path]) -> list[bool]:
         """What its `config validate` says to each of these configurations."""
         programs = Path(self.command).parent
@@ -142,12 +161,16 @@ class OpenClaw:
         accepted: list[bool] = json.loads(done.stdout.splitlines()[-1])
         return accepted
 
-    def _run(self, *argv: str, patience_s: float = PATIENCE_S) -> subprocess.CompletedProcess[str]:
+    def _run(
+        self, *argv: str, patience_s: float = PATIENCE_S, alone: bool = False
+    ) -> subprocess.CompletedProcess[str]:
         with _started(self, argv) as (process, printed):
             try:
                 process.wait(patience_s)
             except subprocess.TimeoutExpired:
                 raise HostError(f"{argv[:2]} did not end:\n{printed()[-3000:]}") from None
+            if alone:
+                _wait_until_gone(process.pid)
             return subprocess.CompletedProcess(argv, process.returncode, printed())
 
     @contextmanager
@@ -240,11 +263,27 @@ class RunningHost:
             raise HostError(f"the gateway did not stop:\n{self.printed[-3000:]}") from None
         if code:
             raise HostError(f"the gateway stopped with {code}:\n{self.printed[-3000:]}")
-        deadline = time.monotonic() + PATIENCE_S
-        while _group_lives(self._process.pid):
-            if time.monotonic() > deadline:
-                raise HostError("the gateway left a process behind")
-            time.sleep(_PAUSE_S)
+        _wait_until_gone(self._process.pid)
+
+    def children(self) -> dict[int, list[str]]:
+        """The processes of ours that it runs now: their arguments, by pid."""
+        found = {}
+        for place in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError, IndexError):
+                status = (place / "stat").read_text().rpartition(")")[2].split()
+                argv = (place / "cmdline").read_bytes().decode().split("\0")[:-1]
+                is_ours = int(status[2]) == self._process.pid and status[0] != "Z"
+                if is_ours and "serve" in argv and "--agent" in argv:
+                    found[int(place.name)] = argv
+        return found
+
+
+def _wait_until_gone(group: int) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while _group_lives(group):
+        if time.monotonic() > deadline:
+            raise HostError("a process was left behind")
+        time.sleep(_PAUSE_S)
 
 
 @contextmanager

@@ -196,7 +196,7 @@ async def test_what_is_opened_knows_its_place_and_what_was_learned_before(tmp_pa
     assert state.fallback.provider == "voyage"
     assert state.primary.learned_limits == {"items": {"accepted": 10, "refused": 11}}
     assert state.fallback.learned_limits == {}
-    assert state.primary.fingerprint.digest() in learned
+    assert again.fingerprint.digest() in learned
     assert b"secret" not in msgspec.json.encode(state)
     await first.aclose()
     await again.aclose()

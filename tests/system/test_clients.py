@@ -7,18 +7,23 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 
 import pytest
 
+from fakes import two_forms
 from fakes.client_models import FakeAnthropic, FakeGemini, FakeResponses
 from fakes.clients import ClaudeCode, Codex, GeminiCli, install_client
 from fakes.openclaw_model import ToolCall
+from gateway.connect.clients import CLIENTS as CLIENTS_OF_CONNECT
+from gateway.connect.editing import with_server
 
 CLIENTS = {
     "claude-code": (ClaudeCode, FakeAnthropic),
     "codex": (Codex, FakeResponses),
     "gemini-cli": (GeminiCli, FakeGemini),
 }
+PROTOCOL = Path(__file__).resolve().parents[2] / "docs/protocol.md"
 FACT = "The heron nests at the mill pond, behind the third willow."
 
 
@@ -95,3 +100,25 @@ def test_what_the_client_itself_does_to_its_file_is_no_reason_to_use_its_command
         done = client.run(client.command, *arguments)
         assert done.returncode == 0, done
     assert client.config.read_bytes() != before
+
+
+FORMS = {"claude-code": "data", "codex": "data", "gemini": "text"}
+"""What docs/protocol.md says of each."""
+
+
+def test_of_two_forms_of_an_answer_each_client_hands_its_model_one_and_not_the_same_one(client):
+    """The reason why ours have one form. A client that changes its mind is a reason to look again."""
+    kind = CLIENTS_OF_CONNECT[client.name]
+    entry = kind.entry((sys.executable, two_forms.__file__))
+    text = client.config.read_text("utf-8")
+    client.config.write_text(
+        with_server(kind, text, client.config, "memory-gateway", entry), "utf-8"
+    )
+    client.be_patient()
+    client.model.script(ToolCall("memory_search", {"query": "heron"}), "Noted.")
+    done = client.ask("Where does the heron nest?")
+    assert (done.returncode, client.model.refused) == (0, []), done
+    (result,) = client.model.turns[1].results
+    told = [form for form in ("text", "data") if f"said as {form}" in result]
+    assert told == [FORMS[client.name]]
+    assert f"| {kind.title} " in PROTOCOL.read_text("utf-8")

@@ -67,7 +67,7 @@ async def test_an_owner_that_hangs_is_failing_and_health_says_so_in_time(home):
     assert done.returncode == 2
     health = json.loads(done.stdout)
     assert health["status"] == "failing"
-    assert "silent" in health["reasons"][0]
+    assert "has not answered for" in health["reasons"][0]
 
 
 async def test_a_command_for_another_workspace_is_refused_and_names_the_owner_s(home, tmp_path):

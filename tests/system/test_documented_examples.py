@@ -46,6 +46,7 @@ ELSEWHERE = {
     "service": "tests/system/test_service.py",
     "models": "tests/gateway/cli/test_models.py",
     "qmd": "tests/system/test_qmd.py",
+    "openclaw": "tests/system/test_openclaw_plugin.py",
     "batch": "tests/backends/builtin/batch/test_batch_by_hand.py",
 }
 """Commands that need a network, a service manager or a program of their own, and who gives them one."""

@@ -60,7 +60,7 @@ def test_a_slip_in_the_configuration_names_line_key_and_remedy(home):
     assert "line 3" in done.stderr
     assert "tokens: found" in done.stderr
     assert "allowed is a whole number of tokens" in done.stderr
-    assert "Correct or remove" in done.stderr
+    assert "Correct these values, or remove them" in done.stderr
 
 
 def test_a_wrong_key_is_told_with_its_place_and_remedy_and_words_still_answer(home):

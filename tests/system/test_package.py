@@ -162,6 +162,12 @@ def on_terminal(line, environment):
         return shown.decode(), process.wait(120)
 
 
+def test_the_wheel_holds_the_plugin_for_openclaw(names):
+    plugin = {file.name for file in (ROOT / "gateway/openclaw/plugin").iterdir()}
+    assert {"index.js", "openclaw.plugin.json", "shared.json"} <= plugin
+    assert {f"memory_gateway/gateway/openclaw/plugin/{name}" for name in plugin} <= names
+
+
 def test_the_wheel_is_small(wheel):
     assert wheel.stat().st_size <= MOST_BYTES
 

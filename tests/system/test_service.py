@@ -210,7 +210,8 @@ def test_a_folder_of_notes_gets_a_service_of_its_own(home, manage):
     assert f"serve --socket-only --notes {folder}\n" in text
     assert f"-{folder}\n" in text
     assert manage("status", *where)[0].stdout.startswith(unit)
-    assert manage("uninstall", *where)[1][0] == f"--user disable --now {unit}"
+    socket = unit.replace(".service", ".socket")
+    assert manage("uninstall", *where)[1][0] == f"--user disable --now {socket} {unit}"
     assert not drop_in.exists()
 
 

@@ -1,23 +1,76 @@
-"""Which texts go into which batch job, and dividing a job that a vendor finds too large."""
+"""Whether batch jobs are used at present, which texts go into which job, and dividing one that a vendor finds too large."""
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
-from backends.builtin.batch import records
 from backends.builtin.store.port import JobRecord, View, Writer, now_ms
 from providers.batch.hosts import JobLimits
 from providers.interface import Fingerprint
+
+MOST_FAILURES: Final = 2
+OFF_MS: Final = 3600 * 1000
+UNAVAILABLE_MS: Final = 24 * 3600 * 1000
+"""A host without batch jobs does not get them soon."""
+_SWITCH: Final = "batch_switch"
+
+
+class Switch(msgspec.Struct, frozen=True, kw_only=True):
+    """`digest` is that of the provider it holds for, in hexadecimal."""
+
+    digest: str
+    failures: int = 0
+    off_until_ms: int = 0
+    reason: str | None = None
+
+    def is_off(self, now_ms: int) -> bool:
+        return now_ms < self.off_until_ms
+
+    def failed(self, reason: str, now_ms: int) -> Switch:
+        """After another failed job. One that is tried after a pause switches off at once again."""
+        failures = self.failures + 1
+        off = now_ms + OFF_MS if failures >= MOST_FAILURES else self.off_until_ms
+        return msgspec.structs.replace(self, failures=failures, off_until_ms=off, reason=reason)
+
+    def switched_off(self, reason: str, now_ms: int, for_ms: int = OFF_MS) -> Switch:
+        """At once, whatever the count."""
+        return msgspec.structs.replace(self, off_until_ms=now_ms + for_ms, reason=reason)
+
+    def succeeded(self) -> Switch:
+        return Switch(digest=self.digest)
+
+
+def switch_of(view: View, digest: bytes) -> Switch:
+    """Of this provider; one that was kept for another is forgotten."""
+    text = view.remembered(_SWITCH)
+    if text:
+        switch = msgspec.json.decode(text, type=Switch)
+        if switch.digest == digest.hex():
+            return switch
+    return Switch(digest=digest.hex())
+
+
+def save_switch(writer: Writer, switch: Switch) -> None:
+    writer.remember(_SWITCH, msgspec.json.encode(switch).decode())
+
+
+def new_job(writer: Writer, digest: bytes, text_hashes: Sequence[bytes]) -> None:
+    """A new job that these texts wait for; they wait for no other."""
+    label, items = secrets.token_hex(12), len(text_hashes)
+    job = JobRecord(label=label, digest=digest, items=items, created_at_ms=now_ms())
+    writer.jobs.add(job, text_hashes)
+
 
 SMALLEST: Final = 100
 """Texts of a job: when even so few are refused, the size is not the reason."""
 _KEPT_MS: Final = 7 * 24 * 3600 * 1000
 """Accounts are promoted, and what was learned is tried again."""
-_KEY: Final = "batch_capacity"
+_CAPACITY: Final = "batch_capacity"
 
 
 class _Capacity(msgspec.Struct, frozen=True):
@@ -28,7 +81,7 @@ class _Capacity(msgspec.Struct, frozen=True):
 
 def capacity(view: View, digest: bytes) -> int | None:
     """How many texts the vendor takes at once, in all open jobs; None: not known to be bounded."""
-    text = view.remembered(_KEY)
+    text = view.remembered(_CAPACITY)
     if not text:
         return None
     learned = msgspec.json.decode(text, type=_Capacity)
@@ -65,12 +118,12 @@ def _replace(writer: Writer, job: JobRecord, items: int) -> None:
     writer.jobs.release(job)
     writer.jobs.save(job)
     for begin in range(0, len(texts), items):
-        records.add(writer, job.digest, texts[begin : begin + items])
+        new_job(writer, job.digest, texts[begin : begin + items])
 
 
 def _learn(writer: Writer, digest: bytes, items: int) -> None:
     learned = _Capacity(digest.hex(), items, now_ms())
-    writer.remember(_KEY, msgspec.json.encode(learned).decode())
+    writer.remember(_CAPACITY, msgspec.json.encode(learned).decode())
 
 
 THRESHOLD: Final = 1_000
@@ -96,7 +149,7 @@ def claim(writer: Writer, fingerprint: Fingerprint, limits: JobLimits) -> int:
     learned = capacity(writer, digest) or limits.max_items
     jobs = list(divided(backlog, replace(limits, max_items=min(learned, limits.max_items))))
     for texts in jobs:
-        records.add(writer, digest, texts)
+        new_job(writer, digest, texts)
     return len(jobs)
 
 

@@ -9,7 +9,8 @@ from typing import Final, NamedTuple
 import anyio
 import structlog
 
-from backends.builtin.batch import claiming, records, reporting
+from backends.builtin.batch import claiming
+from backends.builtin.batch.claiming import THRESHOLD
 from backends.builtin.batch.steps import Steps, Verdicts
 from backends.builtin.store.opening import if_there
 from backends.builtin.store.port import READERS, JobRecord, Store, View, now_ms
@@ -132,7 +133,7 @@ class BatchJobs:
         if fingerprint != self._access.fingerprint:
             return False
         with self._store.view() as view:
-            return not records.load(view, fingerprint.digest()).is_off(now_ms())
+            return not claiming.switch_of(view, fingerprint.digest()).is_off(now_ms())
 
     def claim(self, fingerprint: Fingerprint) -> None:
         """Puts the whole backlog into jobs, if it is large. Blocking."""
@@ -181,7 +182,7 @@ class BatchJobs:
             return plan(
                 view.jobs.open(digest),
                 now_ms=now_ms(),
-                is_off=records.load(view, digest).is_off(now_ms()),
+                is_off=claiming.switch_of(view, digest).is_off(now_ms()),
                 capacity=claiming.capacity(view, digest),
                 concurrency=self._settings.concurrency,
             )
@@ -241,7 +242,45 @@ class BatchJobs:
 
     def report(self, view: View) -> BatchReport:
         """For `status`."""
-        return reporting.report(view, self._access)
+        now, digest = now_ms(), self._access.fingerprint.digest()
+        state = claiming.switch_of(view, digest)
+        return BatchReport(
+            enabled=not state.is_off(now),
+            reason=state.reason,
+            threshold=THRESHOLD,
+            failures=state.failures,
+            off_for_s=(state.off_until_ms - now) // 1000 if state.is_off(now) else None,
+            capacity=claiming.capacity(view, digest),
+            waiting=view.jobs.waiting(digest),
+            jobs=job_reports(view),
+        )
+
+
+def not_used(reason: str) -> BatchReport:
+    return BatchReport(enabled=False, reason=reason, threshold=THRESHOLD)
+
+
+def job_reports(view: View) -> tuple[JobReport, ...]:
+    """All that are remembered, the newest first."""
+    now = now_ms()
+    return tuple(_job_report(job, now) for job in view.jobs.recent())
+
+
+def _job_report(job: JobRecord, now: int) -> JobReport:
+    is_polled = job.state == "submitted"
+    return JobReport(
+        id=job.id,
+        state=job.state,
+        remote_state=job.remote_state,
+        outcome=job.outcome,
+        items=job.items,
+        done=max(job.remote_done, job.stored),
+        stored=job.stored,
+        refused=job.refused,
+        age_s=(now - job.created_at_ms) // 1000,
+        next_poll_s=max(0, job.next_at_ms - now) / 1000 if is_polled else None,
+        reason=job.reason,
+    )
 
 
 def open_jobs(
@@ -271,7 +310,7 @@ def list_jobs(settings: Settings) -> tuple[JobReport, ...]:
         if store is None:
             return ()
         with store.view() as view:
-            return reporting.jobs(view)
+            return job_reports(view)
 
 
 def cancel_job(settings: Settings, job_id: int) -> bool:

@@ -13,8 +13,8 @@ import anyio
 import structlog
 from msgspec.structs import replace
 
-from backends.builtin.batch import claiming, records
-from backends.builtin.batch.records import Switch
+from backends.builtin.batch import claiming
+from backends.builtin.batch.claiming import Switch
 from backends.builtin.store.port import BY_REQUEST, READERS, JobRecord, Store, View, now_ms
 from config.runtime.bounded import BoundedWork
 from config.settings import BatchSettings
@@ -49,7 +49,7 @@ class Verdicts:
         """A step of the job failed."""
         _log.warning("batch job", label=job.label, state=job.state, error=error.message)
         if job.state in ("prepared", "uploaded") and error.status in _UNKNOWN:
-            self._give_up(job, error.message, off_for_ms=records.UNAVAILABLE_MS)
+            self._give_up(job, error.message, off_for_ms=claiming.UNAVAILABLE_MS)
         elif self._is_hopeless(job, error):
             if job.state in ("prepared", "uploaded") and _speaks_of_size(error):
                 self.too_large(job, error.message)
@@ -101,8 +101,8 @@ class Verdicts:
         """All that the job gave is stored: its other texts wait no longer."""
         with self._store.writer() as writer:
             job = _as_wished(writer, job)
-            state = records.load(writer, job.digest)
-            records.save(writer, _judged(job, state))
+            state = claiming.switch_of(writer, job.digest)
+            claiming.save_switch(writer, _judged(job, state))
             writer.jobs.release(job)
             writer.jobs.save(replace(job, state="read", attempts=0, next_at_ms=0))
 
@@ -114,8 +114,8 @@ class Verdicts:
         self.end(replace(job, outcome="failed", reason=reason))
         if off_for_ms:
             with self._store.writer() as writer:
-                state = records.load(writer, job.digest)
-                records.save(writer, state.switched_off(reason, now_ms(), off_for_ms))
+                state = claiming.switch_of(writer, job.digest)
+                claiming.save_switch(writer, state.switched_off(reason, now_ms(), off_for_ms))
 
     def drop_unsent(self, job: JobRecord) -> None:
         """Batch was switched off before anything of this job left."""

@@ -1,9 +1,9 @@
 """Giving every stored text its vector, in the background.
 
-Owns the one task that finds texts without a vector of the provider in use, has them embedded in requests
-that many files share, and stores each answer as it arrives, so that nothing is ever paid twice. A large
-backlog is left to batch jobs (`backends.builtin.batch`), but for its newest texts. A
-provider that fails is waited for; searches go on by keywords meanwhile. After a change of provider or
+One task finds texts without a vector of the provider in use, has them embedded in requests that many files
+share, and stores each answer as it arrives, so that nothing is ever paid twice. A large backlog is left to batch
+jobs (`backends.builtin.batch`), but for its newest texts. A provider that fails is waited for; searches go on by
+keywords meanwhile. After a change of provider or
 model the old vectors stay until the new one has embedded all.
 """
 

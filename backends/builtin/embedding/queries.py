@@ -27,7 +27,7 @@ _log = structlog.get_logger(__name__)
 
 
 class QueryReader:
-    """Belongs to one event loop. Owns the predecessor; closes it with `aclose`."""
+    """Belongs to one event loop. `aclose` closes the predecessor."""
 
     def __init__(
         self,

@@ -309,7 +309,7 @@ class Semantics:
         return report
 
     def _batch_report(self, view: View) -> BatchReport:
-        from backends.builtin.batch.reporting import not_used  # noqa: PLC0415
+        from backends.builtin.batch.jobs import not_used  # noqa: PLC0415
 
         return self._batch.report(view) if self._batch else not_used(self._no_batch)
 

@@ -9,11 +9,11 @@ from typing import Final, NamedTuple
 from backends.builtin.store.port import KeywordReads, Lookup, Word
 from backends.ranking.query import Concept, Query
 
-_COMMON: Final = 1_000
+COMMON: Final = 1_000
 """A word in more chunks than these is not counted again for each query ..."""
-_DRIFT: Final = 64
+DRIFT: Final = 64
 """... as long as the index has not grown or shrunk by more than one in so many chunks."""
-_MAX_REMEMBERED: Final = 20_000
+MAX_REMEMBERED: Final = 20_000
 
 
 class TermCounts(NamedTuple):
@@ -43,17 +43,17 @@ class Frequencies:
         unknown = [word for word, count in counts.items() if count is None]
         for word, count in zip(unknown, keywords.count(unknown), strict=True):
             counts[word] = count
-            if count > _COMMON and not word.is_prefix:
+            if count > COMMON and not word.is_prefix:
                 self._remember(word.term, count, documents)
         return TermCounts(documents, {word.term: counts[word] or 0 for word in words})
 
     def _recalled(self, word: Word, documents: int) -> int | None:
         count, before = self._remembered.get(word.term, (0, 0))
-        is_current = _DRIFT * abs(documents - before) <= documents
+        is_current = DRIFT * abs(documents - before) <= documents
         return count if count and is_current and not word.is_prefix else None
 
     def _remember(self, term: str, count: int, documents: int) -> None:
-        if len(self._remembered) >= _MAX_REMEMBERED:
+        if len(self._remembered) >= MAX_REMEMBERED:
             self._remembered.clear()
         self._remembered[term] = count, documents
 

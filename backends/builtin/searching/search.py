@@ -16,6 +16,7 @@ from backends.builtin.store.port import (
     FileCard,
     FileReads,
     Matches,
+    Turns,
     VectorAnswer,
     VectorSpace,
     View,
@@ -234,8 +235,15 @@ class Searcher:
             for one in islice(_ranked(ranker, aging if decay.enabled else candidates), wanted)
         ]
         cards = view.files.cards({one.passage.file_id for one, _ in ranked})
-        hits = (_hit(view, cards[one.passage.file_id], one, told) for one, told in ranked)
-        return Found(tuple(hits), _mode(candidates), allowed.undated)
+        turns = {
+            _turns_of(one) for one, _ in ranked if cards[one.passage.file_id].source == "sessions"
+        }
+        entries = view.transcripts.entries(turns) if turns else {}
+        hits = tuple(
+            _hit(view, cards[one.passage.file_id], one, entries.get(_turns_of(one)), told)
+            for one, told in ranked
+        )
+        return Found(hits, _mode(candidates), allowed.undated)
 
     def _lanes(self, candidates: Candidates) -> Lanes:
         if candidates.background is None:
@@ -275,11 +283,24 @@ def _explained(
     return {**explained, "links": links} if links else explained
 
 
-def _hit(view: View, card: FileCard, ranked: RankedPassage, explanation: Explanation | None) -> Hit:
+def _turns_of(ranked: RankedPassage) -> Turns:
+    """Each line of a transcript's text is a turn."""
+    passage = ranked.passage
+    return Turns(passage.file_id, passage.start_line, passage.end_line)
+
+
+def _hit(
+    view: View,
+    card: FileCard,
+    ranked: RankedPassage,
+    entries: tuple[int, int] | None,
+    explanation: Explanation | None,
+) -> Hit:
+    """`entries`: those of a transcript that the passage is made of."""
     passage = ranked.passage
     start_line, end_line, events = passage.start_line, passage.end_line, None
-    if card.source == "sessions":
-        first, last = view.transcripts.entries(card.id, start_line, end_line)
+    if entries is not None:
+        first, last = entries
         if is_file(card.path):
             start_line, end_line = first, last
         else:

@@ -18,8 +18,8 @@ def connect(settings: Settings, *, is_owner: bool = False) -> Store:
 
     The process that holds the lock of the index `is_owner`. Raises IndexUnavailableError.
     """
-    store = settings.search.store
-    return SqliteStore(store.path, former=store.former_path, is_owner=is_owner)
+    place = settings.search.store
+    return SqliteStore(place.path, former=place.former_path, is_owner=is_owner)
 
 
 @contextmanager

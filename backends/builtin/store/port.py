@@ -3,6 +3,9 @@
 A `Store` gives views for reading and writers for changing; both are transactions. Ids are a store's own and mean nothing
 outside of it. Everything blocks and may be called from any thread, but one view is used by one thread at a time. Whatever
 the engine below cannot do becomes an IndexUnavailableError.
+
+A keyword search asks for `corpus`, `count`, `best` and `cards`, once each where one block of candidates suffices: a store
+behind a network answers it in three round trips if it reads the cards with the candidates.
 """
 
 from __future__ import annotations
@@ -315,6 +318,14 @@ class TranscriptPiece(NamedTuple):
     """The transcript no longer holds what was taken in beyond `begin`."""
 
 
+class Turns(NamedTuple):
+    """Some turns of a transcript, one after the other."""
+
+    file_id: int
+    first: int
+    last: int
+
+
 class TranscriptReads(Protocol):
     def indexed(self) -> Mapping[str, IndexedTranscript]:
         """By index path."""
@@ -330,8 +341,8 @@ class TranscriptReads(Protocol):
         """Which of these sources were one when the index was last brought up to date."""
         ...
 
-    def entries(self, file_id: int, first: int, last: int) -> tuple[int, int]:
-        """The numbers of the entries that these two turns are. All count from 1."""
+    def entries(self, turns: Collection[Turns]) -> Mapping[Turns, tuple[int, int]]:
+        """The numbers of the entries that the first and the last of the turns are. All count from 1."""
         ...
 
 

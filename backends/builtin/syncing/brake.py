@@ -65,17 +65,8 @@ def is_made_for(index: Path, workspace: Path) -> bool:
 class Brake:
     """For one index."""
 
-    def __init__(
-        self,
-        roots: MemoryRoots,
-        transcripts: Path | None = None,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-        now: Callable[[], float] = time.time,
-    ) -> None:
+    def __init__(self, roots: MemoryRoots, transcripts: Path | None = None) -> None:
         self._roots = roots
-        self._clock = clock
-        self._now = now
         base = roots.base
         workspace = Place(base, "the workspace")
         self._own = workspace
@@ -227,7 +218,7 @@ class Brake:
         return None
 
     def _second_look(self, place: Place, gone: Sequence[ObsoleteFile], reason: str) -> Held | None:
-        first = _FirstLook(self._clock(), self._now())
+        first = _FirstLook(time.monotonic(), time.time())
         since = self._missed_since.setdefault(place.absolute, first)
         if first.at - since.at >= SECOND_LOOK_S:
             return None
@@ -264,7 +255,7 @@ class Brake:
         made_for = self._stored.get(_WORKSPACE, self._own.absolute)
         self._moved_from = None if _is_same(made_for, self._own.absolute) else made_for
         if is_first:  # what this process forgot since then must not come back
-            at, now = self._clock(), self._now()
+            at, now = time.monotonic(), time.time()
             for absolute, wall in _decoded(self._stored.get(_MISSED), float).items():
                 ago = max(0.0, now - wall)  # the clock may have been put back
                 self._missed_since[absolute] = _FirstLook(at - ago, now - ago)

@@ -1,7 +1,7 @@
 """Keeping the index level with the disk: whole syncs, and the small one before a search.
 
-Owns which sync runs when two are asked for, and how long a search may look at the disk and index what
-changed there. Asynchronous; all blocking work happens in threads, in slices that end at a file.
+Of two syncs that are asked for at once one waits for the other, and a search looks at the disk and indexes what
+changed there within its budget. Asynchronous; all blocking work happens in threads, in slices that end at a file.
 """
 
 from __future__ import annotations
@@ -15,7 +15,14 @@ import anyio
 import structlog
 
 from backends.builtin.store.port import IndexDamagedError
-from backends.builtin.syncing.indexing import Courtesy, Indexer, RecentSyncs, Survey, Tally, Task
+from backends.builtin.syncing.indexing import (
+    Indexer,
+    RecentSyncs,
+    SearchPriority,
+    Survey,
+    Tally,
+    Task,
+)
 from backends.builtin.syncing.planning import FileOutcome, Held, ObsoleteFile
 from backends.errors import IndexUnavailableError
 from backends.interface import (
@@ -55,12 +62,12 @@ class Freshness:
         self,
         indexer: Indexer,
         *,
-        courtesy: Courtesy | None = None,
+        priority: SearchPriority | None = None,
         on_written: Callable[[], None] = lambda: None,
     ) -> None:
         """`on_written` is called, on the event loop, whenever chunks were written."""
         self._indexer = indexer
-        self._courtesy = courtesy or Courtesy()
+        self._priority = priority or SearchPriority()
         self._on_written = on_written
         self._listing = BoundedWork("survey of a sync")
         self._looking = BoundedWork("sweep of a search")
@@ -258,7 +265,7 @@ class Freshness:
 
         async def run(work: Callable[[], bool]) -> bool:
             def yielding() -> bool:
-                with self._courtesy.yielding():
+                with self._priority.yielding():
                     return work()
 
             return await self._indexing.run(yielding, FILE_PATIENCE_S, queue_s=_SLICE_PATIENCE_S)

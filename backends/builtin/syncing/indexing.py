@@ -426,7 +426,7 @@ LONGEST_PAUSE_S: Final = 0.25
 """Of indexing for the sake of searches, in one piece."""
 
 
-class Courtesy:
+class SearchPriority:
     """Lets searches of one index go before its indexing: Python runs one thread at a time, and a search that
     passes from thread to thread would wait for its turn at every step.
     """

@@ -168,8 +168,16 @@ def _with_its_memory(options: Options, *, yes: bool) -> Options:
     """Claude Code's own memory is a source only if somebody says so."""
     if options.claude_code or yes or options.json or not _may_ask():
         return options
-    wanted = typer.confirm("Search what Claude Code itself remembers, too?", default=False)
+    wanted = _asked("Search what Claude Code itself remembers, too?", default=False)
     return replace(options, claude_code=wanted)
+
+
+def _asked(question: str, *, default: bool) -> bool:
+    """Raises KeyboardInterrupt when the person goes away instead of answering."""
+    try:
+        return typer.confirm(question, default=default)
+    except typer.Abort:
+        raise KeyboardInterrupt from None
 
 
 def _may_ask() -> bool:
@@ -239,7 +247,7 @@ def _agreed(plan: Plan) -> bool:
             f"Nothing was written to {plan.path}: nobody is there to be asked.",
             remedy="--yes writes it.",
         )
-    if typer.confirm("Write this?", default=True):
+    if _asked("Write this?", default=True):
         return True
     output.note("Nothing was written.")
     return False
@@ -253,9 +261,9 @@ def _tell(plan: Plan, copy: Path | None) -> None:
             output.say(f"It was changed since by others; an earlier copy stays in {copy}.")
         return
     kept = f" What it was is in {copy}." if copy is not None else ""
-    output.say(
-        f"Connected as {plan.name}.{kept} `{PROGRAM} disconnect {plan.client.name}` undoes it."
-    )
+    named = f" --name {plan.name}" if plan.name != _NAME else ""
+    output.say(f"Connected as {plan.name}.{kept}")
+    output.say(f"`{PROGRAM} disconnect {plan.client.name}{named}` undoes it.")
 
 
 def _check(plan: Plan, there: Surroundings) -> Seen:
@@ -263,11 +271,12 @@ def _check(plan: Plan, there: Surroundings) -> Seen:
     from gateway.connect.editing import with_server
 
     assert plan.new is not None
-    # Where the client is asked, Claude Code's directory is another one: its memory must not seem to be gone.
-    arguments = [one for one in plan.new["args"] if one != "--claude-code"]
-    entry = {**plan.new, "args": arguments}
-    text = with_server(plan.client, (plan.base or b"").decode(), plan.path, plan.name, entry)
-    return check(plan.client, there, plan.name, text.encode())
+    data, arguments = plan.after or b"", plan.new["args"]
+    if "--claude-code" in arguments:
+        # Where the client is asked, its directory is another one: what it remembers must not seem to be gone.
+        entry = {**plan.new, "args": [one for one in arguments if one != "--claude-code"]}
+        data = with_server(plan.client, "", plan.path, plan.name, entry).encode()
+    return check(plan.client, there, plan.name, data)
 
 
 def _as_data(plan: Plan, *, written: bool, copy: Path | None, seen: Seen | None) -> dict[str, Any]:

@@ -331,6 +331,10 @@ class VanishedWorkspace(Fault):
     )
 
     async def inject(self, run: Run) -> None:
+        with suppress(
+            MemoryGatewayError
+        ):  # a workspace that no index knows is refused at the start
+            await run.gateway.call("sync", timeout_s=ANSWER_S)
         run.agent.workspace.rename(_away(run))
 
     async def remove(self, run: Run) -> None:

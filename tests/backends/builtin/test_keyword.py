@@ -172,9 +172,9 @@ def test_counts_follow_an_index_that_shrinks(pile):
 
 
 def test_what_is_remembered_is_bounded(pile, monkeypatch):
-    monkeypatch.setattr(keyword, "_MAX_REMEMBERED", 2)
-    monkeypatch.setattr(keyword, "_COMMON", 0)
-    monkeypatch.setattr(keyword, "_DRIFT", 0)  # what is remembered is never counted again
+    monkeypatch.setattr(keyword, "MAX_REMEMBERED", 2)
+    monkeypatch.setattr(keyword, "COMMON", 0)
+    monkeypatch.setattr(keyword, "DRIFT", 0)  # what is remembered is never counted again
     words = ("one", "two", "three", "four")
     pile.write("memory/a.md", " ".join(words))
     assert list(pile.counts(*words).by_term.values()) == [1, 1, 1, 1]

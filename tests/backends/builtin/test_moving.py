@@ -212,7 +212,7 @@ def test_what_a_killed_process_left_in_the_log_moves_too(
 
 def test_while_the_index_moves_nobody_reads_or_writes_it(former):
     mark(former, "mine")
-    with moving._alone_with(former, patience_s=0), closing(apsw.Connection(str(former))) as other:
+    with moving.alone_with(former, patience_s=0), closing(apsw.Connection(str(former))) as other:
         with pytest.raises(apsw.BusyError):
             other.execute("SELECT * FROM meta").fetchall()
         assert names(former.parent) == [FORMER]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
+
 import anyio
 import pytest
 
 from backends.builtin.store.sqlite.connections import PATIENCE_S
+from backends.builtin.syncing.indexing import LONGEST_PAUSE_S, SearchPriority
 from backends.errors import IndexUnavailableError
 from backends.interface import SyncRequest
 from fakes.freshness import large_note, stale_of
@@ -169,3 +172,40 @@ async def test_the_index_is_closed_also_when_its_user_is_cancelled(home):
             scope.cancel()
             await anyio.sleep_forever()
     assert [file.name for file in home.index.parent.glob("main.sqlite*")] == ["main.sqlite"]
+
+
+def pauses(priority: SearchPriority, *worked_s: float) -> list[float]:
+    """How long an indexing thread is held up after so much work each time."""
+    found: list[float] = []
+    with priority.yielding():
+        for seconds in worked_s:
+            ends = time.perf_counter() + seconds
+            while time.perf_counter() < ends:
+                pass
+            started = time.perf_counter()
+            priority.give_way()
+            found.append(time.perf_counter() - started)
+    return found
+
+
+def test_nobody_searching_means_no_pause():
+    priority = SearchPriority()
+    with priority.searching():
+        pass
+    assert max(pauses(priority, 0.01, 0.01)) < LONGEST_PAUSE_S
+
+
+def test_during_a_search_the_pause_is_as_long_as_the_work_before_it_up_to_a_bound():
+    priority = SearchPriority()
+    with priority.searching(), priority.searching():
+        first, second = pauses(priority, 0.0, 0.04)
+        assert LONGEST_PAUSE_S <= first < 10  # it has never rested before
+        assert second >= 0.04
+
+
+def test_what_a_search_indexes_for_itself_gives_way_to_nobody():
+    priority = SearchPriority()
+    with priority.searching():
+        started = time.perf_counter()
+        priority.give_way()
+        assert time.perf_counter() - started < LONGEST_PAUSE_S

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from config.runtime.files import replace_file
+from config.runtime.files import copies_of, keep_copy, replace_file
 
 
 @pytest.fixture
@@ -41,3 +41,21 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(path):
     with pytest.raises(OSError, match="directory"):
         replace_file(path, b"new")
     assert list(path.parent.iterdir()) == [path]
+
+
+def test_copies_take_names_that_nobody_has_and_are_found_again_the_latest_first(tmp_path):
+    file = tmp_path / "a[b].json"
+    kept = [keep_copy(file, str(number).encode(), mode=0o640) for number in range(11)]
+    assert [one.name for one in kept[:2]] == [
+        "a[b].json.before-memory-gateway",
+        "a[b].json.before-memory-gateway.2",
+    ]
+    assert copies_of(file) == kept[::-1]
+    assert [one.read_text() for one in kept] == [str(number) for number in range(11)]
+    assert {one.stat().st_mode & 0o777 for one in kept} == {0o640}
+
+
+def test_a_copy_follows_no_link(tmp_path):
+    (tmp_path / "a.before-memory-gateway").symlink_to(tmp_path / "elsewhere")
+    assert keep_copy(tmp_path / "a", b"x", mode=0o600).name == "a.before-memory-gateway.2"
+    assert not (tmp_path / "elsewhere").exists()

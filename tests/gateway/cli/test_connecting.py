@@ -8,8 +8,10 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import typer
 
 from gateway.cli.commands import connecting
+from gateway.cli.guard import INTERRUPTED
 
 
 @pytest.fixture(autouse=True)
@@ -59,6 +61,23 @@ def test_a_person_is_asked(cli, monkeypatch, answer, is_written):
     monkeypatch.setattr("typer.confirm", lambda *_args, **_options: answer)
     assert cli("connect", "cursor").code == 0
     assert (cli.home / ".cursor/mcp.json").exists() is is_written
+
+
+def test_who_goes_away_instead_of_answering_has_written_nothing(cli, monkeypatch):
+    def go_away(*_args, **_options):
+        raise typer.Abort
+
+    monkeypatch.setattr(connecting, "_may_ask", lambda: True)
+    monkeypatch.setattr("typer.confirm", go_away)
+    for name in ("cursor", "claude-code"):
+        assert cli("connect", name).code == INTERRUPTED
+    assert not (cli.home / ".cursor").exists()
+
+
+def test_the_way_back_names_what_was_named(cli):
+    assert "`memory-gateway disconnect cursor` undoes" in cli("connect", "cursor", "--yes").out
+    shown = cli("connect", "cursor", "--yes", "--name", "work").out
+    assert "`memory-gateway disconnect cursor --name work` undoes" in shown
 
 
 def test_claude_codes_own_memory_is_a_source_only_if_somebody_says_so(cli, monkeypatch):

@@ -205,3 +205,9 @@ def test_status_and_doctor_name_the_folder_and_no_agent(cli, folder):
     first = cli("doctor", "--notes", str(folder)).out.splitlines()[0]
     assert first.endswith(", notes in ~/notes")
     assert cli.json("doctor", "--notes", str(folder), code=0)["notes"] == str(folder)
+
+
+@pytest.mark.parametrize("command", ["metrics", "reload"])
+def test_that_no_gateway_runs_is_said_of_the_notes(cli, folder, command):
+    done = cli(command, "--notes", str(folder))
+    assert done.code == 69 and "No gateway runs for these notes, so" in done.err

@@ -93,6 +93,15 @@ def test_what_is_connected_is_not_connected_again(client, there):
     assert not plan_removal(client, there, "another").changes
 
 
+def test_what_a_person_connected_by_hand_in_a_form_that_cannot_be_edited_counts(there):
+    client = CLIENTS["codex"]
+    line = f"{NAME} = {{ command = '{COMMAND[0]}', args = {json.dumps(COMMAND[1:])} }}"
+    write(client, there, f"[mcp_servers]\n{line}\n")
+    assert not plan_connection(client, there, NAME, client.entry(COMMAND)).changes
+    with pytest.raises(ConfigInvalidError, match="cannot be edited"):
+        leave(client, there)
+
+
 def test_another_memory_replaces_the_entry_and_the_way_back_stays(client, there):
     path = write(client, there, LIVED_IN[client.name])
     before = path.read_bytes()

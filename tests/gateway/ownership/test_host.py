@@ -99,12 +99,17 @@ async def test_a_guest_carries_the_clients_of_a_handed_in_socket_and_goes_on_as_
                 assert status["files"] == 1
 
 
-async def test_an_heir_reads_the_configuration_that_its_predecessor_had_reloaded(run, settings):
+async def test_an_heir_reads_the_configuration_that_its_predecessor_had_reloaded(
+    run, settings, tmp_path
+):
     lock = place_of(settings).lock
     newer = replace(settings, citations="off")
     async with run() as owner:
         await (await reach_owner(lock)).aclose()
-        async with run(read_settings=lambda: newer):
+        handed_in = listen(tmp_path / "activated")
+        async with run(sockets=(handed_in,), read_settings=lambda: newer):
+            guest = await anyio.connect_unix(tmp_path / "activated")
+            await ask(guest, "health")  # it found the owner, and stands by
             await owner.end()
             with anyio.fail_after(30):
                 while True:

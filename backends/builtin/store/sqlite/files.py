@@ -97,13 +97,17 @@ class SqliteFiles:
             for file_id, source, path, day, chunks, title, tags in rows
         }
 
-    def all_cards(self, *, with_tags: bool) -> Iterator[FileCard]:
-        tags = self._tags() if with_tags else {}
+    def all_cards(self, *, with_tags: bool) -> list[FileCard]:
         rows = self._connection.execute(
             "SELECT id, source, path, note_date, chunk_count FROM files"
         )
-        for file_id, source, path, day, chunks in rows:
-            yield FileCard(file_id, source, path, day, chunks, tags=tags.get(file_id, ()))
+        if not with_tags:
+            return [FileCard(*row) for row in rows]
+        tags = self._tags()
+        return [
+            FileCard(file_id, source, path, day, chunks, tags=tags.get(file_id, ()))
+            for file_id, source, path, day, chunks in rows
+        ]
 
     def note_dates(self, file_ids: Collection[int]) -> Mapping[int, str]:
         return dict(self._connection.execute(_SELECT_DATES, (int64s(list(file_ids)),)))

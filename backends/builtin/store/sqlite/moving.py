@@ -1,7 +1,7 @@
 """Brings an index from where earlier releases had it to its place of today.
 
-Owns when that may be done, and in which order: a process that is killed on the way leaves one whole index,
-with all of its embeddings, and the next start goes on from there. What is not certainly an index of ours is
+A process that is killed on the way leaves one whole index, with all of its embeddings, and the next start goes on
+from there. What is not certainly an index of ours is
 never touched, and what somebody else has open is used where it is.
 """
 
@@ -104,7 +104,7 @@ def supersede(index: Path, former: Path | None) -> tuple[str, ...]:
     if former is None or not is_movable(former) or index.samefile(former):
         return ()
     try:
-        with _alone_with(former, patience_s=0.0):
+        with alone_with(former, patience_s=0.0):
             former.unlink()
     except (apsw.Error, OSError) as error:
         if is_damage(error):
@@ -117,7 +117,7 @@ def supersede(index: Path, former: Path | None) -> tuple[str, ...]:
 def _move(former: Path, target: Path, wanted: Path) -> Settled:
     started = time.monotonic()
     try:
-        with _alone_with(former, patience_s=PATIENCE_S):
+        with alone_with(former, patience_s=PATIENCE_S):
             delete_side_files(target)  # of no file: SQLite would take them for those of this one
             delete_draft(former)
             former.rename(target)
@@ -158,7 +158,7 @@ def _owning(wanted: Path, former: Path, *, is_owner: bool) -> Iterator[None]:
 
 
 @contextmanager
-def _alone_with(index: Path, *, patience_s: float) -> Iterator[None]:
+def alone_with(index: Path, *, patience_s: float) -> Iterator[None]:
     """Nobody else can read or write the file meanwhile, and it is whole without any file beside it.
 
     Raises BusyError when others have it open for longer, and every other apsw.Error.

@@ -15,6 +15,7 @@ from backends.builtin.store.port import (
     IndexedTranscript,
     PreparedChunk,
     TranscriptPiece,
+    Turns,
 )
 from backends.builtin.store.sqlite.files import Replaced, remember_languages, replace_chunks
 
@@ -57,8 +58,11 @@ class SqliteTranscripts:
         keys = {key for (key,) in self._connection.execute("SELECT key FROM meta")}
         return frozenset(keys.intersection(among))
 
-    def entries(self, file_id: int, first: int, last: int) -> tuple[int, int]:
-        return self._entry(file_id, first), self._entry(file_id, last)
+    def entries(self, turns: Collection[Turns]) -> dict[Turns, tuple[int, int]]:
+        return {
+            one: (self._entry(one.file_id, one.first), self._entry(one.file_id, one.last))
+            for one in turns
+        }
 
     def _entry(self, file_id: int, turn: int) -> int:
         first_turn, lines = self._connection.execute(

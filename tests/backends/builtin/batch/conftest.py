@@ -12,8 +12,8 @@ from anyio.to_thread import run_sync
 from msgspec.structs import replace
 
 from backends.builtin.backend import BuiltinBackend
-from backends.builtin.batch import reporting
 from backends.builtin.batch.claiming import KEPT_BACK, THRESHOLD
+from backends.builtin.batch.jobs import job_reports
 from backends.builtin.embedding import backfill
 from backends.builtin.store.sqlite.store import SqliteView
 from backends.interface import JobReport
@@ -127,7 +127,7 @@ def job_in(embedding_home, look) -> Callable[..., Any]:
 
 def _read_jobs(look, index) -> tuple[JobReport, ...]:
     with look(index) as connection:
-        return reporting.jobs(SqliteView(connection))
+        return job_reports(SqliteView(connection))
 
 
 def _bare(remote_state: str | None) -> str:

@@ -9,7 +9,7 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from backends.builtin.batch import records
+from backends.builtin.batch.claiming import new_job
 from backends.builtin.batch.jobs import BatchJobs
 from backends.builtin.store.sqlite.store import SqliteStore
 from backends.interface import SyncRequest
@@ -261,7 +261,7 @@ async def test_jobs_that_are_due_together_share_one_host(vendor, batches, embedd
     store = SqliteStore(embedding_home.index)
     with store.writer() as writer:
         for number in range(2):
-            records.add(writer, access.fingerprint.digest(), [bytes([number]) * 16])
+            new_job(writer, access.fingerprint.digest(), [bytes([number]) * 16])
         for job in writer.jobs.recent():
             writer.jobs.save(replace(job, state="submitted", remote_id=f"batches/{job.id}"))
     jobs = BatchJobs(

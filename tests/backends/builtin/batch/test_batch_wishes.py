@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from backends.builtin.batch import claiming, records
+from backends.builtin.batch import claiming
 from backends.builtin.batch.steps import Verdicts
 from backends.builtin.store.port import BY_REQUEST
 from backends.builtin.store.sqlite.store import SqliteStore
@@ -27,7 +27,7 @@ class Jobs:
         self.verdicts = verdicts
         self.digest = digest
         with store.writer() as writer:
-            records.add(writer, digest, TEXTS)
+            claiming.new_job(writer, digest, TEXTS)
 
     def read(self):
         with self.store.view() as view:
@@ -44,7 +44,7 @@ class Jobs:
 
     def switch(self):
         with self.store.view() as view:
-            return records.load(view, self.digest)
+            return claiming.switch_of(view, self.digest)
 
     def is_cancelled(self):
         job, batch = self.read(), self.switch()
@@ -130,7 +130,7 @@ def test_a_wish_that_comes_when_the_job_is_being_given_up_for_its_time_counts(jo
 
 def test_a_waiting_job_that_nobody_wants_is_not_divided_with_another(jobs):
     with jobs.store.writer() as writer:
-        records.add(writer, jobs.digest, [bytes([number]) * 15 for number in range(200)])
+        claiming.new_job(writer, jobs.digest, [bytes([number]) * 15 for number in range(200)])
         waiting, begun = writer.jobs.recent()
         assert writer.jobs.ask_to_cancel(waiting.id)
         assert claiming.divide(writer, replace(begun, state="uploaded"), "Too large.")

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from backends.builtin.backend import BuiltinBackend, chunk_limits, open_builtin, open_store
+from backends.builtin.notes.preparing import Preparer
+from backends.builtin.syncing.indexing import Indexer
+from backends.builtin.syncing.transcripts import SessionIndexer
+from backends.files.roots import MemoryRoots
+from backends.transcripts.agents import AgentTranscripts
 from config.settings import SessionSyncSettings, SyncSettings
 from fakes.transcripts import Transcript
 
@@ -36,6 +43,26 @@ def talking(home) -> Callable[..., Any]:
     configure()
     home.talking = configure
     return home
+
+
+@pytest.fixture
+def by_steps(talking) -> Callable[[], Any]:
+    """Opens the agent's backend, and beside it an indexer on the same store that does one step when it is told to."""
+
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[tuple[BuiltinBackend, Indexer]]:
+        settings = talking.settings
+        async with (
+            open_store(settings, is_owner=True) as store,
+            open_builtin(settings, store=store) as backend,
+        ):
+            preparer = Preparer(chunk_limits(settings))
+            transcripts = AgentTranscripts.of(settings)
+            sync = settings.search.sync.sessions
+            sessions = SessionIndexer(store, transcripts, preparer, sync, enabled=True)
+            yield backend, Indexer(store, MemoryRoots.of(settings), preparer, sessions)
+
+    return opened
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backends.builtin.notes.preparing import Preparer
+from backends.builtin.store.port import Turns
 from backends.builtin.store.sqlite.store import SqliteStore, SqliteView
 from backends.builtin.syncing.indexing import Indexer
 from backends.builtin.syncing.transcripts import SessionIndexer
@@ -124,7 +125,7 @@ class Agent:
         with self.database.reading() as connection:
             transcripts = SqliteView(connection).transcripts
             return [
-                (*transcripts.entries(file_id, first, last), text)
+                (*transcripts.entries([span := Turns(file_id, first, last)])[span], text)
                 for file_id, first, last, text in connection.execute(
                     "SELECT file_id, start_line, end_line, text FROM chunks ORDER BY start"
                 )

@@ -30,12 +30,12 @@ async def test_what_exists_when_transcripts_become_a_source_is_indexed(
 
 @pytest.mark.anyio
 async def test_history_goes_on_after_a_restart_though_it_is_below_the_thresholds(
-    talking, transcript, paths_of
+    talking, by_steps, transcript, paths_of
 ):
     """The first look notes what is due; who dies after it leaves it due."""
     transcript().say("The boiler leaks.")
-    async with talking.open() as backend:
-        backend._indexer.survey()
+    async with by_steps() as (_, indexer):
+        indexer.survey()
     async with talking.open() as backend:
         assert (await backend.status()).sources[1].indexed == 0
         await backend.sync(AUTOMATIC)

@@ -143,15 +143,15 @@ async def test_a_touched_transcript_is_compared_once_and_no_row_changes(
 
 
 async def test_a_long_transcript_is_taken_in_by_parts_that_survive_a_stop_between_them(
-    talking, transcript, paths_of, rows, check
+    talking, by_steps, transcript, paths_of, rows, check
 ):
     one = transcript()
     long_talk(one, 4)
-    async with talking.open() as backend:
-        parts = backend._indexer.survey().sessions.parts
+    async with by_steps() as (_, indexer):
+        parts = indexer.survey().sessions.parts
         assert [part.is_last for part in parts] == [False] * (len(parts) - 1) + [True]
         for part in parts[:2]:
-            backend._indexer.apply(part)
+            indexer.apply(part)
         half = rows(talking.index)
     async with talking.open() as backend:
         report = await backend.sync(SyncRequest())
@@ -161,24 +161,26 @@ async def test_a_long_transcript_is_taken_in_by_parts_that_survive_a_stop_betwee
     check(talking.index)
 
 
-async def test_a_step_whose_predecessor_was_left_out_takes_in_nothing(talking, transcript, rows):
+async def test_a_step_whose_predecessor_was_left_out_takes_in_nothing(
+    talking, by_steps, transcript, rows
+):
     one = transcript()
     long_talk(one, 3)
-    async with talking.open() as backend:
-        last = backend._indexer.survey().sessions.parts[-1]
-        assert backend._indexer.apply(last).change.name == "LATER"
+    async with by_steps() as (_, indexer):
+        last = indexer.survey().sessions.parts[-1]
+        assert indexer.apply(last).change.name == "LATER"
         assert rows(talking.index) == []
 
 
 async def test_two_steps_at_the_same_time_publish_once(
-    talking, transcript, in_threads, rows, check
+    talking, by_steps, transcript, in_threads, rows, check
 ):
     one = transcript()
     for number in range(300):
         one.say(f"Part {number} of the boiler.")
-    async with talking.open() as backend:
-        (part,) = backend._indexer.survey().sessions.parts
-        outcomes = in_threads(4, lambda _: backend._indexer.apply(part).change.name)
+    async with by_steps() as (backend, indexer):
+        (part,) = indexer.survey().sessions.parts
+        outcomes = in_threads(4, lambda _: indexer.apply(part).change.name)
         assert outcomes.count("WRITTEN") == 1
         assert set(outcomes) <= {"WRITTEN", "LATER", "SAME"}
         await backend.sync(SyncRequest())
@@ -188,7 +190,7 @@ async def test_two_steps_at_the_same_time_publish_once(
 
 @pytest.mark.parametrize("force", [False, True])
 async def test_a_new_pass_over_a_long_transcript_never_empties_it(
-    talking, transcript, paths_of, hits_of, rows, check, force
+    talking, by_steps, transcript, paths_of, hits_of, rows, check, force
 ):
     """Other chunk limits, or force: the old chunks answer, at the right lines, until the new are there.
 
@@ -203,11 +205,11 @@ async def test_a_new_pass_over_a_long_transcript_never_empties_it(
         before = rows(talking.index)
     if not force:
         talking.talking(budget_ms=0, chunking=ChunkingSettings(tokens=200, overlap=0))
-    async with talking.open() as backend:
-        parts = backend._indexer.survey(force=force).sessions.parts
+    async with by_steps() as (backend, indexer):
+        parts = indexer.survey(force=force).sessions.parts
         assert len(parts) > 2
         for part in parts:
-            backend._indexer.apply(part)
+            indexer.apply(part)
             (hit,) = await hits_of(backend, "kingfisher", max_results=1)
             assert hit.start_line <= last == hit.end_line
             assert await paths_of(backend, "Part3") == ["sessions/one.jsonl"]
@@ -239,16 +241,18 @@ async def test_a_directory_that_cannot_be_listed_keeps_its_rows_and_is_named(
         assert (await backend.status()).weaknesses == ()
 
 
-async def test_a_transcript_that_became_a_link_leaves_the_index(talking, transcript, paths_of):
+async def test_a_transcript_that_became_a_link_leaves_the_index(
+    talking, by_steps, transcript, paths_of
+):
     one = transcript()
     one.say("The boiler leaks.")
-    async with talking.open() as backend:
+    async with by_steps() as (backend, indexer):
         await backend.sync(SyncRequest())
         one.say("The pump works.")
-        (part,) = backend._indexer.survey(eager=True).sessions.parts
+        (part,) = indexer.survey(eager=True).sessions.parts
         elsewhere = one.path.rename(one.path.with_suffix(".moved"))
         one.path.symlink_to(elsewhere)
-        assert backend._indexer.apply(part).skipped.path == "sessions/one.jsonl"
+        assert indexer.apply(part).skipped.path == "sessions/one.jsonl"
         assert await paths_of(backend, "boiler") == []
         one.path.unlink()
-        assert backend._indexer.apply(part).change.name == "GONE"
+        assert indexer.apply(part).change.name == "GONE"

@@ -205,11 +205,11 @@ def test_numbers_of_vectors_are_never_given_again(library):
 
 def test_two_index_files_never_share_an_epoch(library, tmp_path):
     other = type(library)(tmp_path / "other.sqlite")
-    epochs = {read(each, current_serial).epoch for each in (library, other)}
+    epochs = {of_file(each, current_serial).epoch for each in (library, other)}
     assert epochs == {""}
     for each in (library, other):
-        write(each, reserve_ids, 1)
-    assert len({read(each, current_serial).epoch for each in (library, other)}) == 2
+        of_file(each, reserve_ids, 1)
+    assert len({of_file(each, current_serial).epoch for each in (library, other)}) == 2
     other.database.close()
 
 

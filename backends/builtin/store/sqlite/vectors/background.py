@@ -1,7 +1,7 @@
 """How high the cosines of a query are to texts at large.
 
-Owns the sample of stored vectors that tells. Text hashes are as good as random, so the first ones in
-their order are a fair sample, and the same one in every search. The last one is kept in memory.
+A sample of the stored vectors tells. Text hashes are as good as random, so the first ones in their order are a
+fair sample, and the same one in every search. The last one is kept in memory.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Which engine answers, and the one door to all of them.
+"""Search among stored vectors: which engine answers, and the vectors of one fingerprint as a view sees them.
 
-Owns the order of preference. Each engine says itself when it cannot search; then the next one is asked, so
-a search is answered as long as anything at all can answer it.
+Each engine says itself when it cannot search; then the next one is asked, so a search is answered as long as
+anything at all can answer it.
 """
 
 from __future__ import annotations

@@ -1,0 +1,152 @@
+"""`openclaw install | status | uninstall`: the plugin in the memory slot of the chat runtime."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gateway.cli import output
+from gateway.cli.options import Options
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from gateway.openclaw.host import Host
+    from gateway.openclaw.installation import Outcome, Plan, State
+
+OpenClawCommand = Annotated[
+    str | None,
+    typer.Option("--openclaw", metavar="PROGRAM", help="OpenClaw's command; else that on PATH."),
+]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
+
+
+def install_plugin(options: Options, *, openclaw: OpenClawCommand = None, yes: Yes = False) -> int:
+    """Put this program into OpenClaw's memory slot, as a plugin."""
+    from gateway.openclaw.installation import install, plan_installation
+
+    host, state = _found(options, openclaw)
+    plan = plan_installation(host, state)
+    if not options.json:
+        for line in _plan_lines(plan):
+            output.say(line)
+    if not _agreed(yes=yes):
+        return os.EX_OK
+    known = install(host, state, plan)
+    if options.json:
+        output.write_json({"plan": plan, "loaded": True, "tools": known.get("tools", [])})
+        return os.EX_OK
+    output.say("OpenClaw loads the plugin into its memory slot.")
+    output.say("If its gateway runs, restart it: openclaw gateway restart")
+    output.say("Back again: memory-gateway openclaw uninstall")
+    return os.EX_OK
+
+
+def plugin_status(options: Options, *, openclaw: OpenClawCommand = None) -> int:
+    """Show whether OpenClaw loads the plugin, and which."""
+    from gateway.openclaw.installation import read_state
+
+    host, place = _found(options, openclaw)
+    state = read_state(host, place)
+    if options.json:
+        output.write_json(state)
+    else:
+        for line in _state_lines(state):
+            output.say(line)
+    return os.EX_OK if state.loaded and not state.problems else 1
+
+
+def uninstall_plugin(
+    options: Options, *, openclaw: OpenClawCommand = None, yes: Yes = False
+) -> int:
+    """Take the plugin out of OpenClaw, and put its configuration back as it was."""
+    from gateway.openclaw.installation import uninstall
+
+    host, state = _found(options, openclaw)
+    if not options.json:
+        output.say(
+            "OpenClaw forgets the plugin; its own memory, or who had the slot before, answers again."
+        )
+        output.say("Notes, index and settings of memory stay.")
+    if not _agreed(yes=yes):
+        return os.EX_OK
+    outcome = uninstall(host, state)
+    if options.json:
+        output.write_json(outcome)
+    else:
+        output.say(_outcome_line(outcome))
+    return os.EX_OK
+
+
+def _found(options: Options, openclaw: str | None) -> tuple[Host, Path]:
+    from config.source.discover import discover
+    from gateway.cli.options import load_request
+    from gateway.openclaw.host import find_host, host_overlay
+    from gateway.rpc.wire import InvalidParamsError
+
+    if options.notes is not None:
+        raise InvalidParamsError(
+            "--notes and OpenClaw do not go together.",
+            remedy="Leave it out: the plugin serves the workspaces of OpenClaw's agents.",
+        )
+    overlay = host_overlay(options.state_dir, options.config)
+    host = find_host(os.environ, openclaw, overlay)
+    return host, discover(load_request(options)).state_dir
+
+
+def _agreed(*, yes: bool) -> bool:
+    from gateway.rpc.wire import InvalidParamsError
+
+    if yes:
+        return True
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise InvalidParamsError(
+            "Nothing was changed: nobody is there to be asked.", remedy="--yes does it."
+        )
+    if typer.confirm("Do this?", default=True):
+        return True
+    output.note("Nothing was changed.")
+    return False
+
+
+def _plan_lines(plan: Plan) -> list[str]:
+    now = f"now {plan.slot}" if plan.slot else "now OpenClaw's own"
+    lines = [
+        f"OpenClaw {plan.openclaw}, Node.js {plan.node}, configuration {plan.config}",
+        "",
+        f"  1. The plugin is copied to {plan.plugin}.",
+        "  2. OpenClaw links it, accepts what it declares (two tools, two commands), and sets",
+        f"     plugins.slots.memory ({now}) to memory-gateway.",
+        f"     For each agent that is used it will start: {' '.join(plan.command)} serve",
+        "  3. OpenClaw loads it once, to see that it works.",
+        "",
+        "The configuration is kept as it is; `memory-gateway openclaw uninstall` puts it back.",
+    ]
+    if plan.loses_comments:
+        lines.append("OpenClaw drops its comments when it writes it; they come back with it.")
+    return lines
+
+
+def _state_lines(state: State) -> list[str]:
+    lines = [
+        f"OpenClaw {state.openclaw}, Node.js {state.node}, configuration {state.config}",
+        f"plugin: {'loaded into the memory slot' if state.loaded else 'not loaded'}"
+        + (f", {state.version} from {state.plugin}" if state.plugin else ""),
+    ]
+    if state.config_problem:
+        lines.append(f"The configuration is not valid: {state.config_problem}")
+    lines += [f"  {problem}" for problem in state.problems]
+    if not state.loaded:
+        lines.append("`memory-gateway openclaw install` puts it there.")
+    return lines
+
+
+def _outcome_line(outcome: Outcome) -> str:
+    return {
+        "restored": f"{outcome.path} is byte for byte as it was before the installation.",
+        "edited": "The configuration has changed since the installation, so only the plugin was taken out of it.",
+        "untouched": "OpenClaw knows no plugin of this program; nothing was changed.",
+    }[outcome.config]

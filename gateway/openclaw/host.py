@@ -1,0 +1,191 @@
+"""The OpenClaw that is installed here: finding it, whether it can carry the plugin, and running its commands.
+
+Everything blocks; its commands take seconds.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from config.errors import ErrorKind, MemoryGatewayError
+from config.paths import CONFIG_PATH_VARIABLES, STATE_DIR_VARIABLES
+
+PLUGIN_API: Final = (2026, 9, 6)
+"""The oldest release whose plugins have what ours uses."""
+OLDEST_NODE: Final = (24, 16)
+_PATIENCE_S: Final = 180.0
+_VERSION: Final = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
+_LAST_LINES: Final = 3
+
+
+class HostError(MemoryGatewayError):
+    """OpenClaw cannot take the plugin, or did not do what it was asked to."""
+
+    kind = ErrorKind.CONFIG_INVALID
+
+
+class HostConfig(msgspec.Struct, frozen=True):
+    """What it says of its configuration."""
+
+    path: Path
+    problem: str | None
+    """Why it is not valid."""
+
+
+class Host(msgspec.Struct, frozen=True, kw_only=True):
+    command: str
+    version: str
+    node: str
+    """Its version."""
+    environment: Mapping[str, str]
+
+    def run(self, *arguments: str) -> str:
+        """What the command printed on standard output. Raises HostError if it fails."""
+        done = _run([self.command, *arguments], self.environment)
+        if done.returncode:
+            raise HostError(
+                f"`openclaw {' '.join(arguments)}` failed: {_last_words(done)}.",
+                remedy="Run it by hand to see all that it says.",
+            )
+        return done.stdout
+
+    def read_config(self) -> HostConfig:
+        """Raises HostError where it does not tell."""
+        done = _run([self.command, "config", "validate", "--json"], self.environment)
+        said = _json_in(done.stdout)
+        if not isinstance(said.get("path"), str):
+            raise HostError(
+                f"OpenClaw does not say where its configuration is: {_last_words(done)}.",
+                remedy="`openclaw config validate` shows what is wrong.",
+            )
+        return HostConfig(Path(said["path"]), _problem(said))
+
+    def inspect(self, plugin: str) -> dict[str, Any]:
+        """What it knows of a plugin, loaded to see; empty where it knows none of that name."""
+        arguments = ("plugins", "inspect", plugin, "--runtime", "--json")
+        said = _json_in(_run([self.command, *arguments], self.environment).stdout)
+        return said if "plugin" in said else {}
+
+
+def find_host(
+    environment: Mapping[str, str], command: str | None = None, overlay: Mapping[str, str] = {}
+) -> Host:
+    """The one that `command` names, else the one on PATH; `overlay` is laid over its environment.
+
+    Raises HostError where there is none, or it or its Node.js is too old.
+    """
+    path = environment.get("PATH", os.defpath)
+    found = shutil.which(command or "openclaw", path=path)
+    if found is None:
+        raise HostError(
+            f"There is no OpenClaw here: {command or '`openclaw` is not on PATH'}.",
+            remedy="Install it (`npm install -g openclaw`), or name its command with --openclaw.",
+        )
+    # Beside its command may lie a Node.js of its own, which is then meant.
+    variables = {
+        **environment,
+        "PATH": f"{Path(found).parent}{os.pathsep}{path}",
+        "NO_COLOR": "1",
+        **overlay,
+    }
+    node = _node_version(variables)
+    version = _run([found, "--version"], variables)
+    numbers = _numbers(version.stdout)
+    if version.returncode or numbers is None:
+        raise HostError(
+            f"{found} does not tell its version: {_last_words(version)}.",
+            remedy="Make `openclaw --version` work first.",
+        )
+    if numbers < PLUGIN_API:
+        oldest = ".".join(map(str, PLUGIN_API))
+        raise HostError(
+            f"OpenClaw {_dotted(numbers)} is too old: the plugin needs {oldest} or later.",
+            remedy="Update OpenClaw, or let it start `memory-gateway serve` as before.",
+        )
+    return Host(command=found, version=_dotted(numbers), node=node, environment=variables)
+
+
+def _node_version(environment: Mapping[str, str]) -> str:
+    needed = ".".join(map(str, OLDEST_NODE))
+    node = shutil.which("node", path=environment["PATH"])
+    if node is None:
+        raise HostError(
+            "OpenClaw needs Node.js, and there is no `node` on PATH.",
+            remedy=f"Install Node.js {needed} or later.",
+        )
+    numbers = _numbers(_run([node, "--version"], environment).stdout)
+    if numbers is None or numbers[:2] < OLDEST_NODE:
+        found = _dotted(numbers) if numbers else "of an unknown version"
+        raise HostError(
+            f"Node.js {found} ({node}) is too old: OpenClaw needs {needed} or later.",
+            remedy="Install a newer one, and put it first on PATH.",
+        )
+    return _dotted(numbers)
+
+
+def host_overlay(state_dir: str | None, config: str | None) -> dict[str, str]:
+    """The variables that make OpenClaw use the places that our options name."""
+    named = {STATE_DIR_VARIABLES[0]: state_dir, CONFIG_PATH_VARIABLES[0]: config}
+    return {name: str(Path(place).absolute()) for name, place in named.items() if place}
+
+
+def _run(argv: list[str], environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(  # noqa: S603 - a program that was found, arguments of our own
+            argv,
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=_PATIENCE_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return subprocess.CompletedProcess(argv, 1, "", f"it cannot be run: {error}")
+
+
+def _last_words(done: subprocess.CompletedProcess[str]) -> str:
+    lines = [line.strip() for line in (done.stderr or done.stdout).splitlines() if line.strip()]
+    return "; ".join(lines[-_LAST_LINES:]).rstrip(".") or f"exit code {done.returncode}"
+
+
+def _json_in(text: str) -> dict[str, Any]:
+    """The document that a command printed, behind lines that are none of it."""
+    start = 0 if text.startswith("{") else text.find("\n{") + 1
+    try:
+        said = msgspec.json.decode(text[start:])
+    except msgspec.DecodeError:
+        return {}
+    return said if isinstance(said, dict) else {}
+
+
+def _problem(said: Mapping[str, Any]) -> str | None:
+    if said.get("valid") is True:
+        return None
+    issues = said.get("issues") or said.get("errors") or [said.get("error")]
+    words = [
+        f"{one.get('path') or '(root)'}: {one.get('message')}"
+        if isinstance(one, dict)
+        else str(one)
+        for one in issues
+        if one
+    ]
+    return "; ".join(words[:_LAST_LINES]) or "it does not say why"
+
+
+def _numbers(text: str) -> tuple[int, int, int] | None:
+    match = _VERSION.search(text)
+    return (int(match[1]), int(match[2]), int(match[3] or 0)) if match else None
+
+
+def _dotted(numbers: tuple[int, int, int]) -> str:
+    return ".".join(map(str, numbers))

@@ -1,0 +1,328 @@
+"""Putting the plugin into OpenClaw's memory slot, and taking it out again with the configuration as it was.
+
+OpenClaw rewrites its configuration file whenever it changes something in it: comments and layout are lost.
+So the file is kept as it was, and put back as long as nothing but our part of it has changed since.
+Everything blocks; OpenClaw's own commands take seconds each.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import msgspec
+
+from backends.errors import FileUnwritableError
+from config.host_keys import PLUGIN_ID, plain
+from config.paths import own_dir
+from config.runtime.files import make_directories, read_file, replace_file
+from config.runtime.start import command_of
+from config.source.json5 import MAX_BYTES, parse_json5
+from gateway.openclaw.host import Host, HostError
+from gateway.openclaw.shared import PLUGIN
+from gateway.version import VERSION
+
+_INSTALLED: Final = "installed.json"
+_MODE: Final = 0o600
+
+
+class Places(msgspec.Struct, frozen=True):
+    """Where our own files are. A name with a dot is never that of an agent, whose folders lie beside."""
+
+    plugin: Path
+    kept: Path
+
+    @classmethod
+    def below(cls, state_dir: Path) -> Places:
+        return cls(own_dir(state_dir, "openclaw.plugin"), own_dir(state_dir, "openclaw.before"))
+
+    @property
+    def record(self) -> Path:
+        return self.kept / "record.json"
+
+    @property
+    def original(self) -> Path:
+        return self.kept / "openclaw.json"
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What the first installation found."""
+
+    config: str
+    """The configuration file, without links."""
+    existed: bool
+    mode: int = _MODE
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What an installation will do."""
+
+    openclaw: str
+    node: str
+    config: str
+    plugin: str
+    """Where the plugin will be."""
+    command: tuple[str, ...]
+    """What it will start for each agent, before `serve`."""
+    slot: str | None
+    """Who has the memory slot now; None: OpenClaw's own memory."""
+    loses_comments: bool
+    is_update: bool
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What an uninstallation did: the file is as it was, only our part is out of it, or nothing was there."""
+
+    config: Literal["restored", "edited", "untouched"]
+    path: str | None = None
+
+
+class State(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    openclaw: str
+    node: str
+    config: str
+    config_problem: str | None
+    installed: bool
+    """By `install`, which kept the configuration as it was."""
+    plugin: str | None
+    """Where OpenClaw found it."""
+    version: str | None
+    loaded: bool
+    """OpenClaw loads it into its memory slot."""
+    problems: tuple[str, ...] = ()
+
+
+def plan_installation(host: Host, state_dir: Path) -> Plan:
+    """Raises HostError where the configuration is not valid."""
+    config = host.read_config()
+    path = Path(os.path.realpath(config.path))
+    before = _read(path)
+    if before is not None and config.problem:
+        raise HostError(
+            f"OpenClaw's configuration {config.path} is not valid: {config.problem}.",
+            remedy="Mend it first; `openclaw doctor` helps, and `memory-gateway config --migrate` with keys of ours.",
+        )
+    places = Places.below(state_dir)
+    return Plan(
+        openclaw=host.version,
+        node=host.node,
+        config=str(path),
+        plugin=str(places.plugin),
+        command=command_of("gateway"),
+        slot=_dig(_parse(before, path), "plugins", "slots", "memory"),
+        loses_comments=before is not None and not _is_json(before),
+        is_update=places.record.exists(),
+    )
+
+
+def install(host: Host, state_dir: Path, plan: Plan) -> dict[str, Any]:
+    """What OpenClaw says of the plugin, once it loads it.
+
+    Raises HostError where it does not; all is then as before. Raises FileUnwritableError.
+    """
+    places = Places.below(state_dir)
+    try:
+        _keep(places, Path(plan.config))
+        _copy_plugin(places.plugin, plan.command)
+    except OSError as error:
+        raise FileUnwritableError(
+            f"{error.filename} cannot be written: {error.strerror}.",
+            remedy="The state directory must be writable for you.",
+        ) from error
+    try:
+        host.run(
+            *("plugins", "install", "--link", str(places.plugin), "--force"),
+            "--accept-capabilities",
+        )
+        return _loaded(host)
+    except BaseException:
+        if not plan.is_update:
+            uninstall(host, state_dir)
+        raise
+
+
+def _loaded(host: Host) -> dict[str, Any]:
+    """An entry that was disabled once stays so when it is installed again."""
+    for attempt in ("plugins", "enable", PLUGIN_ID, "--accept-capabilities"), None:
+        known = host.inspect(PLUGIN_ID)
+        plugin = known.get("plugin", {})
+        if plugin.get("status") == "loaded" and plugin.get("memorySlotSelected") is True:
+            return known
+        if attempt is not None and plugin.get("status") != "error":
+            host.run(*attempt)
+    reason = "; ".join(_complaints(known)) or f"its status is {plugin.get('status', 'unknown')}"
+    raise HostError(
+        f"OpenClaw does not load the plugin into its memory slot: {reason}.",
+        remedy="`openclaw plugins inspect memory-gateway --runtime` says more.",
+    )
+
+
+def uninstall(host: Host, state_dir: Path) -> Outcome:
+    """Raises HostError, FileUnwritableError; what was kept is then still there."""
+    places = Places.below(state_dir)
+    record = _read_record(places)
+    if record is None:
+        if not host.inspect(PLUGIN_ID):
+            return Outcome(config="untouched")
+        host.run("plugins", "uninstall", PLUGIN_ID, "--force")
+        return Outcome(config="edited")
+    path = Path(record.config)
+    original = _read(places.original) if record.existed else None
+    before, now = _parse(original, path), _parse(_read(path), path)
+    if host.inspect(PLUGIN_ID):
+        host.run("plugins", "uninstall", PLUGIN_ID, "--force")
+    if _same_but_for_ours(before, now, places.plugin):
+        _put_back(path, original, record.mode)
+        how: Literal["restored", "edited"] = "restored"
+    else:
+        _restore_values(host, before, now)
+        how = "edited"
+    shutil.rmtree(places.plugin, ignore_errors=True)
+    shutil.rmtree(places.kept, ignore_errors=True)
+    return Outcome(config=how, path=str(path))
+
+
+def read_state(host: Host, state_dir: Path) -> State:
+    """Raises HostError where OpenClaw does not say where its configuration is."""
+    config = host.read_config()
+    known = host.inspect(PLUGIN_ID)
+    plugin = known.get("plugin", {})
+    problems = list(_complaints(known))
+    version = plugin.get("version")
+    if version not in (None, VERSION):
+        problems.append(f"the plugin is of {version}, this program is {VERSION}: install it again")
+    return State(
+        openclaw=host.version,
+        node=host.node,
+        config=str(config.path),
+        config_problem=config.problem if config.path.exists() else None,
+        installed=Places.below(state_dir).record.exists(),
+        plugin=plugin.get("rootDir"),
+        version=version,
+        loaded=plugin.get("status") == "loaded" and plugin.get("memorySlotSelected") is True,
+        problems=tuple(problems),
+    )
+
+
+def _complaints(known: dict[str, Any]) -> list[str]:
+    said = [one.get("message", "") for one in known.get("diagnostics", ())]
+    error = known.get("plugin", {}).get("error")
+    return [*([str(error)] if error else []), *filter(None, said)]
+
+
+def _keep(places: Places, config: Path) -> None:
+    """The configuration as it is before our first installation; a later one changes nothing of that."""
+    if places.record.exists():
+        return
+    make_directories(places.kept)
+    original = _read(config)
+    mode = config.stat().st_mode & 0o777 if original is not None else _MODE
+    if original is not None:
+        replace_file(places.original, original, mode=_MODE)
+    record = Record(config=str(config), existed=original is not None, mode=mode)
+    replace_file(places.record, msgspec.json.encode(record))
+
+
+def _copy_plugin(target: Path, command: tuple[str, ...]) -> None:
+    make_directories(target)
+    for file in sorted(PLUGIN.iterdir()):
+        if file.suffix in (".js", ".json"):
+            replace_file(target / file.name, file.read_bytes(), mode=_MODE)
+    installed = {"command": command, "version": VERSION}
+    replace_file(target / _INSTALLED, msgspec.json.encode(installed), mode=_MODE)
+
+
+def _put_back(path: Path, original: bytes | None, mode: int) -> None:
+    try:
+        if original is None:
+            path.unlink(missing_ok=True)
+        else:
+            replace_file(path, original, mode=mode)
+    except OSError as error:
+        raise FileUnwritableError(
+            f"{path} cannot be put back: {error.strerror}.",
+            remedy="Make it writable, and try again.",
+        ) from error
+
+
+def _restore_values(host: Host, before: Any, now: Any) -> None:
+    """After OpenClaw has taken out its part: who had the slot, and the settings of ours that are in force."""
+    slot = _dig(before, "plugins", "slots", "memory")
+    if slot not in (None, PLUGIN_ID):
+        host.run("config", "set", "plugins.slots.memory", slot)
+    settings = _dig(now, "plugins", "entries", PLUGIN_ID, "config")
+    if settings:
+        place = f'plugins.entries["{PLUGIN_ID}"].config'
+        host.run("config", "set", place, msgspec.json.encode(settings).decode(), "--strict-json")
+
+
+def _same_but_for_ours(before: Any, now: Any, plugin: Path) -> bool:
+    slot = _dig(now, "plugins", "slots", "memory")
+    is_slot_ours = slot in (PLUGIN_ID, _dig(before, "plugins", "slots", "memory"))
+    return is_slot_ours and _without_ours(before, plugin) == _without_ours(now, plugin)
+
+
+def _without_ours(config: Any, plugin: Path) -> Any:
+    """What somebody else wrote: without slot, our switch and link, OpenClaw's notes to itself, and empty objects."""
+    if not isinstance(config, dict):
+        return {}
+    plugins = dict(_dig(config, "plugins") or {})
+    entries = dict(plugins.get("entries") or {})
+    entry = entries.get(PLUGIN_ID) or {}
+    entries[PLUGIN_ID] = {name: value for name, value in entry.items() if name != "enabled"}
+    load = dict(plugins.get("load") or {})
+    links = {str(plugin), os.path.realpath(plugin)}
+    load["paths"] = [one for one in load.get("paths") or () if one not in links] or {}
+    slots = {
+        name: value for name, value in (plugins.get("slots") or {}).items() if name != "memory"
+    }
+    plugins |= {"entries": entries, "load": load, "slots": slots}
+    others = {name: value for name, value in config.items() if name != "meta"}
+    return _pruned(others | {"plugins": plugins})
+
+
+def _pruned(value: Any) -> Any:
+    """Without members that are empty objects: OpenClaw adds some, such as `agents.entries.main`."""
+    if not isinstance(value, dict):
+        return value
+    members = {name: _pruned(member) for name, member in value.items()}
+    return {name: member for name, member in members.items() if member != {}}
+
+
+def _dig(value: Any, *names: str) -> Any:
+    for name in names:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        return read_file(path, MAX_BYTES)
+    except FileNotFoundError:
+        return None
+
+
+def _parse(data: bytes | None, path: Path) -> Any:
+    """The values; raises ConfigInvalidError for what is no JSON5."""
+    return {} if data is None else plain(parse_json5(data, path))
+
+
+def _is_json(data: bytes) -> bool:
+    try:
+        msgspec.json.decode(data)
+    except msgspec.DecodeError:
+        return False
+    return True
+
+
+def _read_record(places: Places) -> Record | None:
+    data = _read(places.record)
+    try:
+        return msgspec.json.decode(data, type=Record) if data is not None else None
+    except msgspec.DecodeError:
+        raise HostError(
+            f"{places.record} cannot be read as what `install` wrote.",
+            remedy=f"`openclaw plugins uninstall {PLUGIN_ID}` removes the plugin; {places.original} is the file as it was.",
+        ) from None

@@ -1,0 +1,100 @@
+// How the program `memory-gateway` is started from here: which one, with which arguments, and with what
+// of the host's environment.
+
+import { spawn } from "node:child_process";
+import { existsSync, readFileSync } from "node:fs";
+import { homedir } from "node:os";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+
+const HERE = path.dirname(fileURLToPath(import.meta.url));
+const RECORD = path.join(HERE, "installed.json"); // written by `memory-gateway openclaw install`
+
+/** The command that was recorded at the installation; without a record, what PATH has. */
+export function recordedCommand(record = RECORD) {
+  try {
+    const { command } = JSON.parse(readFileSync(record, "utf8"));
+    if (Array.isArray(command) && command.length > 0 && command.every((part) => typeof part === "string")) return command;
+  } catch {
+    // Installed from npm: there is no record.
+  }
+  return ["memory-gateway"];
+}
+
+const PASSED = new Set(
+  (
+    "PATH HOME USER LOGNAME SHELL LANG TZ TMPDIR XDG_RUNTIME_DIR XDG_CACHE_HOME XDG_CONFIG_HOME XDG_DATA_HOME " +
+    "OPENCLAW_HOME OPENCLAW_PROFILE OPENCLAW_STATE_DIR OPENCLAW_CONFIG_PATH CLAWDBOT_STATE_DIR CLAWDBOT_CONFIG_PATH " +
+    "OPENAI_API_KEY GEMINI_API_KEY GOOGLE_API_KEY VOYAGE_API_KEY MISTRAL_API_KEY DEEPINFRA_API_KEY OLLAMA_API_KEY " +
+    "LM_API_TOKEN HF_TOKEN HF_HOME HF_ENDPOINT HF_HUB_OFFLINE CREDENTIALS_DIRECTORY CLAUDE_CONFIG_DIR " +
+    "HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY http_proxy https_proxy all_proxy no_proxy " +
+    "SSL_CERT_FILE SSL_CERT_DIR LD_LIBRARY_PATH DYLD_LIBRARY_PATH LLAMA_CPP_LIB_PATH " +
+    "CUDA_VISIBLE_DEVICES HIP_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES"
+  ).split(" "),
+);
+const PASSED_PREFIXES = ["LC_", "GGML_", "OMP_"];
+const REFERENCE = /\$\{([A-Z_][A-Z0-9_]*)\}/g;
+const SECRET = /["']?\bid["']?\s*:\s*["']([A-Z_][A-Z0-9_]*)["']/g;
+
+/** Of the host's variables those that memory needs: the names above, and those that the configuration refers to. */
+export function childEnvironment(environment, configText = "") {
+  const referred = new Set([REFERENCE, SECRET].flatMap((form) => [...configText.matchAll(form)].map((match) => match[1])));
+  const passes = (name) => PASSED.has(name) || referred.has(name) || PASSED_PREFIXES.some((prefix) => name.startsWith(prefix));
+  return Object.fromEntries(Object.entries(environment).filter(([name]) => passes(name)));
+}
+
+/** The state directory and the configuration file that the host uses. */
+export function hostPlaces(api, environment = process.env) {
+  const stateDir = api.runtime.state.resolveStateDir(environment);
+  const named = environment.OPENCLAW_CONFIG_PATH?.trim();
+  const home = environment.OPENCLAW_HOME?.trim() || homedir();
+  return {
+    stateDir,
+    configPath: named ? path.resolve(named.replace(/^~(?=$|\/)/, home)) : path.join(stateDir, "openclaw.json"),
+  };
+}
+
+/** What starts the process of one agent, for `Child`. */
+export function launchOf(api, agentId, environment = process.env) {
+  const { stateDir, configPath } = hostPlaces(api, environment);
+  const [command, ...before] = recordedCommand();
+  const args = [...before, "serve", "--agent", agentId, "--state-dir", stateDir, "--log-level", "warning"];
+  if (existsSync(configPath)) args.push("--config", configPath);
+  const workspace = api.runtime.agent.resolveAgentWorkspaceDir(api.runtime.config.current(), agentId);
+  if (existsSync(workspace)) args.push("--workspace", workspace);
+  const env = childEnvironment(environment, readText(configPath));
+  return { command, args, env, cwd: stateDir, key: JSON.stringify([command, args]) };
+}
+
+/** `openclaw memory ...` and `openclaw memory-gateway ...`: our own command line, on this terminal. */
+export function runCommandLine(api, given, environment = process.env) {
+  const { stateDir, configPath } = hostPlaces(api, environment);
+  const [command, ...before] = recordedCommand();
+  const env = {
+    ...childEnvironment(environment, readText(configPath)),
+    ...terminalOf(environment),
+    OPENCLAW_STATE_DIR: stateDir,
+    ...(existsSync(configPath) ? { OPENCLAW_CONFIG_PATH: configPath } : {}),
+  };
+  return new Promise((resolve) => {
+    const child = spawn(command, [...before, ...given], { env, stdio: "inherit" });
+    child.on("error", (error) => {
+      console.error(`memory-gateway cannot be started (${command}: ${error.code}). Run \`memory-gateway openclaw install\` again.`);
+      resolve(127);
+    });
+    child.on("exit", (code) => resolve(code ?? 1));
+  });
+}
+
+function terminalOf(environment) {
+  const names = ["TERM", "COLORTERM", "NO_COLOR", "COLUMNS", "LINES", "PAGER"];
+  return Object.fromEntries(names.filter((name) => name in environment).map((name) => [name, environment[name]]));
+}
+
+function readText(file) {
+  try {
+    return readFileSync(file, "utf8");
+  } catch {
+    return "";
+  }
+}

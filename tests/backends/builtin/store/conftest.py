@@ -1,0 +1,68 @@
+"""A store of each kind: whatever keeps the rows, the port means the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import pytest
+
+from backends.builtin.notes.preparing import Preparer
+from backends.builtin.store.port import PreparedFile, ReadFile, Store, Writer
+from backends.builtin.store.sqlite.store import SqliteStore
+from backends.chunking import ChunkLimits
+from backends.files.encodings import UTF8
+from backends.files.scan import FoundFile
+from providers.interface import Fingerprint
+
+OPENERS: dict[str, Callable[[Path], Store]] = {
+    "sqlite": lambda root: SqliteStore(root / "index.sqlite"),
+}
+
+
+@pytest.fixture(params=OPENERS)
+def opened(request, tmp_path) -> Iterator[Callable[[], Store]]:
+    """Opens the same index, again and again."""
+    with ExitStack() as stack:
+        yield lambda: stack.enter_context(closing(OPENERS[request.param](tmp_path)))
+
+
+@pytest.fixture
+def store(opened) -> Store:
+    return opened()
+
+
+class Shelf:
+    """Publishes notes as a sync does."""
+
+    pipeline = "test"
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._preparer = Preparer(ChunkLimits())
+
+    def read(self, path: str, text: str, *, at: int = 1, encoding: str = UTF8) -> ReadFile:
+        found = FoundFile(path, 0, len(text), at, at, 7, 1)
+        return ReadFile(found, text.encode(), at, encoding)
+
+    def prepare(self, path: str, text: str) -> PreparedFile:
+        return self._preparer.prepare(path, text)
+
+    def put(self, writer: Writer, path: str, text: str, **how) -> int:
+        read = self.read(path, text, **how)
+        return writer.files.publish(read, self.pipeline, self.prepare(path, text))
+
+    def write(self, path: str, text: str, **how) -> int:
+        with self._store.writer() as writer:
+            return self.put(writer, path, text, **how)
+
+
+@pytest.fixture
+def shelf(store) -> Shelf:
+    return Shelf(store)
+
+
+@pytest.fixture
+def fingerprint() -> Fingerprint:
+    return Fingerprint(provider="test", model="directions", endpoint="loopback")

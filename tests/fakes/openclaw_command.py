@@ -1,0 +1,102 @@
+"""A stand-in for the command `openclaw` that does to a configuration what 2026.9.6 does, in milliseconds.
+
+It rewrites the file as plain JSON with notes to itself, links and enables a plugin, gives it the memory
+slot, and takes all that out again. What the real one does is shown in tests/system.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Final
+
+_PROGRAM: Final = """#!{python}
+import json, os, sys
+from pathlib import Path
+
+config = Path(os.environ["OPENCLAW_CONFIG_PATH"])
+words = sys.argv[1:]
+behaviour = json.loads({behaviour!r})
+
+def read():
+    import pyjson5
+    return pyjson5.decode(config.read_text()) if config.exists() else {{}}
+
+def write(data):
+    data["meta"] = {{"lastTouchedVersion": "2026.9.6"}}
+    config.write_text(json.dumps(data, indent=2))
+
+if words == ["--version"]:
+    print("OpenClaw " + behaviour["version"] + " (abc)")
+elif words[:2] == ["config", "validate"]:
+    if not config.exists():
+        print(json.dumps({{"valid": False, "path": str(config), "error": {{"message": "file not found"}}}}))
+    elif behaviour["issue"]:
+        issue = {{"path": "memory", "message": behaviour["issue"]}}
+        print(json.dumps({{"valid": False, "path": str(config), "issues": [issue]}}))
+        sys.exit(1)
+    else:
+        print(json.dumps({{"valid": True, "path": str(config)}}))
+elif words[:2] == ["plugins", "install"]:
+    data = read()
+    plugins = data.setdefault("plugins", {{}})
+    plugins.setdefault("load", {{}})["paths"] = [words[words.index("--link") + 1]]
+    entry = plugins.setdefault("entries", {{}}).setdefault("memory-gateway", {{}})
+    entry.setdefault("enabled", True)
+    plugins.setdefault("slots", {{}})["memory"] = "memory-gateway"
+    data.setdefault("agents", {{}}).setdefault("entries", {{}}).setdefault("main", {{}})
+    write(data)
+elif words[:2] == ["plugins", "enable"]:
+    data = read()
+    data["plugins"]["entries"]["memory-gateway"]["enabled"] = True
+    write(data)
+elif words[:2] == ["plugins", "inspect"]:
+    paths = read().get("plugins", {{}}).get("load", {{}}).get("paths")
+    if not paths:
+        print(json.dumps({{"ok": False, "error": {{"message": "Plugin not found"}}}}))
+        sys.exit(1)
+    enabled = read()["plugins"]["entries"]["memory-gateway"]["enabled"]
+    version = json.loads((Path(paths[0]) / "package.json").read_text())["version"]
+    status = behaviour["status"] if enabled else "disabled"
+    plugin = {{"status": status, "memorySlotSelected": True, "rootDir": paths[0], "version": version}}
+    said = [] if status == "loaded" else [{{"message": "it is broken"}}]
+    print("a line before the document")
+    print(json.dumps({{"plugin": plugin, "diagnostics": said}}, indent=2))
+elif words[:2] == ["plugins", "uninstall"]:
+    data = read()
+    data["plugins"].pop("load")
+    data["plugins"]["entries"]["memory-gateway"] = {{"enabled": False}}
+    data["plugins"]["slots"].pop("memory")
+    write(data)
+elif words[:2] == ["config", "set"]:
+    data = read()
+    place = data
+    *above, last = words[2].replace('["memory-gateway"]', ".memory-gateway").split(".")
+    for name in above:
+        place = place.setdefault(name, {{}})
+    place[last] = json.loads(words[3]) if "--strict-json" in words else words[3]
+    write(data)
+else:
+    sys.exit("unknown: " + " ".join(words))
+"""
+
+
+def make_openclaw(
+    directory: Path,
+    *,
+    version: str = "2026.9.6",
+    node: str | None = "24.21.0",
+    issue: str = "",
+    status: str = "loaded",
+) -> Path:
+    """The command, in a directory with a `node` of that version beside it."""
+    directory.mkdir(parents=True, exist_ok=True)
+    behaviour = json.dumps({"version": version, "issue": issue, "status": status})
+    command = directory / "openclaw"
+    command.write_text(_PROGRAM.format(python=sys.executable, behaviour=behaviour))
+    command.chmod(0o755)
+    if node is not None:
+        (directory / "node").write_text(f"#!/bin/sh\necho v{node}\n")
+        (directory / "node").chmod(0o755)
+    return command

@@ -1,0 +1,200 @@
+"""Installing the plugin and taking it out again, beside a stand-in for OpenClaw's command."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fakes.openclaw_command import make_openclaw
+from gateway.cli.app import run_app
+from gateway.openclaw.host import HostError, find_host, host_overlay
+from gateway.openclaw.installation import install, plan_installation, read_state, uninstall
+
+WRITTEN_BY_HAND = """{
+  // the boiler's agent
+  agents: {defaults: {workspace: '~/notes'}},
+  memory: {search: {provider: "none"}},
+}
+"""
+
+
+class Machine:
+    def __init__(self, root: Path, **behaviour: Any) -> None:
+        self.state = root / "state"
+        self.state.mkdir()
+        self.config = self.state / "openclaw.json"
+        self.config.write_text(WRITTEN_BY_HAND)
+        self.config.chmod(0o640)
+        self.bin = root / "bin"
+        self.behave(**behaviour)
+
+    def behave(self, **behaviour: Any) -> None:
+        make_openclaw(self.bin, **behaviour)
+
+    def host(self) -> Any:
+        path = f"{self.bin}{os.pathsep}/usr/bin{os.pathsep}/bin"
+        overlay = host_overlay(str(self.state), str(self.config))
+        return find_host({"PATH": path}, None, overlay)
+
+    def install(self) -> dict[str, Any]:
+        host = self.host()
+        return install(host, self.state, plan_installation(host, self.state))
+
+    def uninstall(self) -> Any:
+        return uninstall(self.host(), self.state)
+
+    def read(self) -> dict[str, Any]:
+        data: dict[str, Any] = json.loads(self.config.read_text())
+        return data
+
+
+@pytest.fixture
+def machine(tmp_path):
+    return Machine(tmp_path)
+
+
+def test_ten_rounds_leave_the_configuration_byte_for_byte_as_it_was(machine):
+    for _round in range(10):
+        machine.install()
+        assert machine.read()["plugins"]["slots"]["memory"] == "memory-gateway"
+        assert machine.uninstall().config == "restored"
+        assert machine.config.read_text() == WRITTEN_BY_HAND
+        assert machine.config.stat().st_mode & 0o777 == 0o640
+    assert not list((machine.state / "memory-gateway").iterdir())
+
+
+def test_a_configuration_that_there_was_not_is_gone_afterwards(machine):
+    machine.config.unlink()
+    machine.install()
+    assert machine.config.exists()
+    machine.uninstall()
+    assert not machine.config.exists()
+
+
+def test_installing_again_keeps_the_file_as_it_was_before_the_first_time(machine):
+    machine.install()
+    machine.install()
+    machine.uninstall()
+    assert machine.config.read_text() == WRITTEN_BY_HAND
+
+
+def test_what_somebody_changed_since_stays_and_only_ours_is_taken_out(machine):
+    machine.install()
+    changed = machine.read()
+    changed["memory"]["citations"] = "off"
+    machine.config.write_text(json.dumps(changed))
+    assert machine.uninstall().config == "edited"
+    left = machine.read()
+    assert left["memory"] == {"search": {"provider": "none"}, "citations": "off"}
+    assert "memory" not in left["plugins"]["slots"]
+
+
+def test_the_plugin_that_had_the_slot_before_and_settings_of_ours_come_back(machine):
+    settings = {"append": {"enabled": True}}
+    entries = {"memory-gateway": {"config": settings}}
+    before = {"plugins": {"slots": {"memory": "other"}, "entries": entries}}
+    machine.config.write_text(json.dumps(before))
+    machine.install()
+    changed = machine.read() | {"logging": {"level": "debug"}}
+    machine.config.write_text(json.dumps(changed))
+    assert machine.uninstall().config == "edited"
+    left = machine.read()["plugins"]
+    assert left["slots"]["memory"] == "other"
+    assert left["entries"]["memory-gateway"]["config"] == settings
+
+
+def test_a_slot_that_was_given_to_somebody_else_since_is_a_change(machine):
+    machine.install()
+    changed = machine.read()
+    changed["plugins"]["slots"]["memory"] = "other"
+    machine.config.write_text(json.dumps(changed))
+    assert machine.uninstall().config == "edited"
+
+
+def test_an_entry_that_was_disabled_is_enabled(machine):
+    machine.config.write_text('{"plugins": {"entries": {"memory-gateway": {"enabled": false}}}}')
+    machine.install()
+    assert machine.read()["plugins"]["entries"]["memory-gateway"]["enabled"] is True
+
+
+def test_a_plugin_that_is_not_loaded_is_taken_out_again(machine):
+    machine.behave(status="error")
+    with pytest.raises(HostError, match="does not load the plugin into its memory slot: it is bro"):
+        machine.install()
+    assert machine.config.read_text() == WRITTEN_BY_HAND
+
+
+def test_nothing_is_changed_where_nothing_was_installed(machine):
+    assert machine.uninstall().config == "untouched"
+    assert machine.config.read_text() == WRITTEN_BY_HAND
+
+
+def test_the_copy_knows_which_program_to_start(machine):
+    machine.install()
+    folder = machine.state / "memory-gateway/openclaw.plugin"
+    command = json.loads((folder / "installed.json").read_text())["command"]
+    assert Path(command[0]).exists()
+    assert command[-1] == "gateway"
+    assert (folder / "index.js").exists()
+    assert (folder / "openclaw.plugin.json").exists()
+
+
+def test_the_state_says_what_is_loaded_from_where(machine):
+    assert not read_state(machine.host(), machine.state).loaded
+    machine.install()
+    state = read_state(machine.host(), machine.state)
+    assert state.loaded
+    assert state.installed
+    assert state.plugin == str(machine.state / "memory-gateway/openclaw.plugin")
+    assert state.problems == ()
+
+
+def test_a_plugin_of_another_version_is_a_problem_with_the_remedy(machine):
+    machine.install()
+    package = machine.state / "memory-gateway/openclaw.plugin/package.json"
+    package.write_text(json.dumps({"version": "0.0.1"}))
+    (problem,) = read_state(machine.host(), machine.state).problems
+    assert "install it again" in problem
+
+
+def test_a_host_that_cannot_take_it_is_refused_in_one_sentence_with_the_remedy(tmp_path):
+    refused = {
+        "2026.9.5": ({"version": "2026.9.5"}, "OpenClaw 2026.9.5 is too old"),
+        "node": ({"node": "20.20.2"}, r"Node.js 20.20.2 \(.*\) is too old: OpenClaw needs 24.16"),
+        "invalid": ({"issue": "Unrecognized key"}, "is not valid: memory: Unrecognized key"),
+    }
+    for name, (behaviour, words) in refused.items():
+        root = tmp_path / name
+        root.mkdir()
+        machine = Machine(root, **behaviour)
+        with pytest.raises(HostError, match=words) as raised:
+            machine.install()
+        assert raised.value.remedy
+        assert machine.config.read_text() == WRITTEN_BY_HAND
+        assert not (machine.state / "memory-gateway").exists()
+
+
+def test_no_openclaw_at_all_is_told_with_how_to_get_it(tmp_path):
+    with pytest.raises(HostError, match="There is no OpenClaw here") as raised:
+        find_host({"PATH": str(tmp_path)})
+    assert "npm install -g openclaw" in str(raised.value.remedy)
+
+
+def test_without_a_terminal_the_command_wants_to_be_told_yes(machine, monkeypatch, capsys):
+    monkeypatch.setenv("PATH", f"{machine.bin}{os.pathsep}{os.environ['PATH']}")
+    places = ["--state-dir", str(machine.state), "--config", str(machine.config)]
+    assert run_app(["openclaw", "install", *places]) == os.EX_USAGE
+    assert "--yes" in capsys.readouterr().err
+    assert machine.config.read_text() == WRITTEN_BY_HAND
+    assert run_app(["openclaw", "install", "--yes", *places]) == 0
+    said = capsys.readouterr().out
+    assert "openclaw uninstall" in said
+    assert "now OpenClaw's own" in said
+    assert run_app(["openclaw", "status", "--json", *places]) == 0
+    assert json.loads(capsys.readouterr().out)["loaded"] is True
+    assert run_app(["openclaw", "uninstall", "--yes", "--json", *places]) == 0
+    assert json.loads(capsys.readouterr().out)["config"] == "restored"

@@ -1,0 +1,256 @@
+"""Our plugin in the memory slot of the real OpenClaw 2026.9.6: turns of an agent, and what becomes of its process."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import signal
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from endurance.openclaw_kills import kill_all_the_time, kill_once, outcome_of
+from endurance.openclaw_kills import turn as search_turn
+from fakes.openclaw import MAIN, OpenClaw, RunningHost, install_openclaw
+from fakes.openclaw_model import FakeModel, ToolCall
+
+PATIENCE_S = 120
+DOCUMENT = (Path(__file__).parents[2] / "docs/openclaw.md").read_text(encoding="utf-8")
+SEARCH = ToolCall("memory_search", {"query": "Who services the boiler?"})
+NOTES = {
+    "MEMORY.md": "# Memory\n\n- The boiler is serviced by Hartmann, every October.\n",
+    "memory/2026-02-01.md": "# 2026-02-01\n\n- The heron nests at the mill pond.\n",
+}
+
+
+class Installed(NamedTuple):
+    host: OpenClaw
+    model: FakeModel
+    printed: str
+    """By `memory-gateway openclaw install`."""
+
+    def turn(
+        self, running: RunningHost, *replies: Any, session: str = MAIN
+    ) -> list[dict[str, Any]]:
+        """One turn, and what its last request gave the model."""
+        self.model.script(*replies)
+        assert running.say("What do you remember?", session) == replies[-1]
+        return self.model.asked[-1].messages
+
+
+@pytest.fixture(scope="module")
+def openclaw_command() -> str:
+    return install_openclaw()
+
+
+@pytest.fixture(scope="module")
+def install(openclaw_command, tmp_path_factory) -> Iterator[Any]:
+    """Makes fresh installations with the plugin. That the models refused nothing is shown at the end."""
+    with ExitStack() as stack:
+        models = []
+
+        def fresh(changes: Callable[[dict[str, str]], dict[str, Any]]) -> Installed:
+            """`changes` gets an agent's entry that names the workspace with the notes."""
+            model = stack.enter_context(FakeModel())
+            models.append(model)
+            host = OpenClaw(openclaw_command, tmp_path_factory.mktemp("plugin"), model)
+            for path, text in NOTES.items():
+                write(host.workspace, path, text)
+            host.configure(changes({"workspace": str(host.workspace)}))
+            return Installed(host, model, host.install_plugin())
+
+        yield fresh
+        assert [refused for model in models for refused in model.refused] == []
+
+
+@pytest.fixture(scope="module")
+def installed(install, tmp_path_factory) -> Installed:
+    """Two agents, each with a workspace of its own."""
+    other = tmp_path_factory.mktemp("other")
+    write(other, "MEMORY.md", "# Memory\n\n- The boiler is serviced by Petersen, in May.\n")
+    ops = {"workspace": str(other)}
+    return install(
+        lambda own: {"agents": {"ownership": "explicit", "entries": {"main": own, "ops": ops}}}
+    )
+
+
+@pytest.fixture(scope="module")
+def running(installed) -> Iterator[RunningHost]:
+    with installed.host.gateway() as running:
+        yield running
+
+
+def write(workspace: Path, path: str, text: str) -> None:
+    file = workspace / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text, encoding="utf-8")
+
+
+def tool_result(messages: list[dict[str, Any]]) -> dict[str, Any]:
+    content = [one["content"] for one in messages if one["role"] == "tool"][-1]
+    text = content if isinstance(content, str) else "".join(part["text"] for part in content)
+    result: dict[str, Any] = json.loads(text)
+    return result
+
+
+def system_prompt(messages: list[dict[str, Any]]) -> str:
+    return "".join(
+        str(one["content"]) for one in messages if one["role"] in ("system", "developer")
+    )
+
+
+def wait_for(condition: Any, what: str) -> Any:
+    deadline = time.monotonic() + PATIENCE_S
+    while not (found := condition()):
+        assert time.monotonic() < deadline, what
+        time.sleep(0.02)
+    return found
+
+
+# First those that need that no gateway runs: OpenClaw then refuses a turn of its own process.
+
+
+def test_the_documented_transcript_is_what_happens_and_one_turn_alone_leaves_no_process(installed):
+    example = re.search(r"^ {4}\$ (?:.*\n)(?: {4}.*\n|\n)*", DOCUMENT, re.MULTILINE)
+    assert example
+    block = example.group()
+    shown = textwrap.dedent(block).strip().split("$ ")
+    (_npm, install, ask) = [one.partition("\n") for one in shown if one]
+    assert install[0] == "./scripts/run openclaw install --yes"
+    expected = ".*".join(re.escape(part) for part in install[2].strip().split("..."))
+    assert re.fullmatch(expected, installed.printed.strip())
+    program, *words = shlex.split(ask[0])
+    assert program == "openclaw"
+    installed.model.script(SEARCH, ask[2].strip())
+    assert ask[2].strip() in installed.host.run_alone(*words).stdout.splitlines()
+    assert tool_result(installed.model.asked[-1].messages)["outcome"] == "ok"
+
+
+def test_uninstalling_leaves_the_configuration_byte_for_byte_as_it_was(openclaw_command, tmp_path):
+    with FakeModel() as model:
+        host = OpenClaw(openclaw_command, tmp_path, model)
+        by_hand = "// the boiler's agent\n" + host.config.read_text()
+        host.config.write_text(by_hand)
+        host.install_plugin()
+        assert host.config.read_text() != by_hand
+        done = host.memory_gateway("openclaw", "uninstall", "--yes")
+    assert "byte for byte" in done.stdout
+    assert host.config.read_text() == by_hand
+
+
+def test_the_host_s_own_commands_reach_our_memory(installed):
+    found = installed.host.run("memory", "search", "heron nest", "--json", "--agent", "main")
+    assert '"path": "memory/2026-02-01.md"' in found.stdout
+    assert "Search" not in installed.host.run("memory-gateway", "--version").stdout
+    status = installed.host.run("memory", "status", "--agent", "main").stdout
+    assert "main.memory-gateway.sqlite" in status
+
+
+def test_without_the_slot_the_tools_are_not_ours_and_with_it_they_are_again(installed):
+    words = ("agent", "--local", "--agent", "main", "--message", "Good morning.")
+
+    def offered(slot: str) -> set[str]:
+        assert installed.host.run("config", "set", "plugins.slots.memory", slot).returncode == 0
+        installed.model.script("Good morning.")
+        installed.host.run_alone(*words)
+        return set(installed.model.asked[-1].tools)
+
+    assert "memory_search" not in offered("none")
+    assert "memory_search" in offered("memory-gateway")
+
+
+def test_the_second_request_of_a_turn_holds_the_passage(installed, running):
+    before = len(installed.model.asked)
+    messages = installed.turn(running, SEARCH, "Hartmann does.")
+    assert len(installed.model.asked) - before == 2
+    result = tool_result(messages)
+    assert result["outcome"] == "ok"
+    assert "Hartmann" in result["results"][0]["snippet"]
+    assert result["results"][0]["path"] == "MEMORY.md"
+    assert result["results"][0]["corpus"] == "memory"
+
+
+def test_both_tools_stand_in_front_of_the_model_and_in_the_prompt(installed, running):
+    installed.turn(running, "Good morning.")
+    asked = installed.model.asked[-1]
+    assert {"memory_search", "memory_get"} <= set(asked.tools)
+    prompt = system_prompt(asked.messages)
+    assert "Memory recall: before you answer" in prompt
+
+
+def test_memory_md_stays_in_the_prompt(installed, running):
+    installed.turn(running, "Good evening.")
+    assert "serviced by Hartmann" in json.dumps(installed.model.asked[-1].messages)
+
+
+def test_lines_of_a_file_are_read(installed, running):
+    call = ToolCall("memory_get", {"path": "memory/2026-02-01.md", "from": 3, "lines": 1})
+    result = tool_result(installed.turn(running, call, "At the mill pond."))
+    assert (result["status"], result["text"]) == ("ok", "- The heron nests at the mill pond.")
+
+
+def test_each_agent_has_one_process_and_its_own_memory(installed, running):
+    ours = tool_result(installed.turn(running, SEARCH, "Hartmann does."))
+    theirs = tool_result(
+        installed.turn(running, SEARCH, "Petersen does.", session="agent:ops:main")
+    )
+    assert "Hartmann" in ours["results"][0]["snippet"]
+    assert "Petersen" in theirs["results"][0]["snippet"]
+    agents = [argv[argv.index("--agent") + 1] for argv in running.children().values()]
+    assert sorted(agents) == ["main", "ops"]
+
+
+def test_a_process_that_was_killed_is_followed_by_another(installed, running):
+    installed.turn(running, SEARCH, "Hartmann does.")
+    before = running.children()
+    for pid in before:
+        os.kill(pid, signal.SIGKILL)
+    result = tool_result(installed.turn(running, SEARCH, "Hartmann, again."))
+    assert result["outcome"] == "ok"
+    assert running.children().keys().isdisjoint(before)
+
+
+def test_a_turn_during_which_the_process_is_killed_ends_and_the_next_one_works(installed, running):
+    for after_s in (0.0, 0.3, 0.6):
+        assert kill_once(running, installed.model, after_s) in ("ok", "unavailable")
+        assert outcome_of(search_turn(running, installed.model)) == "ok"
+
+
+def test_a_process_that_never_lives_for_long_is_told_to_the_model_with_a_remedy(installed, running):
+    assert kill_all_the_time(running, installed.model) == "unavailable"
+    assert outcome_of(search_turn(running, installed.model)) == "ok"
+
+
+def test_a_changed_configuration_holds_for_the_next_search(installed, running):
+    first = tool_result(installed.turn(running, SEARCH, "Hartmann."))
+    assert "Source: MEMORY.md" in first["results"][0]["snippet"]
+    config = json.loads(installed.host.config.read_text())
+    config["memory"]["citations"] = "off"
+    installed.host.config.write_text(json.dumps(config, indent=2))
+
+    def without_source() -> bool:
+        result = tool_result(installed.turn(running, SEARCH, "Hartmann."))
+        return "Source:" not in result["results"][0]["snippet"]
+
+    wait_for(without_source, "the change was never seen")
+
+
+def test_before_a_compaction_the_agent_is_asked_to_write_in_our_words(install):
+    compaction = {"maxActiveTranscriptBytes": "1kb"}
+    installed = install(lambda _own: {"agents": {"defaults": {"compaction": compaction}}})
+    with installed.host.gateway() as running:
+        installed.turn(running, "Good morning." * 100)
+        running.say("The avocet is back.")
+    asked = [json.dumps(one.messages) for one in installed.model.asked]
+    flushes = [text for text in asked if "This conversation is about to be compacted" in text]
+    day = re.search(r"into memory/(\d{4}-\d\d-\d\d)\.md now", flushes[0])
+    assert day
+    assert "only what is written to files will be remembered" in flushes[0]
+    assert (installed.host.workspace / f"memory/{day[1]}.md").exists()
