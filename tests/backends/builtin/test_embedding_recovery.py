@@ -217,5 +217,8 @@ async def test_the_vector_of_a_query_offers_a_refused_text_again_but_not_with_ev
         for number in range(5):
             await ask(f"boiler {number}")
             await running.settle()
+            while any(due <= running.clock.now() + 1 for due in running.clock.sleepers.values()):
+                running.clock.step()
+                await running.settle()
         offered = [seen for seen in vendor.requests[asked:] if "The boiler number 7." in seen.texts]
         assert len(offered) == 1
