@@ -16,6 +16,7 @@ import msgspec
 
 from config.settings import LocalSettings, Settings
 from providers.embedding.failover import Embeddings
+from providers.embedding.requester import REMOTE
 from providers.embedding.service import EmbeddingService
 from providers.embedding.sizing import LearnedLimits
 from providers.errors import ProviderError, ProviderUnavailableError
@@ -153,7 +154,8 @@ def open_embeddings(
 
     def service(embedder: Embedder) -> EmbeddingService:
         known = (learned or {}).get(embedder.fingerprint.digest(), {})
-        return EmbeddingService(embedder, learned=LearnedLimits.from_dict(known))
+        options = REMOTE if isinstance(embedder, RemoteEmbedder) else None
+        return EmbeddingService(embedder, learned=LearnedLimits.from_dict(known), options=options)
 
     if choice.primary is None:
         return None
@@ -265,7 +267,9 @@ def open_predecessor(settings: Settings, fingerprint: Fingerprint) -> EmbeddingS
         embedder = RemoteEmbedder(spec(), spec)
     except ProviderError:
         return None
-    return EmbeddingService(embedder) if embedder.fingerprint == fingerprint else None
+    return (
+        EmbeddingService(embedder, options=REMOTE) if embedder.fingerprint == fingerprint else None
+    )
 
 
 def _as_before(

@@ -104,7 +104,8 @@ class BuiltinBackend:
         self._settings = settings
         self._store = store
         self._roots = MemoryRoots.of(settings)
-        preparer = Preparer(limits)
+        self._priority = SearchPriority()
+        preparer = Preparer(limits, give_way=self._priority.give_way)
         self._transcripts = AgentTranscripts.of(settings)
         self._sessions = SessionIndexer(
             store,
@@ -118,7 +119,6 @@ class BuiltinBackend:
         )
         """Whether conversations are answered at all, be it by QMD."""
         self._indexer = Indexer(store, self._roots, preparer, self._sessions, settings.sessions_dir)
-        self._priority = SearchPriority()
         self._freshness = Freshness(
             self._indexer, priority=self._priority, on_written=self._embed_soon
         )
@@ -143,20 +143,20 @@ class BuiltinBackend:
         await self._semantics.run()
 
     async def search(self, request: SearchRequest) -> SearchAnswer:
-        with self._priority.searching():
-            generation = self._store.generation
-            answer = await self._mended(lambda: self._search(request))
-            if generation == self._store.generation:
-                return answer
-            # Replaced meanwhile, perhaps after it was levelled: an empty one answers nothing.
-            return await self._mended(lambda: self._search(request))
+        generation = self._store.generation
+        answer = await self._mended(lambda: self._search(request))
+        if generation == self._store.generation:
+            return answer
+        # Replaced meanwhile, perhaps after it was levelled: an empty one answers nothing.
+        return await self._mended(lambda: self._search(request))
 
     async def _search(self, request: SearchRequest) -> SearchAnswer:
         started = time.perf_counter()
         stale, meaning, swept_s = await self._prepare(request.query)
         prepared = time.perf_counter()
         is_level = stale is None and self._settings.search.sync.on_search
-        found = await self._found(request, meaning.vector, is_level=is_level)
+        with self._priority.searching():
+            found = await self._found(request, meaning.vector, is_level=is_level)
         done = time.perf_counter()
         made_by = meaning.vector.fingerprint if meaning.vector else self._semantics.fingerprint
         if meaning.vector is not None:
@@ -334,7 +334,8 @@ class BuiltinBackend:
         sync = self._settings.search.sync
         if not sync.on_search:
             return self._freshness.unsynced()
-        return await self._freshness.sweep(sync.search_budget_ms / 1000)
+        with self._priority.searching():
+            return await self._freshness.sweep(sync.search_budget_ms / 1000)
 
     def _embed_soon(self) -> None:
         """New texts lack their vectors."""

@@ -21,7 +21,7 @@ from gateway.ownership.host import Host, Pipe
 from gateway.process.ending import Ending, end_with_parent
 from gateway.process.logs import configure_logs
 from gateway.process.orphans import PARENT
-from gateway.process.tuning import limit_arenas, settle_collector
+from gateway.process.tuning import limit_arenas, settle_collector, share_interpreter
 from gateway.rpc.transport import DescriptorReader, DescriptorWriter, claim_stdio
 
 _log = structlog.get_logger(__name__)
@@ -48,6 +48,7 @@ def serve(
     claimed = claim_stdio()
     configure_logs(log_level)
     settle_collector()
+    share_interpreter()
     for warning in settings.warnings:
         _log.warning("configuration", path=warning.path, line=warning.line, message=warning.message)
 

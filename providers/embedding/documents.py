@@ -136,7 +136,10 @@ class DocumentRun:
 
     async def _handle(self, positions: list[int]) -> None:
         try:
-            batch = await self._requester.documents([self._texts[at] for at in positions])
+            batch = await self._requester.documents(
+                [self._texts[at] for at in positions],
+                timeout_s=self._requester.time_for(self._job.size(positions).tokens),
+            )
         except ProviderInputTooLargeError as error:
             await self._too_large(positions, error)
         except ProviderRejectedError as error:

@@ -86,6 +86,16 @@ class Embeddings:
         with self._watching(service, recovers=False):
             await service.prepare()
 
+    async def check(self) -> None:
+        """Asks the provider in use once for the vector of one harmless text. Raises `ProviderError`.
+
+        For a caller to whom it gave no vectors: this costs less than a whole request that fails again,
+        and tells whether the texts were to blame.
+        """
+        service = self._active
+        with self._watching(service):
+            await service.probe()
+
     async def embed_documents(self, texts: Sequence[str], *, on_batch: OnBatch) -> None:
         """As `EmbeddingService.embed_documents`, by the provider in use.
 

@@ -11,13 +11,14 @@ import anyio
 import msgspec
 
 from providers.errors import (
+    ProviderBadResponseError,
     ProviderError,
     ProviderRateLimitError,
     ProviderRejectedError,
     ProviderTimeoutError,
     ProviderUnavailableError,
 )
-from providers.interface import EmbeddedBatch, Embedder, Statistics, Vector
+from providers.interface import EmbeddedBatch, Embedder, ItemError, Statistics, Vector
 from providers.resilience import (
     SINGLE,
     Circuit,
@@ -58,15 +59,31 @@ class Counters:
 
 _LEAST_TIME_S = 0.001
 _HARMLESS = "ping"
+_S_A_TOKEN = 0.01
+"""A host that reads a hundred tokens a second, which is a slow one, has time for all of them."""
 
 
 class RequestOptions(msgspec.Struct, frozen=True, kw_only=True):
     at_once: int = 4
     """Document requests under way at the same time, at most."""
     timeout_s: float = 120.0
-    """For one document request."""
+    """For one document request, at most."""
+    least_timeout_s: float = 120.0
+    """For a request of few tokens; each further one adds to it."""
+    check_timeout_s: float = 120.0
+    """For one harmless text."""
     retry: RetryPolicy = RetryPolicy()
     circuit: CircuitPolicy = CircuitPolicy()
+
+
+REMOTE = RequestOptions(
+    least_timeout_s=30.0,
+    check_timeout_s=15.0,
+    circuit=CircuitPolicy(cooldown_s=20.0, longest_cooldown_s=20.0),
+)
+"""Of a host that works again nobody knows before it is asked: the time limit of one harmless text and the pause after
+it together are less than a minute. Such a text every half a minute harms no host. The circuit lets one through sooner,
+so that those who ask every half a minute are not turned away for coming too early."""
 
 
 class Requester:
@@ -89,13 +106,22 @@ class Requester:
         """The rejection of the last query, if the host rejected it. That is no failure of the host, so the
         circuit stays closed, but `status` shows it."""
 
-    async def documents(self, texts: Sequence[str]) -> EmbeddedBatch:
-        """Raises `ProviderError` after the retries that the error's kind deserves."""
+    def time_for(self, tokens: int) -> float:
+        """Seconds that a host has for a request of about so many tokens."""
+        return min(self.options.timeout_s, self.options.least_timeout_s + _S_A_TOKEN * tokens)
+
+    async def documents(
+        self, texts: Sequence[str], *, timeout_s: float, once: bool = False
+    ) -> EmbeddedBatch:
+        """Raises `ProviderError` after the retries that the error's kind deserves, or at `once`.
+
+        `timeout_s` is for each attempt.
+        """
 
         async def attempt() -> EmbeddedBatch:
             async with self.pacer.turn():
                 self.counters.requests += 1
-                with self._within(self.options.timeout_s):
+                with self._within(timeout_s):
                     batch = await self.embedder.embed_documents(texts)
             self.pacer.succeeded()
             self.refused = None
@@ -103,7 +129,7 @@ class Requester:
             return batch
 
         with self._counting_failures(), self.circuit.request() as probe:
-            policy = SINGLE if probe else self.options.retry
+            policy = SINGLE if probe or once else self.options.retry
             return await retrying(
                 attempt, policy, clock=self._clock, draw=self._draw, on_retry=self._wait_out
             )
@@ -115,20 +141,27 @@ class Requester:
         with self._counting_failures(), self.circuit.request():
             await self.embedder.prepare()
 
-    async def check(self) -> None:
+    async def check(self, *, once: bool = False) -> None:
         """Sends one harmless text, if the circuit allows it. Raises `ProviderError`.
 
         A host that rejects even that is unusable with these settings: that is a
-        `ProviderUnavailableError`, and opens the circuit.
+        `ProviderUnavailableError`, and opens the circuit. So does an answer without a vector, which
+        says that the texts are not to blame for those that did not come: a `ProviderBadResponseError`.
         """
+        timeout_s = min(self.options.timeout_s, self.options.check_timeout_s)
         try:
-            await self.documents([_HARMLESS])
+            batch = await self.documents([_HARMLESS], timeout_s=timeout_s, once=once)
         except ProviderRejectedError as error:
             unavailable = ProviderUnavailableError(
                 error.message, remedy=error.remedy, status=error.status
             )
             self.circuit.trip(unavailable)
             raise unavailable from None
+        for item in batch.items:
+            if isinstance(item, ItemError):
+                unusable = ProviderBadResponseError(item.message)
+                self.circuit.trip(unusable)
+                raise unusable
 
     async def query(self, text: str, deadline_s: float) -> Vector:
         """Raises `ProviderError`, at the latest when the deadline has passed."""

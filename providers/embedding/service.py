@@ -159,9 +159,9 @@ class EmbeddingService:
         raise error
 
     async def probe(self) -> None:
-        """Sends one harmless text, if the circuit allows it. Raises `ProviderError`."""
+        """Sends one harmless text once, if the circuit allows it. Raises `ProviderError`."""
         await self._requester.prepare()
-        await self._requester.check()
+        await self._requester.check(once=True)
 
     def state(self) -> ServiceState:
         circuit, mark = self._requester.circuit.state(), self.fingerprint

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Protocol
+from typing import Final, Protocol
 
 import anyio
 import anyio.to_thread
@@ -26,6 +26,10 @@ from providers.interface import (
 from providers.remote import credentials
 from providers.remote.spec import RemoteSpec
 from providers.remote.vendors import Vendor
+
+_TIMES_TO_BELIEVE: Final = 3
+"""The length of vectors is learned from the first answer, which may have been the slip, or the host has another
+model now. One answer of another length proves neither."""
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -72,6 +76,8 @@ class RemoteEmbedder:
         self._wire: Wire | None = None
         self._opening = anyio.Lock()
         self._dimensions = spec.dimensions
+        self._others: tuple[int | None, int] = (None, 0)
+        """A length that is not the learned one, and how many answers in a row had no other."""
 
     @property
     def fingerprint(self) -> Fingerprint:
@@ -123,16 +129,30 @@ class RemoteEmbedder:
             raise
         if not reply.rows:
             raise ProviderBadResponseError(f"{self._spec.place} sent no embeddings at all.")
-        items = await anyio.to_thread.run_sync(
-            partial(_validate, reply, len(texts), self._dimensions)
-        )
-        self._learn_dimensions(items)
+        items = await self._checked(reply, len(texts), self._dimensions)
+        if self._spec.dimensions is None and _size(items) is None:
+            others = await self._checked(reply, len(texts), None)
+            if self._has_changed(_size(others)):
+                items = others
+        else:
+            self._others = (None, 0)
+        if self._dimensions is None:
+            self._dimensions = _size(items)
         return EmbeddedBatch(items, reply.tokens)
 
-    def _learn_dimensions(self, items: Sequence[Vector | ItemError]) -> None:
-        if self._dimensions is None:
-            sizes = (item.size for item in items if not isinstance(item, ItemError))
-            self._dimensions = next(sizes, None)
+    async def _checked(
+        self, reply: Reply, expected: int, dimensions: int | None
+    ) -> tuple[Vector | ItemError, ...]:
+        return await anyio.to_thread.run_sync(partial(_validate, reply, expected, dimensions))
+
+    def _has_changed(self, size: int | None) -> bool:
+        """Whether the host's vectors have had this length so often that it is the one to reckon with."""
+        before, times = self._others
+        self._others = (size, times + 1 if size == before else 1)
+        if size is None or self._others[1] < _TIMES_TO_BELIEVE:
+            return False
+        self._dimensions, self._others = size, (None, 0)
+        return True
 
     async def _open(self) -> Wire:
         async with self._opening:
@@ -163,6 +183,11 @@ def library_missing(vendor: Vendor, module: str) -> ProviderUnavailableError:
         f"{vendor.label} embeddings are not installed ({module} is missing).",
         remedy=install_remedy(vendor.wire),
     )
+
+
+def _size(items: Sequence[Vector | ItemError]) -> int | None:
+    """The length of the vectors among these; None: there are none."""
+    return next((item.size for item in items if not isinstance(item, ItemError)), None)
 
 
 def _validate(

@@ -1,7 +1,8 @@
-"""A clock that stands still until somebody sleeps on it."""
+"""Clocks that stand still: until somebody sleeps on one, or until the test lets time pass."""
 
 from __future__ import annotations
 
+import anyio
 import anyio.lowlevel
 
 
@@ -22,3 +23,30 @@ class FakeClock:
 
     def advance(self, seconds: float) -> None:
         self.time += seconds
+
+
+class SteppedClock:
+    """Implements `providers.resilience.Clock`: time passes only by `step`, from one end of a sleep to the next."""
+
+    def __init__(self) -> None:
+        self.time = 1000.0
+        self.sleepers: dict[anyio.Event, float] = {}
+        """When each of those that sleep wants to be woken."""
+
+    def now(self) -> float:
+        return self.time
+
+    async def sleep(self, seconds: float) -> None:
+        woken = anyio.Event()
+        self.sleepers[woken] = self.time + seconds
+        try:
+            await woken.wait()
+        finally:
+            self.sleepers.pop(woken, None)
+
+    def step(self) -> None:
+        """Wakes whoever wants it next."""
+        if self.sleepers:
+            woken = min(self.sleepers, key=lambda sleeper: self.sleepers[sleeper])
+            self.time = max(self.time, self.sleepers.pop(woken))
+            woken.set()

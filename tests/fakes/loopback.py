@@ -19,9 +19,9 @@ F = TypeVar("F")
 class LoopbackServer(ThreadingHTTPServer):
     daemon_threads = False
 
-    def __init__(self, handler: type[LoopbackHandler]) -> None:
+    def __init__(self, handler: type[LoopbackHandler], port: int = 0) -> None:
         self.open: set[socket.socket] = set()
-        super().__init__(("127.0.0.1", 0), handler)
+        super().__init__(("127.0.0.1", port), handler)
 
     def close_connections(self) -> None:
         """Ends the handler threads that wait for a next request, and breaks off what others send."""

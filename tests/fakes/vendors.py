@@ -57,6 +57,8 @@ class FakeVendor(LoopbackHost[Fault]):
     """Whether a refusal of a size says which size would be accepted."""
     encoding: Literal["asked", "base64", "float"] = "asked"
     delay_s: float = 0.0
+    at_port: int = 0
+    """0: any that is free."""
     tls: ssl.SSLContext | None = None
     rejects: Callable[[str], bool] = lambda _text: False
     """Texts because of which a whole request is answered with 400."""

@@ -58,7 +58,7 @@ def embedding(text: str, dimensions: int) -> list[float]:
 class Server(LoopbackServer):
     def __init__(self, host: FakeVendor) -> None:
         self.host = host
-        super().__init__(Handler)
+        super().__init__(Handler, host.at_port)
 
 
 class Handler(LoopbackHandler):

@@ -22,6 +22,7 @@ from backends.builtin.batch.jobs import BatchJobs
 from backends.builtin.store.port import Store, View, Writer
 from backends.errors import IndexUnavailableError
 from backends.interface import BackfillState
+from config.errors import ErrorKind
 from config.runtime.bounded import BoundedWork
 from config.runtime.tasks import Backoff, ResettableEvent
 from config.settings import CacheSettings
@@ -29,6 +30,7 @@ from providers.embedding.documents import Delivery
 from providers.embedding.failover import Change, Embeddings
 from providers.errors import ProviderError
 from providers.interface import Fingerprint, ItemError, QueryVector, Vector
+from providers.resilience import Clock, SystemClock
 
 _log = structlog.get_logger(__name__)
 
@@ -43,7 +45,10 @@ _LONGEST_GROWTH_S: Final = 600.0
 """After so long a backlog goes into jobs although it grows still."""
 _LONGEST_QUIET_S: Final = 10.0
 _FIRST_PAUSE_S: Final = 1.0
-_LAST_PAUSE_S: Final = 60.0
+_LAST_PAUSE_S: Final = 30.0
+_FIRST_OFFER_S: Final = 30.0
+_LAST_OFFER_S: Final = 3600.0
+"""Between two offers of the texts that were refused to a provider that works, and refuses them again."""
 _SHOWN_FAILURES: Final = 20
 
 
@@ -53,6 +58,8 @@ class _Answer(NamedTuple):
     fingerprint: Fingerprint
     vectors: list[tuple[bytes, Vector]]
     failures: list[tuple[bytes, str]]
+    has_slips: bool
+    """Whether a vector is missing or wrong that the provider seems to have tried to give."""
 
 
 class Backfill:
@@ -68,6 +75,7 @@ class Backfill:
         on_stored: Callable[[], None] = lambda: None,
         batch: BatchJobs | None = None,
         is_indexing: Callable[[], bool] = lambda: False,
+        clock: Clock | None = None,
     ) -> None:
         """Without `drops_superseded` the vectors of all other providers stay: a better one may return.
 
@@ -82,6 +90,7 @@ class Backfill:
         self._on_stored = on_stored
         self._batch = batch
         self._is_indexing = is_indexing
+        self._clock = clock or SystemClock()
         self._grows_since: float | None = None
         self._wake = ResettableEvent()
         self._wake.set()
@@ -89,6 +98,9 @@ class Backfill:
         self._saved_limits: object = None
         self._dimensions: int | None = None
         self._retry_in_s: float | None = None
+        """Until a refused text is due; None: there is none."""
+        self._offers = Backoff(_FIRST_OFFER_S, 2 * _FIRST_OFFER_S, _LAST_OFFER_S)
+        self._offers_are_due = False
         self.running = False
         self.has_caught_up = False
         """Whether every text has been embedded once by the provider in use."""
@@ -98,13 +110,23 @@ class Backfill:
         self._wake.set()
 
     def heed(self, query: QueryVector) -> None:
-        """A host may have changed its model under the same name: other dimensions tell."""
-        if (
-            query.fingerprint == self._embeddings.fingerprint
-            and query.vector.size != self._dimensions
-        ):
+        """A host may have changed its model under the same name: other dimensions tell. And one that
+        answers is offered what it refused.
+        """
+        if query.fingerprint != self._embeddings.fingerprint:
+            return
+        if query.vector.size != self._dimensions:
             self._dimensions = query.vector.size
             self.wake()
+        self._offer()
+
+    def _offer(self) -> None:
+        """The provider works: what it refused goes to it once more, unless that was of no use lately."""
+        if (self._retry_in_s is None and self.last_error is None) or self._offers.left_s > 0:
+            return
+        self._offers.failed()  # until nothing is refused any more
+        self._offers_are_due = True
+        self.wake()
 
     async def run(self) -> None:
         """Works until cancelled."""
@@ -135,7 +157,9 @@ class Backfill:
             self.last_error = f"internal fault ({type(fault).__name__}); see the log"
             _log.exception("embedding paused")
         else:
-            self.last_error = None
+            if self.last_error is not None:
+                self.last_error = None
+                self._offer()
             return True
         finally:
             self.running = False
@@ -144,10 +168,17 @@ class Backfill:
     async def _embed_pending(self) -> None:
         if self._unsaved:  # paid for, so they come before anything else is
             await self._disk.run_out(self._save)
+        has_failed = self.last_error is not None
         while True:
             await self._settle()
             await self._embeddings.prepare()
+            if has_failed:
+                await self._embeddings.check()
+                has_failed = False
             mark = self._embeddings.fingerprint
+            if self._offers_are_due:
+                self._offers_are_due = False
+                await self._disk.run_out(partial(self._offer_again, mark))
             texts = await self._disk.run_out(
                 partial(self._pending, mark, self._embeddings.state().active.dimensions)
             )
@@ -195,17 +226,39 @@ class Backfill:
                 await self._woken(_QUIET_S)
 
     async def _woken(self, timeout_s: float | None) -> None:
-        with anyio.move_on_after(timeout_s):
+        if timeout_s is None:
             await self._wake.wait()
+            return
+        async with anyio.create_task_group() as tasks:
+
+            async def elapsed() -> None:
+                await self._clock.sleep(timeout_s)
+                tasks.cancel_scope.cancel()
+
+            tasks.start_soon(elapsed)
+            await self._wake.wait()
+            tasks.cancel_scope.cancel()
 
     async def _embed(self, texts: Sequence[tuple[bytes, str]]) -> None:
+        """Raises `ProviderError`, also where it is the provider's own fault that vectors are missing."""
+        answers: list[_Answer] = []
+
         async def on_batch(delivery: Delivery) -> None:
-            self._unsaved.append(_answer(texts, delivery))
+            answers.append(_answer(texts, delivery))
+            self._unsaved.append(answers[-1])
             with anyio.CancelScope(shield=True):  # also what arrives while we close was paid for
                 await self._disk.run_out(self._save)
             self._on_stored()
 
         await self._embeddings.embed_documents([text for _, text in texts], on_batch=on_batch)
+        if any(answer.has_slips for answer in answers):
+            await self._embeddings.check()
+        elif not any(answer.failures for answer in answers):
+            self._offer()
+
+    def _offer_again(self, mark: Fingerprint) -> None:
+        with self._store.writer() as writer:
+            writer.embeddings.offer_again(mark)
 
     def _pending(self, mark: Fingerprint, dimensions: int | None) -> list[tuple[bytes, str]]:
         with self._store.view() as view:
@@ -243,6 +296,8 @@ class Backfill:
             embeddings.refresh_use(fallen)
             embeddings.prune(self._cache.max_entries if self._cache.enabled else 0)
             self._retry_in_s = embeddings.next_retry_s(fingerprint)
+        if self._retry_in_s is None:
+            self._offers.succeeded()
         self.has_caught_up |= not awaits
         self._store.tidy()
 
@@ -262,6 +317,9 @@ class Backfill:
 
     def _on_change(self, change: Change) -> None:
         _log.info("embeddings", change=change.event, provider=change.provider, reason=change.reason)
+        if change.event == "recovered":
+            self._offers.succeeded()
+            self._offers_are_due = True
         self._wake.set()
 
 
@@ -282,7 +340,9 @@ def save_learned(writer: Writer, learned: Mapping[bytes, Mapping[str, Any]]) -> 
 
 
 def _answer(texts: Sequence[tuple[bytes, str]], delivery: Delivery) -> _Answer:
-    answer = _Answer(delivery.fingerprint, [], [])
+    slips = ErrorKind.PROVIDER_BAD_RESPONSE
+    has_slips = any(isinstance(item, ItemError) and item.kind == slips for item in delivery.items)
+    answer = _Answer(delivery.fingerprint, [], [], has_slips)
     for position, item in zip(delivery.positions, delivery.items, strict=True):
         text_hash = texts[position][0]
         if isinstance(item, ItemError):

@@ -505,6 +505,10 @@ class EmbeddingWrites(EmbeddingReads, Protocol):
         """Remembers which texts the provider refused, and why, so that the rest goes on."""
         ...
 
+    def offer_again(self, fingerprint: Fingerprint) -> None:
+        """All texts that this provider refused are due at once. How often it did is still known."""
+        ...
+
     def forget_gone(self) -> None:
         """Nothing is remembered of refused texts that are in no note any more."""
         ...

@@ -264,7 +264,11 @@ class Freshness:
         queue = iter(tally.tasks)
 
         async def run(work: Callable[[], bool]) -> bool:
-            return await self._indexing.run(work, FILE_PATIENCE_S, queue_s=_SLICE_PATIENCE_S)
+            def yielding() -> bool:
+                with self._priority.yielding():
+                    return work()
+
+            return await self._indexing.run(yielding, FILE_PATIENCE_S, queue_s=_SLICE_PATIENCE_S)
 
         more = True
         while more:
@@ -279,8 +283,6 @@ class Freshness:
             self.running = tally.progress()
             if progress is not None:
                 progress(self.running)
-            if more:
-                await self._priority.give_way(time.perf_counter() - started)
 
     async def _slice(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -11,7 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
-import anyio
 import msgspec
 import structlog
 
@@ -423,27 +423,52 @@ def _as_read(found: FoundFile, content: FileContent) -> FoundFile:
 
 
 LONGEST_PAUSE_S: Final = 0.25
-"""A slice that took long (one large file) is not paid for in full: the index must get level."""
+"""Of indexing for the sake of searches, in one piece."""
 
 
 class SearchPriority:
-    """Searches of one index come before its syncs, which share this object. Lives on one event loop."""
+    """Lets searches of one index go before its indexing: Python runs one thread at a time, and a search that
+    passes from thread to thread would wait for its turn at every step.
+    """
 
     def __init__(self) -> None:
         self._searches = 0
+        self._none = threading.Event()
+        self._none.set()
+        self._worker = 0
+        """The thread that indexes for a sync; what a search indexes for itself gives way to nobody."""
+        self._rested_until = 0.0
+
+    @contextmanager
+    def yielding(self) -> Iterator[None]:
+        """Around the work of a sync, in its thread."""
+        self._worker = threading.get_ident()
+        try:
+            yield
+        finally:
+            self._worker = 0
 
     @contextmanager
     def searching(self) -> Iterator[None]:
+        """Around what a search computes, on the event loop; not around what it waits for."""
         self._searches += 1
+        self._none.clear()
         try:
             yield
         finally:
             self._searches -= 1
+            if not self._searches:
+                self._none.set()
 
-    async def give_way(self, worked_s: float) -> None:
-        """Pauses after so much work in one piece, when anybody searches."""
-        if self._searches:
-            await anyio.sleep(min(worked_s, LONGEST_PAUSE_S))
+    def give_way(self) -> None:
+        """Waits while anybody searches, but no longer than was worked since the last time: the index must
+        get level. Blocking; not to be called with a lock of the database, which the search may need.
+        """
+        if self._none.is_set() or threading.get_ident() != self._worker:
+            return
+        worked_s = time.perf_counter() - self._rested_until
+        self._none.wait(min(worked_s, LONGEST_PAUSE_S))
+        self._rested_until = time.perf_counter()
 
 
 def fair_order(

@@ -38,8 +38,10 @@ class EndedError(Exception):
 class Preparer:
     """Prepares files with one set of limits; keeps the analysers and their word caches."""
 
-    def __init__(self, limits: ChunkLimits) -> None:
+    def __init__(self, limits: ChunkLimits, *, give_way: Callable[[], None] = lambda: None) -> None:
+        """`give_way` is called again and again in the middle of the work."""
         self._limits = limits
+        self._give_way = give_way
         self._analysers: dict[str, Analyser] = {}
         self.pipeline = (
             f"chunking {CHUNKING_VERSION} {limits.tokens}/{limits.overlap}, "
@@ -58,7 +60,7 @@ class Preparer:
         lines = text.count("\n")
         if lines > MAX_LINES:
             raise TooCostlyError(f"too many lines: {lines:,}, the limit is {MAX_LINES:,}")
-        tick = _Ticks(is_wanted).tick
+        tick = _Ticks(is_wanted, self._give_way).tick
         facts = read_front_matter(text)
         note_date = date_of(path) or facts.day
         file_language = guess_latin_language(text)
@@ -110,13 +112,15 @@ class Preparer:
 
 
 class _Ticks:
-    """Ends one piece of work when nobody waits for it, or when it takes too long."""
+    """Lets others go first, and ends one piece of work when nobody waits for it, or when it takes too long."""
 
-    def __init__(self, is_wanted: Callable[[], bool]) -> None:
+    def __init__(self, is_wanted: Callable[[], bool], give_way: Callable[[], None]) -> None:
         self._is_wanted = is_wanted
+        self._give_way = give_way
         self._deadline = time.thread_time() + MAX_SECONDS
 
     def tick(self) -> None:
+        self._give_way()
         if not self._is_wanted():
             raise EndedError
         if time.thread_time() > self._deadline:

@@ -234,6 +234,12 @@ class SqliteEmbeddings:
             ],
         )
 
+    def offer_again(self, fingerprint: Fingerprint) -> None:
+        self._connection.execute(
+            "UPDATE embedding_failures SET retry_at_ms = 0 WHERE digest = ?",
+            (fingerprint.digest(),),
+        )
+
     def forget_gone(self) -> None:
         self._connection.execute(
             "DELETE FROM embedding_failures WHERE NOT EXISTS"

@@ -1,0 +1,224 @@
+"""A host that was broken, in every way that is known, and works again: soon everything has its vector."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager, closing
+
+import anyio
+import pytest
+from msgspec.structs import replace
+
+from backends.builtin.embedding.backfill import Backfill
+from backends.builtin.store.sqlite.store import SqliteStore
+from config.settings import CacheSettings
+from fakes.clock import SteppedClock
+from fakes.faults import fault, openai_quota, rate_limited, redirect, status
+from fakes.settings import make_settings, remote
+from fakes.vendors import FakeVendor
+from providers.choosing import provider
+from providers.embedding.failover import Embeddings
+from providers.embedding.requester import REMOTE
+from providers.embedding.service import EmbeddingService
+from providers.interface import ProviderRequest
+
+pytestmark = pytest.mark.anyio
+
+NOTES = 12
+BROKEN_S = 300
+HEALED_S = 60
+STORE = "backends.builtin.store.sqlite.vectors.store"
+SETTLED = 3
+"""So many looks in a row that find nothing changed: whoever is left waits for the clock."""
+PAUSE_S = 0.005
+PATIENCE_S = 60
+
+
+class Watched:
+    """An embedder of which one can see whether it is being asked: then no time may pass."""
+
+    def __init__(self, embedder) -> None:
+        self._embedder = embedder
+        self.asked = 0
+
+    def __getattr__(self, name):
+        return getattr(self._embedder, name)
+
+    async def embed_documents(self, texts):
+        return await self._counted(self._embedder.embed_documents(texts))
+
+    async def embed_query(self, text):
+        return await self._counted(self._embedder.embed_query(text))
+
+    async def _counted(self, call):
+        self.asked += 1
+        try:
+            return await call
+        finally:
+            self.asked -= 1
+
+
+class World:
+    """One index whose texts are being embedded, one host, and the time that both go by."""
+
+    def __init__(self, home, clock, embedder, embeddings, backfill, count) -> None:
+        self.home, self.clock, self.embeddings, self.backfill = home, clock, embeddings, backfill
+        self._embedder = embedder
+        self._count = count
+
+    @property
+    def embedded(self) -> int:
+        return sum(self._count(self.home.index).values())
+
+    async def pass_time(self, done) -> None:
+        """Until the condition holds."""
+        with anyio.fail_after(PATIENCE_S):
+            while not done():
+                await self.settle()
+                if not done():
+                    self.clock.step()
+
+    async def settle(self) -> None:
+        """Waits until everybody waits for the clock."""
+        alike, before = 0, None
+        while alike < SETTLED or self._embedder.asked:
+            await anyio.sleep(PAUSE_S)
+            now = (self._embedder.asked, frozenset(self.clock.sleepers))
+            alike, before = (alike + 1 if now == before else 0), now
+
+
+@pytest.fixture
+def vendor():
+    with FakeVendor("openai") as host:
+        yield host
+
+
+@pytest.fixture
+def world(home, tmp_path, monkeypatch, vectors_in):
+    """Everything that waits goes by one clock, the times in the index included."""
+    clock = SteppedClock()
+    monkeypatch.setattr(f"{STORE}.now_ms", lambda: int(clock.now() * 1000))
+
+    @asynccontextmanager
+    async def run(host, **options):
+        for number in range(NOTES):
+            home.write(f"memory/{number:02}.md", f"The boiler number {number}.\n")
+        await home.synced()
+        search = {"provider": "openai", "remote": remote(host.base_url, host.key)}
+        settings = make_settings(tmp_path, search=search)
+        embedder = Watched(provider("openai").create(ProviderRequest(settings, "primary")))
+        service = EmbeddingService(
+            embedder, clock=clock, draw=lambda: 0.0, options=replace(REMOTE, **options)
+        )
+        embeddings = Embeddings(service, clock=clock)
+        with closing(SqliteStore(home.index)) as store:
+            backfill = Backfill(store, embeddings, CacheSettings(), clock=clock)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(backfill.run)
+                tasks.start_soon(embeddings.watch)
+                yield World(home, clock, embedder, embeddings, backfill, vectors_in)
+                tasks.cancel_scope.cancel()
+            await embeddings.aclose()
+
+    return run
+
+
+FAULTS = {
+    "500": status(500),
+    "503": status(503),
+    "429": rate_limited(),
+    "429 with a pause": rate_limited("20"),
+    "no credit": openai_quota(),
+    "wrong key": status(401),
+    "forbidden": status(403),
+    "no such model": status(404),
+    "everything rejected": status(400),
+    "redirect": redirect("https://elsewhere.example/"),
+    "reset": fault("reset"),
+    "half an answer": fault("invalid-json"),
+    "a page": fault("html"),
+    "too few vectors": fault("short"),
+    "nan": fault("nan"),
+    "zero": fault("zero"),
+    "wrong dimension": fault("wrong-dimension"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+async def test_a_broken_host_is_asked_seldom_and_within_a_minute_of_its_recovery_all_is_embedded(
+    name, world, vendor
+):
+    vendor.misbehave(FAULTS[name])
+    async with world(vendor) as running:
+        started = running.clock.now()
+        await running.pass_time(lambda: running.clock.now() >= started + BROKEN_S)
+        assert running.embedded < NOTES
+        asked_at_first = len(vendor.requests)
+        await running.pass_time(lambda: running.clock.now() >= started + 2 * BROKEN_S)
+        assert len(vendor.requests) - asked_at_first <= 2 * BROKEN_S / 30
+        vendor.heal()
+        healed = running.clock.now()
+        await running.pass_time(lambda: running.embedded == NOTES)
+        assert running.clock.now() - healed <= HEALED_S
+
+
+async def test_a_host_that_hung_is_forgiven_within_a_minute(world, vendor):
+    vendor.misbehave(fault("hang"))
+    async with world(vendor, timeout_s=0.2) as running:
+        await running.pass_time(lambda: running.embeddings.state().active.status == "open")
+        vendor.heal()
+        healed = running.clock.now()
+        await running.pass_time(lambda: running.embedded == NOTES)
+        assert running.clock.now() - healed <= HEALED_S
+
+
+async def test_a_host_that_refused_connections_is_forgiven_within_a_minute(world):
+    with FakeVendor("openai") as gone:
+        port = gone.port
+    async with world(gone) as running:
+        await running.pass_time(lambda: running.embeddings.state().active.status == "open")
+        with FakeVendor("openai", at_port=port):
+            healed = running.clock.now()
+            await running.pass_time(lambda: running.embedded == NOTES)
+            assert running.clock.now() - healed <= HEALED_S
+
+
+async def test_a_host_that_gave_vectors_of_another_length_at_first_is_believed_in_the_end(
+    world, vendor
+):
+    vendor.dimensions = 32
+    async with world(vendor) as running:
+        await running.pass_time(lambda: running.embedded == NOTES)
+        vendor.dimensions = 64
+        healed = running.clock.now()
+        running.home.write("memory/new.md", "A new note.\n")
+        await running.home.synced()
+        running.backfill.wake()
+        await running.pass_time(
+            lambda: running.embedded == NOTES + 1 and running.backfill.last_error is None
+        )
+        assert running.embeddings.state().active.dimensions == 64
+        assert running.clock.now() - healed <= HEALED_S
+
+
+async def test_the_vector_of_a_query_offers_a_refused_text_again_but_not_with_every_query(
+    world, vendor
+):
+    vendor.rejects = lambda text: "number 7" in text
+    async with world(vendor) as running:
+        await running.pass_time(lambda: running.embedded == NOTES - 1)
+
+        async def ask(query):
+            running.backfill.heed(await running.embeddings.embed_query(query))
+
+        for _ in range(3):  # its pauses have grown by now
+            count = len(vendor.requests)
+            await running.pass_time(lambda count=count: len(vendor.requests) > count)
+        asked = len(vendor.requests)
+        for number in range(5):
+            await ask(f"boiler {number}")
+            await running.settle()
+            while any(due <= running.clock.now() + 1 for due in running.clock.sleepers.values()):
+                running.clock.step()
+                await running.settle()
+        offered = [seen for seen in vendor.requests[asked:] if "The boiler number 7." in seen.texts]
+        assert len(offered) == 1
