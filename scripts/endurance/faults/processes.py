@@ -233,7 +233,9 @@ class SilentOwner(Fault):
     impossible: ClassVar = {"shutdown": "a stopped process cannot end"}
 
     async def inject(self, run: Run) -> None:
-        await run.gateway.call("health", timeout_s=ANSWER_S)  # else the other one would be the owner
+        await run.gateway.call(
+            "health", timeout_s=ANSWER_S
+        )  # else the other one would be the owner
         async with run.agent.gateway() as bridge:
             await bridge.call("health")
             pid = run.pid
