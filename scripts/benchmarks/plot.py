@@ -1,6 +1,6 @@
-"""Log-log plots as SVG, written by hand: a plotting library would be the largest thing installed here.
+"""Plots as SVG, written by hand: a plotting library would be the largest thing installed here.
 
-Owns the picture of some lines over two logarithmic axes, with a legend. Colours are told apart by people
+Two pictures: lines over two logarithmic axes, and pairs of bars that are shares. Colours are told apart by people
 who see few of them (Okabe and Ito, 2008).
 """
 
@@ -19,6 +19,8 @@ _LEFT: Final = 70
 _RIGHT: Final = 640
 _TOP: Final = 50
 _BOTTOM: Final = 460
+_BARS_LEFT: Final = 250
+_BARS_WIDTH: Final = 500
 _STYLE: Final = 'font-family="sans-serif" font-size="13"'
 
 Line = Sequence[tuple[float, float]]
@@ -55,9 +57,39 @@ def draw(
     body = [*_grid(across, up), *_titles(title, x, y)]
     for number, (name, line) in enumerate(lines.items()):
         body += _line(number, name, line, across, up, is_dashed=name == dashed)
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" {_STYLE}>'
-    background = f'<rect width="{_WIDTH}" height="{_HEIGHT}" fill="white"/>'
+    _write(path, body)
+
+
+def bars(
+    path: Path, shares: Mapping[str, tuple[float, float]], *, title: str, names: tuple[str, str]
+) -> None:
+    """Writes two bars for each name, shares of 1; the second lies within the first."""
+    first, second = _COLOURS[5], _COLOURS[0]
+    body = [_text(_BARS_LEFT, 24, title, "start")]
+    for number, (name, colour) in enumerate(zip(names, (first, second), strict=True)):
+        at = _BARS_LEFT + 300 + 110 * number
+        body += [_bar(at, 14, 14, 12, colour), _text(at + 20, 24, name, "start")]
+    for row, (name, (outer, inner)) in enumerate(shares.items()):
+        y = 44 + 30 * row
+        body += [
+            _text(_BARS_LEFT - 10, y + 15, name, "end"),
+            _bar(_BARS_LEFT, y, outer * _BARS_WIDTH, 20, first),
+            _bar(_BARS_LEFT, y + 4, inner * _BARS_WIDTH, 12, second),
+            _text(
+                _BARS_LEFT + outer * _BARS_WIDTH + 8, y + 15, f"{outer:.2f} / {inner:.2f}", "start"
+            ),
+        ]
+    _write(path, body, height=60 + 30 * len(shares))
+
+
+def _write(path: Path, body: Sequence[str], height: int = _HEIGHT) -> None:
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" {_STYLE}>'
+    background = f'<rect width="{_WIDTH}" height="{height}" fill="white"/>'
     path.write_text("\n".join([head, background, *body, "</svg>\n"]), encoding="utf-8")
+
+
+def _bar(x: float, y: float, width: float, height: float, colour: str) -> str:
+    return f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="{height}" fill="{colour}"/>'
 
 
 def _grid(across: Axis, up: Axis) -> Iterator[str]:

@@ -218,6 +218,20 @@ class RunningHost:
             raise HostError(f"a turn was answered with {status}: {content.decode()}")
         return str(json.loads(content)["choices"][0]["message"]["content"])
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def invoke(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """One call of a tool of the main agent, without a turn; what the tool returned."""
+        headers = {"Authorization": f"Bearer {_TOKEN}", "Content-Type": "application/json"}
+        body = json.dumps({"tool": tool, "args": arguments, "sessionKey": MAIN})
+        status, content = self._request("POST", "/tools/invoke", body, headers)
+        if status != http.client.OK:
+            raise HostError(f"{tool} was answered with {status}: {content.decode()}")
+        result: dict[str, Any] = json.loads(content)["result"]
+        return result
+
     def wait_until_ready(self) -> None:
         deadline = time.monotonic() + PATIENCE_S
         while not self._is_ready():
