@@ -49,6 +49,15 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
+@pytest.fixture(autouse=True)
+def _logging_is_left_as_it_was() -> Iterator[None]:
+    """What runs a command line within the tests' process has the log write to what captures that test."""
+    before = structlog.get_config()
+    yield
+    if structlog.get_config() != before:
+        structlog.configure(**before)
+
+
 @pytest.fixture
 def unprivileged() -> Callable[[], AbstractContextManager[None]]:
     """A context in which permission bits apply, also when the tests run as root."""

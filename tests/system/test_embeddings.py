@@ -123,7 +123,7 @@ async def test_a_hanging_host_costs_the_configured_time_and_then_nothing(wired, 
         result, seconds = await search(client, "heating pump again")
         assert seconds < 0.3
         assert result["results"][0]["path"] == "memory/2026-02-01.md"
-        assert "It is tried again in" in result["warning"]
+        assert "The next attempt is in" in result["warning"]
         assert len(vendor.requests) == sent
 
 

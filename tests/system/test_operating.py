@@ -61,7 +61,7 @@ async def test_the_doctor_tells_of_a_service_that_failed(home):
     drop_in.parent.mkdir(parents=True)
     drop_in.write_text("", encoding="utf-8")
     (one,) = await findings(home, "service")
-    assert "the unit file is missing" in one["cause"]
+    assert "its unit file is missing" in one["cause"]
     (units / "memory-gateway@.service").write_text("", encoding="utf-8")
     (home.root / "systemctl").write_text(SYSTEMCTL, encoding="utf-8")
     (home.root / "systemctl").chmod(0o755)

@@ -73,6 +73,9 @@ COMMANDS = {
     "models remove": ("nothing/at-all/x.gguf",),
     "batch list": (),
     "batch cancel": ("none",),
+    "openclaw install": ("--yes", "--openclaw", "/nowhere/openclaw"),
+    "openclaw status": ("--openclaw", "/nowhere/openclaw"),
+    "openclaw uninstall": ("--yes", "--openclaw", "/nowhere/openclaw"),
 }
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from gateway.client.spawning import GATEWAY_COMMAND
 from gateway.version import VERSION
-from providers.local import process
+from providers.local.supervisor import COMMAND as WORKER_COMMAND
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = ("config", "providers", "backends", "gateway", "msgspec", "anyio")
@@ -55,5 +55,5 @@ def test_python_m_gateway_runs_ours_where_only_the_name_of_a_floor_below_is_take
 
 
 def test_the_worker_for_local_embeddings_is_ours(theirs, home):
-    done = started(process._COMMAND, theirs, home)
+    done = started(WORKER_COMMAND, theirs, home)
     assert "somebody else" not in done.stdout + done.stderr

@@ -191,8 +191,8 @@ def test_a_credential_of_the_manager_is_the_key_of_its_name_and_in_no_output(man
     override(manager, "LoadCredential=OPENAI_API_KEY:%h/.config/memory-gateway/openai.key")
     manager.systemctl("restart", UNIT)
     status = json.dumps(ask(manager, "status", deep=True))
-    assert "asked without a key" in without
-    assert "asked without a key" not in status
+    assert "used without a key" in without
+    assert "used without a key" not in status
     environment = manager.run("cat", f"/proc/{shown(manager, 'MainPID')}/environ").stdout
     outputs = (status, environment, manager.systemctl("show", UNIT).stdout)
     assert not [output for output in outputs if key in output]

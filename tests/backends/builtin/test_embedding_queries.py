@@ -64,7 +64,7 @@ async def test_after_some_failures_nothing_is_waited_for_until_the_circuit_close
         answer, seconds = await ask(backend, "boiler again")
         assert seconds < 0.15
         assert [hit.path for hit in answer.hits] == ["memory/a.md"]
-        assert "It is tried again in" in answer.warning
+        assert "The next attempt is in" in answer.warning
         assert len(vendor.requests) == sent
         state = await backend.status()
         assert any("gives no vectors at present" in one for one in state.weaknesses)

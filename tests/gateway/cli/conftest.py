@@ -6,7 +6,6 @@ import json
 from typing import NamedTuple
 
 import pytest
-import structlog
 
 from gateway.cli.entry import run
 
@@ -63,9 +62,7 @@ def cli(tmp_path, capfd, monkeypatch):
     for name in ("OPENCLAW_CONFIG_PATH", "OPENCLAW_STATE_DIR", "OPENCLAW_HOME", "OPENCLAW_PROFILE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
-    before = structlog.get_config()
-    yield CommandLine(tmp_path, capfd)
-    structlog.configure(**before)  # the logs must not go on writing to what captured them
+    return CommandLine(tmp_path, capfd)
 
 
 @pytest.fixture

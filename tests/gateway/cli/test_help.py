@@ -29,6 +29,7 @@ COMMANDS = [
 ]
 MODELS = ["models list", "models pull", "models remove"]
 BATCH = ["batch list", "batch cancel"]
+OPENCLAW = ["openclaw install", "openclaw status", "openclaw uninstall"]
 
 
 def command_of(name):
@@ -39,12 +40,13 @@ def command_of(name):
 
 
 def test_these_are_the_commands():
-    assert list(ROOT.commands) == [*COMMANDS, "models", "batch"]
+    assert list(ROOT.commands) == [*COMMANDS, "models", "batch", "openclaw"]
     assert [f"models {name}" for name in command_of("models").commands] == MODELS
     assert [f"batch {name}" for name in command_of("batch").commands] == BATCH
+    assert [f"openclaw {name}" for name in command_of("openclaw").commands] == OPENCLAW
 
 
-@pytest.mark.parametrize("name", [*COMMANDS, *MODELS, *BATCH])
+@pytest.mark.parametrize("name", [*COMMANDS, *MODELS, *BATCH, *OPENCLAW])
 def test_every_command_and_every_option_says_what_it_does(name):
     command = command_of(name)
     assert command.help
@@ -57,7 +59,9 @@ def test_every_command_but_serve_takes_the_shared_options(name):
     assert flags >= {"--agent", "--workspace", "--state-dir", "--config", "--json", "--log-level"}
 
 
-@pytest.mark.parametrize("name", ["", *COMMANDS, "models", *MODELS, "batch", *BATCH])
+@pytest.mark.parametrize(
+    "name", ["", *COMMANDS, "models", *MODELS, "batch", *BATCH, "openclaw", *OPENCLAW]
+)
 def test_help_fits_80_columns(name, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     assert run_app([*name.split(), "--help"]) == 0
@@ -66,7 +70,7 @@ def test_help_fits_80_columns(name, capsys, monkeypatch):
     assert [line for line in lines if len(line) > 80] == []
 
 
-@pytest.mark.parametrize("name", [*COMMANDS, *MODELS, *BATCH])
+@pytest.mark.parametrize("name", [*COMMANDS, *MODELS, *BATCH, *OPENCLAW])
 def test_help_speaks_of_arguments_in_words_and_not_in_types_of_python(name, capsys):
     assert run_app([*name.split(), "--help"]) == 0
     shown = capsys.readouterr().out

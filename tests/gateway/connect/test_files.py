@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from msgspec.structs import replace
@@ -184,13 +186,16 @@ def test_what_changes_between_looking_and_writing_is_not_overwritten(there):
     assert left_in(path) == [path.name]
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_directory_that_cannot_be_written_is_said_so(there):
+def test_a_directory_that_cannot_be_written_is_said_so(unprivileged):
     client = CLIENTS["cursor"]
-    path = write(client, there, "{}")
-    path.parent.chmod(0o500)
-    with pytest.raises(FileUnwritableError, match="cannot be replaced"):
-        join(client, there)
+    with TemporaryDirectory() as home:  # below directories that anybody may pass
+        there = Surroundings({"PATH": ""}, Path(home), Path(home))
+        path = write(client, there, "{}", mode=0o644)
+        path.parent.chmod(0o555)
+        Path(home).chmod(0o755)
+        with unprivileged(), pytest.raises(FileUnwritableError, match="cannot be replaced"):
+            join(client, there)
+        path.parent.chmod(0o755)
 
 
 @pytest.mark.parametrize(
