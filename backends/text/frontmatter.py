@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-FRONT_MATTER_VERSION: Final = 2
+FRONT_MATTER_VERSION: Final = 3
 """Goes up with every change of what is read: the notes of stored indexes are then prepared again."""
 MAX_VALUES: Final = 100
 """Of one list; more say nothing about a note."""
@@ -36,6 +36,8 @@ class FrontMatter(msgspec.Struct, frozen=True):
     tags: tuple[str, ...] = ()
     """Without `#`, as written."""
     day: date | None = None
+    end: int = 0
+    """How many characters of the note come before the line that closes it."""
 
     @property
     def words(self) -> str:
@@ -62,7 +64,14 @@ def read_front_matter(text: str) -> FrontMatter:
         aliases=tuple(values.get("aliases", ())),
         tags=tuple(dict.fromkeys(filter(None, tags)))[:MAX_VALUES],
         day=next(filter(None, (_day(values.get(name)) for name in _DATES)), None),
+        end=text.index(block) + len(block),
     )
+
+
+def told_in(line: str) -> str:
+    """What a line of front matter says without its key, which is a word of the form and not of the note."""
+    entry = _KEY.match(line)
+    return line if entry is None else entry[2] or ""
 
 
 def has_tag(tags: tuple[str, ...], wanted: str) -> bool:

@@ -15,7 +15,7 @@ from backends.chunking import CHUNKING_VERSION, ChunkLimits, chunk_markdown, doc
 from backends.files.encodings import DECODING_VERSION
 from backends.text.analyser import ANALYSER_VERSION, Analyser, guess_latin_language
 from backends.text.dates import date_of, date_words
-from backends.text.frontmatter import FRONT_MATTER_VERSION, read_front_matter
+from backends.text.frontmatter import FRONT_MATTER_VERSION, read_front_matter, told_in
 from backends.text.passages import EXCERPT_VERSION, cut_excerpts, split_units
 
 HEADING_SEPARATOR: Final = "\x1f"
@@ -78,8 +78,9 @@ class Preparer:
             languages.add(language)
             analyser = self._analyser(language)
             terms = "\n".join(
-                analyser.terms(chunk_text[unit.start : unit.end])
+                analyser.terms(told_in(line) if chunk.start + unit.start < facts.end else line)
                 for unit in split_units(chunk_text)
+                for line in (chunk_text[unit.start : unit.end],)
             )
             excerpts = _excerpts(chunk_text, max(0, end - chunk.start))
             end = chunk.end

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.text.frontmatter import FrontMatter, has_tag, read_front_matter
+from backends.text.frontmatter import FrontMatter, has_tag, read_front_matter, told_in
 
 
 def read(*lines):
@@ -25,7 +25,22 @@ def test_title_aliases_tags_and_date_are_read():
         aliases=("Heater", "Old, rusty one"),
         tags=("house/heating", "winter"),
         day=date(2026, 2, 8),
+        end=162,
     )
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("date: 2026-01-05", "2026-01-05"),
+        ("tags:", ""),
+        ("- boiler", "- boiler"),
+        ("no key here", "no key here"),
+        ("key:value", "key:value"),
+    ],
+)
+def test_a_line_tells_what_its_key_does_not(line, told):
+    assert told_in(line) == told
 
 
 def test_the_name_by_which_claude_code_links_a_note_is_an_alias():

@@ -41,9 +41,6 @@ def test_a_template_is_no_strong_hit(scores):
     assert scores("date")["template.md"][0] < HIGH
 
 
-@pytest.mark.xfail(
-    strict=True, reason="the key of a field in front matter counts as a word of the note"
-)
 def test_the_name_of_a_field_in_front_matter_is_no_strong_hit(scores):
     found = scores("date")
     assert "heating.md" not in found or found["heating.md"][0] < HIGH
