@@ -408,7 +408,7 @@ class SizeCount(msgspec.Struct, frozen=True):
     """Up to ten times of it, exclusive; 0 also for empty files."""
     files: int
     bytes: int
-    """Of all of them together."""
+    """The size of all of them together."""
 
 
 class LanguageCount(msgspec.Struct, frozen=True):
@@ -424,7 +424,7 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     days: tuple[DayCount, ...]
     """By day; undated files first."""
     sizes: tuple[SizeCount, ...]
-    """Of notes, the shortest first."""
+    """How long the notes are, the shortest first."""
     languages: tuple[LanguageCount, ...]
     """The most frequent one first."""
 

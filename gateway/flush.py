@@ -34,7 +34,7 @@ class SessionState(NamedTuple):
     flushed_at_count: int | None = None
     """`memoryFlushCompactionCount`: the compaction cycle of the last flush."""
     transcript_bytes: int | None = None
-    """Of the session's file."""
+    """The size of the session's file."""
 
 
 class Situation(NamedTuple):
@@ -203,7 +203,7 @@ def _completed(text: str, today: date) -> str:
 _LOCK_TIMEOUT_S: Final = 5.0
 _MODE: Final = 0o600
 _MAX_BYTES: Final = 64 * 1024 * 1024
-"""Of the file: a record of every session that there ever was is far smaller."""
+"""The largest file that is read: a record of every session that there ever was is far smaller."""
 _SESSION_ID: Final = re.compile(r"[\w-]{1,200}")
 _BLANK: Final = re.compile(r"[ \t\n\r]*")
 _BYTE_ORDER_MARK: Final = "\ufeff"

@@ -60,7 +60,8 @@ if TYPE_CHECKING:
 
 
 _READABLE: Final = 0.8
-"""Of a model's input. The rest is for prompts, and for texts with more tokens than are estimated."""
+"""The share of a model's input that a chunk may fill. The rest is for prompts, and for texts with more tokens than
+are estimated."""
 
 
 def chunk_limits(settings: Settings) -> ChunkLimits:

@@ -1,6 +1,6 @@
 """Where wiki links lead: to a file of that name, else to a note with that alias or title.
 
-Of several the one with the shortest path.
+Where there are several, it is the one with the shortest path.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from backends.builtin.store.port import FileReads
 from backends.files.roots import MARKDOWN_SUFFIX
 
 MAX_LINKS: Final = 100
-"""Of one text."""
+"""The most links that are taken from one text."""
 _LINK: Final = re.compile(
     r"\[\[([^\[\]|#\n]{1,300})(?:#[^\[\]|\n]{0,300})?(?:\|[^\[\]\n]{0,300})?\]\]"
 )

@@ -45,7 +45,7 @@ MAX_REMEMBERED: Final = 20_000
 
 
 class TermCounts(NamedTuple):
-    """Of one query, in chunks."""
+    """How many chunks there are, and how many of them hold each term of one query."""
 
     documents: int
     """All chunks of the index."""
@@ -94,7 +94,7 @@ SCORED_SHARE: Final = 20
 ENOUGH: Final = 200
 """Scored chunks, for which no further word is looked up."""
 MAX_CONCEPTS: Final = 64
-"""Of a long query, the rarest: more of them tell nothing new apart."""
+"""The most concepts of a query that are looked up, the rarest of them: more would distinguish nothing new."""
 
 
 def lookup(query: Query, counts: TermCounts, permitted: int) -> Lookup:
@@ -226,7 +226,7 @@ class Allowed(NamedTuple):
     file_ids: list[int] | None
     """Ids of the permitted files, or None when every indexed file is permitted."""
     chunks: int
-    """Of the permitted files."""
+    """The number of chunks of the permitted files."""
     undated: int = 0
     """Files that only the lack of a date keeps out."""
 

@@ -178,7 +178,7 @@ class _Block(NamedTuple):
     """An open block: places from index `keep` on lie inside it and go when it fits."""
 
     indent: int
-    """Of an item's mark; `_LEAF` for a block that holds no others."""
+    """The indent of an item's mark; `_LEAF` for a block that holds no others."""
     keep: int
     weight: int
     """Weight of the text before the block, or before the heading it must stay with."""

@@ -1,7 +1,7 @@
 """Where a text may be cut without tearing what a reader sees as one character.
 
-Owns a cautious reading of Unicode's grapheme clusters (UAX 29): every position it allows is a
-cluster boundary there, while some real boundaries are refused. Knows nothing of words or lines.
+Unicode's grapheme clusters (UAX 29) are read cautiously: every position that is allowed here is a
+cluster boundary there, while some real boundaries are refused. Words and lines are not known here.
 """
 
 from __future__ import annotations

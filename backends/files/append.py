@@ -1,6 +1,6 @@
 """Appending an entry to a note: the only way in which this project writes to a user's Markdown.
 
-Owns the order of things that makes it safe: the file is opened without following links, locked against
+The order of the steps makes it safe: the file is opened without following links, locked against
 other writers, only ever appended to, in one write, and on disk before anybody is told.
 """
 

@@ -27,7 +27,8 @@ _HIGH_SHARE: Final = 1 / 3
 _DAMAGED: Final = re.compile("[\x00-\x08\x0e-\x1f\x7f\N{REPLACEMENT CHARACTER}]")
 _LEAST_DAMAGE: Final = 4
 _DAMAGE_SHARE: Final = 1 / 4
-"""Of what is not white space. Damaged notes have a few such places, other encodings hardly anything else."""
+"""The share of what is not white space above which damage is hopeless. Damaged notes have a few such places, other
+encodings hardly anything else."""
 _HIGH: Final = re.compile(rb"[\x80-\xff]")
 _NOT_WINDOWS: Final = re.compile(
     rb"[\x00-\x08\x0b\x0e-\x1f\x7f\x81\x8d\x8f\x90\x9d]|[\x80-\xff]{4}"

@@ -1,7 +1,7 @@
 """Which files below a folder are not notes: hidden ones, vendors', and what ignore files name.
 
-Owns the rules of extra paths and notes folders, and the memory of their verdicts: every search lists
-the disk, and patterns are dear. The patterns are those of git (pathspec reads them); an ignore file
+The rules hold for extra paths and notes folders. Their verdicts are remembered, since every search lists
+the disk and patterns take long to match. The patterns are those of git (pathspec reads them); an ignore file
 that is a link is not heeded, as with git. Blocks; for any thread.
 """
 
@@ -26,9 +26,9 @@ MEMORYIGNORE: Final = ".memoryignore"
 """The rules, by the names that `status` gives them."""
 
 MAX_BYTES: Final = 256 * 1024
-"""Of one ignore file; what follows is not read."""
+"""The most that is read of one ignore file; what follows is ignored."""
 MAX_PATTERNS: Final = 2_000
-"""Of one ignore file: each costs time with every file below."""
+"""The most patterns that are taken from one ignore file: each costs time with every file below."""
 MAX_STARS: Final = 3
 """In one pattern, `**` counted as one: to match more of them takes time without measure."""
 _REMEMBERED: Final = 100_000

@@ -250,7 +250,7 @@ def _nth_newline(block: bytes, n: int) -> int:
 
 
 MAX_TEXT_BYTES = 1024 * 1024
-"""Of the file, in one answer; what is left out is named by `next_line`."""
+"""The most of a file that one answer holds; what is left out is named by `next_line`."""
 MAX_SCANNED_BYTES = 256 * 1024 * 1024
 """How far into a file a line may be looked for."""
 _BLOCK_BYTES = 256 * 1024

@@ -1,8 +1,8 @@
 """Opening a file below a trusted directory without ever following a link.
 
 Each name is opened relative to the descriptor of the directory before it, so that nothing can be
-swapped in between: what was checked is what is read. Owns also the meaning of the system's errors
-on this way. Knows nothing of which paths are permitted.
+swapped in between: what was checked is what is read. What the system's errors on this
+way mean is decided here too; which paths are permitted is not known here.
 """
 
 from __future__ import annotations

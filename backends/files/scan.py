@@ -29,7 +29,8 @@ from backends.interface import SkippedFile
 from config.settings import Source
 
 MAX_FILES = 100_000
-"""Of one agent, in scan order. Every search looks at the stamps of all of them, about 7 microseconds each."""
+"""The most files of one agent, taken in scan order. Every search looks at the stamps of all of them, about
+7 microseconds each."""
 MAX_DEPTH = 64
 """Directories below a root; what lies deeper is skipped with a reason."""
 MAX_SKIPPED_PER_ROOT = 50

@@ -1,5 +1,5 @@
 """The QMD backend: a supervised sidecar process that searches collections of Markdown.
 
-Owns everything that is known about QMD: finding it, its home, its configuration, its upkeep, asking it
-and understanding its answers. Falling back to the builtin index is `backends/fallback`.
+Everything that is known about QMD is in this package: how it is found, its home, its configuration, its
+upkeep, how it is asked and what its answers mean. Falling back to the builtin index is `backends/fallback`.
 """

@@ -34,7 +34,7 @@ from backends.text.passages import split_units, utf16_length
 from config.settings import QmdLimits
 
 MAX_DOCUMENT_BYTES: Final = 4 * 1024 * 1024
-"""Of a longer file only the beginning is looked at for a snippet."""
+"""The most that is read of a document: only the beginning of a longer one is looked at for a snippet."""
 MAX_CACHED_CHARS: Final = 16 * 1024 * 1024
 
 

@@ -146,7 +146,7 @@ def _ago(moment: float | None) -> float | None:
 
 
 class _Counts(NamedTuple):
-    """Of one collection, as QMD's index has it."""
+    """The counts of one collection, as QMD's index has them."""
 
     documents: int
     vectors: int

@@ -216,7 +216,7 @@ class Schedule:
         self._unclean_since: float | None = None
         self._cleaned_at = -CLEANUP_EVERY_S
         self.updated_at: float | None = None
-        """Of the monotonic clock, like the other times here: the start of the last good update."""
+        """When the last good update started, by the monotonic clock like the other times here."""
         self.embedded_at: float | None = None
         self.last_error: str | None = None
         self.embed_error: str | None = None

@@ -26,7 +26,7 @@ from config.runtime.files import make_directories, replace_file
 from config.settings import QmdSessionsSettings
 
 HEADING_LINES: Final = 2
-"""Of an export, before its first turn."""
+"""The number of lines of an export before its first turn."""
 _SUFFIX: Final = ".json"
 
 Stamp = tuple[int, int, int]
@@ -44,9 +44,9 @@ class Record(msgspec.Struct, frozen=True):
     """The stamp of the transcript when it was read."""
     rendering: str
     digests: tuple[str, ...]
-    """Of what may stand at `path`: two only while one replaces the other."""
+    """The digests of what may stand at `path`: two only while one replaces the other."""
     stamp: Stamp | None = None
-    """Of the export, once it is written."""
+    """The stamp of the export, once it is written."""
     lines: tuple[int, ...] = ()
     """The number of the transcript's entry, from 1, for every turn of the export."""
 

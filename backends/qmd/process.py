@@ -32,7 +32,7 @@ class QmdUnavailableError(MemoryGatewayError):
 
 
 MAX_OUTPUT_BYTES: Final = 8 * 1024 * 1024
-"""Of each stream. What comes later is read and dropped."""
+"""The most that is kept of each stream. What comes later is read and dropped."""
 _NICENESS: Final = 15
 
 

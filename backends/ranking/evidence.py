@@ -84,11 +84,11 @@ class Chunk(msgspec.Struct, frozen=True, gc=False):
     score: float
     """Its BM25 as a share of what the query could reach: 0..1."""
     held: list[int]
-    """Of each unit the concepts, as `Weights` writes a set."""
+    """The concepts of each unit, as `Weights` writes a set."""
     labels: list[int]
-    """Of each unit those before its colon."""
+    """The concepts of each unit that stand before its colon."""
     context: int
-    """Those of path, title, date and headings."""
+    """The concepts of path, title, date and headings."""
 
 
 FileKey = tuple[int, str]
@@ -110,7 +110,7 @@ def chunks_by_file(
 
 
 def labels_of(candidate: Candidate, held: Sequence[int], weights: Weights) -> list[int]:
-    """Of each unit the concepts of its label: what stands before a colon at its beginning."""
+    """The concepts of each unit's label: of what stands before a colon at the beginning of the unit."""
     found = [0] * len(held)
     text = candidate.text
     if not any(held) or (":" not in text and "：" not in text):
@@ -292,7 +292,7 @@ Strategy = Literal["weighted", "rrf"]
 
 
 class Evidence(msgspec.Struct, frozen=True, gc=False):
-    """Of one unit."""
+    """What speaks for one unit."""
 
     text: float
     """The share of what words could tell at most: 0..1."""
@@ -392,7 +392,7 @@ def weighted_odds(
 
 
 def text_weight(lanes: Lanes, information: float) -> float:
-    """Of the share that words tell: a question that says more is answered by what holds more of it."""
+    """The weight of the share that words tell: a question that says more is answered by what holds more of it."""
     return lanes.text * TEXT_WEIGHT * min(max(information, LEAST_INFORMATION), MOST_INFORMATION)
 
 

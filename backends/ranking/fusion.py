@@ -41,7 +41,7 @@ ASSURED: Final = 3
 WITHIN: Final = 6
 """The default number of results."""
 ENOUGH: Final = 0.5
-"""Of a passage's odds: when so much of it stands in other results, its point was made."""
+"""A share of a passage's odds: when so much of it stands in other results, its point was made."""
 
 
 class _Assured(NamedTuple):
@@ -50,7 +50,7 @@ class _Assured(NamedTuple):
     file: File
     """As the fusion knows it: it says what was shown."""
     selection: Selection
-    """Of the same file as keywords alone know it."""
+    """The units that keywords alone would show of the same file."""
 
     def is_shown(self) -> bool:
         """Whether enough of it is."""
@@ -146,7 +146,7 @@ class _Remaining:
         return least
 
     def _highest_of(self, file: File) -> float:
-        """Of one file: the highest `_Strength.highest` of passages that hold a single line."""
+        """The highest `_Strength.highest` of the file's passages that hold a single line."""
         free = file.free()
         text = max([file.evidence[at].text for at in free], default=0.0)
         if file.is_bare(range(len(file.units))):

@@ -24,7 +24,7 @@ GAP: Final = "\n…\n"
 
 
 class Lines(NamedTuple):
-    """Of a file, from 1, ends included."""
+    """A range of lines of a file, counted from 1, ends included."""
 
     first: int
     last: int
@@ -55,7 +55,7 @@ _BARE_ODDS: Final = 0.01
 _HEADING: Final = re.compile(r"#{1,6}(\s|\Z)")
 
 APART: Final = 0.03
-"""Of the odds of the best line: a line that has as much is shown even if those between are not. What is
+"""The share of the best line's odds from which a line is shown even if those between are not. What is
 weaker is shown beside a line that is, since alone it would tell nothing."""
 
 
@@ -140,7 +140,7 @@ class File:
         return self.selection(sorted(self._grown(chosen, room))) if chosen else None
 
     def selection(self, at: Iterable[int]) -> Selection:
-        """Of these units, which are in the order of the file."""
+        """The selection of these units, which are in the order of the file."""
         units = tuple(at)
         mass = sum(self.odds[one] for one in units)
         return Selection(self, units, mass * _BARE_ODDS if self.is_bare(units) else mass)

@@ -42,7 +42,7 @@ from backends.ranking.query import Weights
 _MARGIN: Final = 1 + 1e-9
 """Bounds are computed in another order than what they bound."""
 _UTF16_UNITS: Final = 2
-"""Of a character, at most."""
+"""The most UTF-16 units that one character takes."""
 _NORM: Final = 1 / (1 - LENGTH_EXPONENT)
 
 
@@ -53,7 +53,7 @@ class Bounds(NamedTuple):
     """`Evidence.text`"""
     cosine: float
     mass: float
-    """Of a selection, see `Selection.mass`."""
+    """The mass of a selection, see `Selection.mass`."""
 
 
 UNBOUNDED: Final = Bounds(1.0, 1.0, math.inf)
@@ -71,7 +71,7 @@ class Outline(NamedTuple):
     length: int
     """At least that of its text, in UTF-16 units."""
     information: float
-    """Of the query, see `Weights.total`."""
+    """The information content of the query, see `Weights.total`."""
 
 
 def outline_of(
@@ -146,7 +146,7 @@ def bounds_of(outline: Outline, lanes: Lanes, *, max_chars: int) -> Bounds:
 
 
 class Weighed(NamedTuple):
-    """Of one file, whatever the lanes count."""
+    """The units of one file and their evidence, whatever the lanes count."""
 
     units: Sequence[Unit]
     evidence: Sequence[Evidence]

@@ -1,7 +1,7 @@
 """The day that a note is about, and the words by which people ask for a day.
 
-Owns reading the date in a file's name and what of it becomes searchable. Names stand in the languages
-whose spoken dates differ from digits; Chinese, Japanese and Korean write digits with a unit.
+The date is read from the file's name, and words are made from it that can be searched for. Names stand in the
+languages whose spoken dates differ from digits; Chinese, Japanese and Korean write digits with a unit.
 """
 
 from __future__ import annotations

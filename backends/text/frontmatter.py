@@ -1,6 +1,6 @@
 """What a note says of itself between the two `---` at its beginning.
 
-Owns the reading of the few keys that memory needs: title, aliases, tags and the date. That is a small
+Only the few keys that memory needs are read: title, aliases, tags and the date. That is a small
 part of YAML (scalars, lists in brackets and lists of dashes); whatever else stands there is passed
 over, and nothing that stands there can fail a note.
 """
@@ -17,7 +17,7 @@ import msgspec
 FRONT_MATTER_VERSION: Final = 3
 """Goes up with every change of what is read: the notes of stored indexes are then prepared again."""
 MAX_VALUES: Final = 100
-"""Of one list; more say nothing about a note."""
+"""The most values of one list; more say nothing about a note."""
 
 _KEY: Final = re.compile(r"([A-Za-z]+)[ \t]*:(?:[ \t]+(.*))?$")
 _ITEM: Final = re.compile(r"[ \t]*-[ \t]+(.*)$")

@@ -89,9 +89,9 @@ class ExcerptSpan(NamedTuple):
 def cut_excerpts(text: str, start: int = 0) -> list[ExcerptSpan]:
     """Runs of whole units from character `start` on, of at most `EXCERPT_TOKENS` where units allow.
 
-    Of a unit that begins before `start` the rest counts. Each begins and ends with a unit that is not
-    blank. A heading ends one and is in none: it is short,
-    and the keyword lane knows it. Where there is nothing else, headings are excerpts.
+    Where a unit begins before `start`, only its rest counts. Each run begins and ends with a unit that is not
+    blank. A heading ends a run and is in none: it is short, and the keyword lane knows it. Where there is
+    nothing else, headings are excerpts.
     """
     units = [_from(unit, text, start) for unit in split_units(text) if unit.end > start]
     lines = [text[unit.start : unit.end] for unit in units]

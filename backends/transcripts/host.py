@@ -735,7 +735,7 @@ def _hash(data: bytes) -> bytes:
 
 
 def _number(facts: tuple[object, ...]) -> int:
-    """Of 62 bits, as SQLite stores them."""
+    """A hash of the facts, as a number of 62 bits that SQLite can store."""
     return int.from_bytes(_hash(repr(facts).encode())[:8], "little") >> 2
 
 

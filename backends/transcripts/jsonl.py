@@ -152,7 +152,7 @@ class Stretch(NamedTuple):
     end: int
     """Offset behind the last newline; the start where no line was complete."""
     digest: bytes
-    """Of all bytes from the start to the end."""
+    """The digest of all bytes from the start to the end."""
     is_last: bool
     """Nothing complete follows."""
 

@@ -55,7 +55,7 @@ class HostDatabase(msgspec.Struct, frozen=True):
     left_out: Mapping[str, int] = {}
     """How many sessions are no conversations to remember, by reason."""
     ids: frozenset[str] = frozenset()
-    """Of all its sessions, also of those that are left out."""
+    """The ids of all its sessions, including those that are left out."""
 
 
 class TranscriptListing(msgspec.Struct, frozen=True):
@@ -177,12 +177,12 @@ class Entries(NamedTuple):
     """Some entries of a transcript, from one place to another."""
 
     numbers: tuple[int, ...]
-    """Of each; counted from 1."""
+    """The number of each entry, counted from 1."""
     lines: tuple[bytes | None, ...]
     """Each as JSON; None for one that is too long, or broken."""
     end: Place
     digest: bytes
-    """Of everything between the two places."""
+    """The digest of everything between the two places."""
     is_last: bool
     """Nothing follows."""
 

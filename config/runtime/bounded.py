@@ -222,7 +222,9 @@ class _Piece(Generic[T]):
             self._throw_away()
 
     def _is_second(self) -> bool:
-        """Of the end of the work and the caller's leave, the later one throws away what came of it."""
+        """Whether the other one came first: whichever is later, the end of the work or the caller's leave, throws away
+        what came of it.
+        """
         with self._turn:
             is_second, self._has_one = self._has_one, True
         return is_second

@@ -1,6 +1,6 @@
 """What a chat runtime asks around its sessions: what to load, when to flush, what to write down.
 
-Owns the answers of `session_start`, `memory_flush`, `memory_flush_done` and `memory_append`. The rules
+`session_start`, `memory_flush`, `memory_flush_done` and `memory_append` are answered here. The rules
 stand in `gateway.sessions.loading` and `gateway.flush`; searching and reading are `gateway.agent.memory`'s.
 """
 

@@ -76,9 +76,9 @@ def _left_out(path: str, first: int, last: int) -> str:
 
 
 MAX_CHARS = 20_000
-"""Of one file, about; the whole is to leave most of a context window free."""
+"""About the most that is loaded of one file; the whole is to leave most of a context window free."""
 _MAX_PAGES = 8
-"""Of one file, as `ReadAnswer` cuts them: the end of a larger one is not looked for."""
+"""The most pages of one file, as `ReadAnswer` cuts them: the end of a larger file is not looked for."""
 
 Role = Literal["longterm", "user", "today", "yesterday"]
 Read = Callable[[ReadRequest], Awaitable[ReadAnswer]]
@@ -107,7 +107,7 @@ class LoadedFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     status: Literal["ok", "not_found", "error"]
     text: str
     chars: int
-    """Of the file, whole."""
+    """The length of the whole file."""
     truncated: bool = False
     left_out_from: int | None = None
     """First line that was left out, counted from 1."""

@@ -39,7 +39,7 @@ def shows_citations(mode: CitationsMode, session_key: str | None) -> bool:
 def citation_of(hit: Hit) -> str:
     """`path#L12` or `path#L12-L30`; what is unprintable in the path is escaped.
 
-    Of a conversation in the host's database also the events: `sessions/<id>#L3-L4 (events 7-9)`.
+    For a conversation in the host's database the events follow: `sessions/<id>#L3-L4 (events 7-9)`.
     """
     path = escape_line(hit.path)
     cited = f"{path}#L{hit.start_line}"

@@ -40,7 +40,7 @@ POLL: Final = "poll"
 SHORTEST_POLL_S: Final = 2.0
 LONGEST_POLL_S: Final = 60.0
 POLL_SHARE: Final = 0.004
-"""Of one core, what looking at intervals may cost: a look of 70 ms is followed by a pause of 17 s."""
+"""The share of one core that looking at intervals may cost: a look of 70 ms is followed by a pause of 17 s."""
 RETRY_S: Final = 600.0
 """How often watching is tried again where it failed, and all directories are listed anew."""
 START_AFTER_S: Final = 1.0

@@ -81,7 +81,7 @@ REMOTE = RequestOptions(
     check_timeout_s=15.0,
     circuit=CircuitPolicy(cooldown_s=20.0, longest_cooldown_s=20.0),
 )
-"""Of a host that works again nobody knows before it is asked: the time limit of one harmless text and the pause after
+"""Nobody knows that a host works again before it is asked: the time limit of one harmless text and the pause after
 it together are less than a minute. Such a text every half a minute harms no host. The circuit lets one through sooner,
 so that those who ask every half a minute are not turned away for coming too early."""
 

@@ -233,7 +233,7 @@ _VOYAGE_REQUEST_TOKENS = (
 def limits_of(vendor: Vendor, model: str, *, official: bool) -> InputLimits:
     """The documented limits of a model at the vendor's own address, or cautious ones elsewhere.
 
-    Of the tokens of a request a sixth is kept in reserve, because they are only estimated.
+    A sixth of the tokens of a request is kept in reserve, because they are only estimated.
     """
     if not official:
         # Gemini's hundred are part of the protocol rather than of one host.

@@ -1,6 +1,6 @@
 """The question sets of the recall benchmark, brought into one form.
 
-Owns the reading of the three kinds of data: LoCoMo conversations as workspaces, one page in five
+Three kinds of data are read: LoCoMo conversations as workspaces, one page in five
 languages, and the sample workspace that is part of this repository.
 """
 

@@ -1,6 +1,6 @@
 """From imports between units to a Mermaid flowchart. Pure.
 
-Owns leaving out what can be told from the rest: an arrow is drawn only where no longer way leads there, and
+What can be told from the rest is left out: an arrow is drawn only where no longer way leads there, and
 the modules at the root of a floor, which everything above imports, are not drawn.
 """
 

@@ -1,6 +1,6 @@
 """The import graph of the four floors, coarse enough to be looked at.
 
-Owns what a unit is: a package directly below a floor, or directly below the builtin engine, which is as
+A unit is a package directly below a floor, or directly below the builtin engine, which is as
 large as a floor. The few modules beside packages are the unit named after the floor.
 """
 

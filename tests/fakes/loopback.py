@@ -1,6 +1,7 @@
 """What the fake hosts have in common: a server on this machine, one thread a connection.
 
-Owns their start and end, also while clients still hold connections, and what goes wrong next on purpose.
+The servers are started and ended here, also while clients still hold connections, and they are told what is to
+go wrong next on purpose.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A home with a secret of its own in every place where one may stand.
 
-Owns the table of places and how each is filled. What may come out is the tests' business.
+The table of places stands here, and how each is filled. What may come out is for the tests to say.
 """
 
 from __future__ import annotations

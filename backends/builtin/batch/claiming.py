@@ -46,7 +46,7 @@ class Switch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def switch_of(view: View, digest: bytes) -> Switch:
-    """Of this provider; one that was kept for another is forgotten."""
+    """The switch of this provider; one that was kept for another is forgotten."""
     text = view.remembered(_SWITCH)
     if text:
         switch = msgspec.json.decode(text, type=Switch)

@@ -63,7 +63,7 @@ class QueryReader:
 
     @property
     def predecessor(self) -> Fingerprint | None:
-        """Of the model that still answers for the provider in use."""
+        """The fingerprint of the model that still answers for the provider in use."""
         if self._predecessor is None or self._failed or self._is_superseded():
             return None
         return self._predecessor.fingerprint
@@ -222,7 +222,7 @@ class Semantics:
         return meaning
 
     def no_meaning(self) -> Meaning:
-        """Of a query that is not read; with the reason if that is not as configured."""
+        """The empty meaning of a query that is not read, with the reason if that is not as configured."""
         if self._embeddings is not None:
             return Meaning()
         return Meaning(warning=" ".join(self.weaknesses()) or None)
@@ -297,7 +297,7 @@ class Semantics:
 
     @property
     def fingerprint(self) -> Fingerprint | None:
-        """Of the provider in use at this moment; None: keywords only."""
+        """The fingerprint of the provider in use at this moment; None: keywords only."""
         return self._embeddings.fingerprint if self._embeddings else None
 
     @property

@@ -58,7 +58,7 @@ _LOOK_S: Final = 10.0
 """How often memory and idleness are looked at while vectors are held."""
 _SHORTEST_PAUSE_S: Final = 0.1
 _SHARE: Final = 0.1
-"""Of one core, at most, for renewals while changes keep coming."""
+"""The largest share of one core that renewals take while changes keep coming."""
 
 
 class Upkeep:

@@ -175,7 +175,7 @@ class PreparedChunk(NamedTuple):
     terms: str
     context: str
     excerpts: tuple[PreparedExcerpt, ...]
-    """Of what the chunk does not repeat of the one before it."""
+    """The excerpts of what the chunk does not repeat of the one before it."""
 
 
 class PreparedFile(NamedTuple):
@@ -217,7 +217,7 @@ class FileReads(Protocol):
         ...
 
     def all_cards(self, *, with_tags: bool) -> Iterable[FileCard]:
-        """Of every file, without titles; tags only if they are asked for."""
+        """The cards of all files, without titles; with tags only if they are asked for."""
         ...
 
     def note_dates(self, file_ids: Collection[int]) -> Mapping[int, str]:
@@ -225,7 +225,7 @@ class FileReads(Protocol):
         ...
 
     def names(self) -> Sequence[NoteNames]:
-        """Of all notes, those with short paths first."""
+        """The names of all notes, those with short paths first."""
         ...
 
 
@@ -313,7 +313,7 @@ class TranscriptPiece(NamedTuple):
     begin: Checkpoint
     end: Checkpoint
     numbers: Sequence[int]
-    """Of the entry that each turn is."""
+    """The number of the entry that each turn is."""
     prepared: PreparedFile
     is_last: bool
     """The text ends with it: nothing older lies beyond."""
@@ -337,7 +337,7 @@ class TranscriptReads(Protocol):
     def one(self, path: str) -> IndexedTranscript | None: ...
 
     def checkpoints(self, file_id: int) -> list[Checkpoint]:
-        """Of all parts that were taken in, in order, `START` first."""
+        """The checkpoints of all parts that were taken in, in order, `START` first."""
         ...
 
     def enrolled(self, among: Collection[str]) -> frozenset[str]:
@@ -549,7 +549,7 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     label: str
     """Random; names the job's file at the vendor."""
     digest: bytes
-    """Of the fingerprint."""
+    """The digest of the fingerprint."""
     state: JobState = "prepared"
     items: int
     stored: int = 0
@@ -613,7 +613,7 @@ class JobWrites(JobReads, Protocol):
         ...
 
     def forget_closed(self, kept: int) -> None:
-        """Of the closed jobs only the latest are kept."""
+        """Forgets the closed jobs except for the latest, `kept` of them."""
         ...
 
 
@@ -621,7 +621,9 @@ class JobWrites(JobReads, Protocol):
 
 
 class Version(NamedTuple):
-    """Of the index, as one reader sees it: another `number` after every commit of any other connection or process."""
+    """The version of the index as one reader sees it: another `number` after every commit of any other connection
+    or process.
+    """
 
     reader: int
     number: int

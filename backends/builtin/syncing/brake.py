@@ -1,6 +1,6 @@
 """What is gone from the disk and must not go from the index, or not yet.
 
-Owns the rule that tells a deletion from a disk that is away: nobody deletes a memory by unmounting it.
+A deletion is told apart from a disk that is away: nobody deletes a memory by unmounting it.
 The index remembers for which workspace it was made, on which file systems its places lie, and since when
 files of a place are missed, so that the looks of several processes count together. Blocks; for any thread.
 """

@@ -1,6 +1,6 @@
 """Keeping the index level with the disk: whole syncs, and the small one before a search.
 
-Of two syncs that are asked for at once one waits for the other, and a search looks at the disk and indexes what
+If two syncs are asked for at once, one waits for the other. A search looks at the disk and indexes what
 changed there within its budget. Asynchronous; all blocking work happens in threads, in slices that end at a file.
 """
 

@@ -56,7 +56,7 @@ class _Level:
 
 
 _MOST_READERS: Final = 64
-"""Of those that were closed since, too."""
+"""The most readers whose versions are remembered, including those that were closed since."""
 
 
 class LevelMemory:
@@ -128,7 +128,7 @@ class Indexer:
         self._ignoring = IgnoreFiles()
         self._brake = Brake(roots, transcripts)
         self._faults: dict[str, _Fault] = {}
-        """Of the files that brought out a fault of ours at their last attempt."""
+        """By path, the files that brought out a fault of ours at their last attempt."""
 
     @property
     def generation(self) -> int:
@@ -423,7 +423,7 @@ def _as_read(found: FoundFile, content: FileContent) -> FoundFile:
 
 
 LONGEST_PAUSE_S: Final = 0.25
-"""Of indexing for the sake of searches, in one piece."""
+"""The longest single pause that indexing makes for the sake of searches."""
 
 
 class SearchPriority:

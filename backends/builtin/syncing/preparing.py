@@ -22,9 +22,9 @@ HEADING_SEPARATOR: Final = "\x1f"
 
 
 MAX_LINES: Final = 500_000
-"""Of one note: a line costs memory of its own, however short it is."""
+"""The most lines of one note: a line costs memory of its own, however short it is."""
 MAX_SECONDS: Final = 60.0
-"""Of processor time for one note. What is written to be read takes a second for some megabytes."""
+"""The most processor time for one note. What is written to be read takes a second for some megabytes."""
 
 
 class TooCostlyError(Exception):

@@ -88,7 +88,7 @@ class Rendered(NamedTuple):
 
     text: str
     numbers: tuple[int, ...]
-    """Of the entry that each turn is."""
+    """The number of the entry that each turn is."""
 
 
 def find_begin(

@@ -115,7 +115,7 @@ BEGINNING: Final = '<!doctype html>\n<html lang="en" data-made-by="memory-gatewa
 """What every report begins with, and nothing else: such a file may be replaced by the next one."""
 
 _MOST_COLUMNS: Final = 120
-"""Of one picture."""
+"""The most columns of one picture."""
 
 
 def page_of(report: Report) -> str:

@@ -77,7 +77,7 @@ class SqliteView:
         return None if engines is None else engines.space(self._connection, fingerprint)
 
     def version(self) -> Version:
-        """Of all connections the numbers are their own (sqlite.org/pragma.html, data_version)."""
+        """Every connection has numbers of its own (sqlite.org/pragma.html, data_version)."""
         connection = self._connection
         reader = _READERS.get(connection)
         if reader is None:

@@ -20,7 +20,7 @@ from backends.builtin.store.port import (
 from backends.builtin.store.sqlite.files import Replaced, remember_languages, replace_chunks
 
 _LINE_BYTES: Final = 4
-"""Of one entry's number in `transcript_parts.lines`."""
+"""The size of one entry's number in `transcript_parts.lines`."""
 
 _SELECT: Final = """
     SELECT f.path, f.id, f.size, f.mtime_ns, f.ctime_ns, f.inode, f.pipeline, f.read_at_ns,

@@ -41,10 +41,10 @@ _SELECT: Final = """
 
 class _Sample(NamedTuple):
     epoch: str
-    """Of the ids: within one of them a vector never changes and its id is never given again."""
+    """The epoch of the ids: within one epoch a vector never changes and its id is never given again."""
     ids: str
     bytes: int
-    """Of each of its vectors."""
+    """The size of each of its vectors."""
     matrix: NDArray[np.float32]
     lengths: NDArray[np.float32]
 

@@ -52,7 +52,7 @@ class VectorEngine(Protocol):
 
 
 def dimensions_of(connection: apsw.Connection, fingerprint_id: int) -> int | None:
-    """Of the stored vectors of a fingerprint; None before the first of them."""
+    """The dimensions of the stored vectors of a fingerprint; None before the first of them."""
     dimensions: int | None = connection.execute(
         "SELECT dimensions FROM fingerprints WHERE id = ?", (fingerprint_id,)
     ).get

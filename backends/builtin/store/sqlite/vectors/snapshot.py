@@ -37,7 +37,7 @@ class Coded(NamedTuple):
 
 class Kernel(Protocol):
     item_bytes: int
-    """Of one number of a vector."""
+    """The size of one number of a vector."""
 
     def encode(self, vectors: NDArray[np.float32]) -> Coded:
         """`vectors`: float32 of shape (n, d), each with a direction, not necessarily of length 1."""
@@ -314,7 +314,7 @@ class Space(NamedTuple):
     digest: bytes
     dimensions: int
     epoch: str
-    """Of the index file."""
+    """The epoch of the index file."""
 
 
 def space_of(connection: apsw.Connection, fingerprint_id: int) -> Space | None:
@@ -332,7 +332,7 @@ class Snapshot:
     space: Space
     kernel: Kernel
     marks: FileMarks
-    """Of the files as they were read."""
+    """The marks of the files as they were read."""
     newest_embedding: int
     """The highest id that was ever given by then."""
     newest_excerpt: int
@@ -369,7 +369,7 @@ class Snapshot:
         return chosen
 
     def scores(self, query: Vector) -> NDArray[np.float32]:
-        """Of every vector, what `candidates` compares; the long part of a search."""
+        """What `candidates` compares, for every vector; the long part of a search."""
         scores = np.empty(self.vectors, np.float32)
         code = self.kernel.encode(query[None])
         start = 0
@@ -404,7 +404,7 @@ def _best(scores: NDArray[np.float32], count: int) -> NDArray[np.intp]:
 def _likely(scores: NDArray[np.float32], count: int) -> NDArray[np.intp]:
     """The positions of the `count` highest scores and few others.
 
-    Of many groups of neighbours, `count` reach the count-th highest of the groups' maxima, so nothing
+    Among many groups of neighbours, `count` reach the count-th highest of the groups' maxima, so nothing
     below that can be among the best. One look at each score, where a partition takes several.
     """
     width = len(scores) // (_GROUPS_A_HIT * count)
