@@ -1,7 +1,7 @@
 """The leaderboard: the same notes, embeddings and questions for this gateway and its peers.
 
-Each peer is asked through an interface of its own, warm where it has a server. Nothing leaves this machine
-after the installation: models come from a server on loopback or from a file, telemetry is switched off.
+Each peer is asked through an interface of its own, warm where it has a server. After the installation models
+come from a server on loopback or from a file; telemetry is switched off where a peer has a switch for it, and proxies lead nowhere.
 """
 
 from __future__ import annotations

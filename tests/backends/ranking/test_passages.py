@@ -374,4 +374,5 @@ def test_no_heading_ends_a_passage_after_a_gap(passages):
     filling = "\n".join(f"Filling words, number {number}." for number in range(60))
     text = f"The boiler membrane broke.\n{filling}\n## Boiler membrane\n{filling}"
     best = passages(text, "boiler membrane", max_chars=60)[0]
-    assert best.text == "The boiler membrane broke." or not best.text.endswith("membrane")
+    assert "The boiler membrane broke." in best.text
+    assert not best.text.endswith("membrane")
