@@ -38,7 +38,7 @@ QUICK = BatchSettings(poll_interval_ms=10)
 
 @pytest.fixture
 def patience_s() -> float:
-    """Of every wait, also those that are for all of this backend."""
+    """The bound of every wait, including those in fixtures that all tests of this backend share."""
     return PATIENCE_S
 
 
