@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from providers.local.model import Wishes, read_model
-from providers.local.worker.engine import Engine
+from providers.local.worker.llama import Engine
 
 
 def main() -> None:

@@ -48,8 +48,11 @@ def main() -> None:
 
 
 def _serve(order: Open, messages: Iterator[Request], send: Callable[[Reply], None]) -> None:
-    from providers.local.worker.engine import Engine, EngineError  # noqa: PLC0415 - after the pipe
-    from providers.local.worker.lanes import Lanes  # noqa: PLC0415
+    from providers.local.worker.llama import (  # noqa: PLC0415 - after the pipe
+        Engine,
+        EngineError,
+        Lanes,
+    )
 
     try:
         engine = Engine(order)
