@@ -135,7 +135,7 @@ class WarmServer:
 
     async def _live(self) -> None:
         """One life of the server: returns when it is to be replaced."""
-        port = _free_port()
+        port = free_port()
         arguments = ("mcp", "--http", "--port", str(port), "--host", HOST)
         argv = (*self._sidecar.program.command.argv, *arguments)
         self.starts += 1
@@ -206,7 +206,8 @@ class WarmServer:
                 self._announced.set()
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of 127.0.0.1 on which nobody listens now; somebody may a moment later."""
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         return int(probe.getsockname()[1])
