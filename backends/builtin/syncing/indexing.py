@@ -171,6 +171,10 @@ class Indexer:
         ):
             self._brake.remember(writer, rows)
 
+    def missing(self, view: View) -> tuple[Held, ...]:
+        """The places that the index knows and that are away, without a look at their files."""
+        return self._brake.missing(view)
+
     def out_of_reach(self, path: str) -> str | None:
         """Why a note that is not there may exist all the same: its place is away."""
         return self._brake.out_of_reach(self._roots.absolute(path.strip()))
