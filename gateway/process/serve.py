@@ -100,8 +100,8 @@ async def _heed_signals(shutdown: anyio.Event, host: Host, tasks: TaskGroup) -> 
                 shutdown.set()
 
 
-END_S: Final = 1.6
-"""From the end of the input, or a signal, to the end of the process: 2 s are promised."""
+END_S: Final = 1.2
+"""From the end of the input, or a signal, to the end of the process: 2 s are promised, on a busy machine, too."""
 READING_S: Final = 0.6
 """How long a client that still reads its last answers may pause, and what is left to tidy up after it."""
 _LOOK_S: Final = 0.1

@@ -100,6 +100,7 @@ async def test_the_documented_queries_for_exact_names_work_by_keywords(examples,
 
 
 async def test_the_documented_query_in_other_words_works_with_a_real_model(examples):
+    pytest.importorskip("llama_cpp")
     model = MiniLM()
     async with embedding_server(model) as server:
         search = embedding_by(server, model)
