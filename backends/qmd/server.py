@@ -1,4 +1,7 @@
-"""The warm QMD: `qmd mcp --http` in the foreground on loopback, supervised, asked over HTTP, and what its answers mean."""
+"""The warm QMD: `qmd mcp --http` in the foreground on loopback, supervised, asked over HTTP.
+
+Whatever is asked becomes words and sentences that QMD does not obey, and whatever comes back becomes rows or an error.
+"""
 
 from __future__ import annotations
 

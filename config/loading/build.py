@@ -1,4 +1,7 @@
-"""From all the places that give a key to typed settings: choosing one value, the rules that connect keys, and which keys differ between two readings. Pure."""
+"""From all the places that give a key to typed settings. Pure.
+
+One value is chosen for each key, rules connect some of them, and two readings are compared key by key.
+"""
 
 from __future__ import annotations
 

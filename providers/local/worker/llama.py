@@ -1,7 +1,7 @@
-"""llama.cpp as this worker uses it: one model, a lane with a context for documents and one for queries, and which texts go together.
+"""llama.cpp as this worker uses it: one model, a lane for documents and one for queries, and which texts go together.
 
-A query never waits for documents: it is computed beside them, from the same weights. Documents take
-one processor; a query takes as many of the others as make it faster.
+Each lane has its own context and thread. A query never waits for documents: it is computed beside them, from
+the same weights. Documents take one processor; a query takes as many of the others as make it faster.
 """
 
 from __future__ import annotations
