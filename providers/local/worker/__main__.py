@@ -49,20 +49,20 @@ def main() -> None:
 
 def _serve(order: Open, messages: Iterator[Request], send: Callable[[Reply], None]) -> None:
     from providers.local.worker.llama import (  # noqa: PLC0415 - after the pipe
-        Engine,
-        EngineError,
         Lanes,
+        LlamaError,
+        LoadedModel,
     )
 
     try:
-        engine = Engine(order)
-        lanes = Lanes(engine, send)
+        model = LoadedModel(order)
+        lanes = Lanes(model, send)
         lanes.warm_up()
-    except EngineError as error:
+    except LlamaError as error:
         send(Refused(str(error)))
         return
     lanes.start()
-    send(Opened(order.dimensions or engine.width))
+    send(Opened(order.dimensions or model.width))
     for message in messages:
         match message:
             case Embed():
