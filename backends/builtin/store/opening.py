@@ -1,4 +1,7 @@
-"""Opening an agent's index, and all that is asked of it from outside: the one place that knows which stores there are."""
+"""Opening an agent's index, and all that is asked of it from outside: the one place that knows which stores there are.
+
+A store itself is loaded when it is opened: who only asks for the lock of an index, as a guest does, needs none.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,9 @@ import os
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from backends.builtin.store.port import Store, View
+from backends.builtin.store.sqlite.connections import network_note
 from backends.builtin.store.sqlite.index_file import (
     IndexState,
     Verdict,
@@ -17,17 +20,18 @@ from backends.builtin.store.sqlite.index_file import (
     judge,
 )
 from backends.builtin.store.sqlite.moving import is_movable, lock_path, present_path
-from backends.builtin.store.sqlite.store import SqliteStore
-from backends.builtin.store.sqlite.store import look_into as _look_into_file
-from backends.builtin.store.sqlite.vectors.engines import LibraryProblems, probe_libraries
 from backends.errors import IndexUnavailableError
 from backends.files.scan import shared_type
 from config.settings import Settings
 
+if TYPE_CHECKING:
+    from backends.builtin.store.port import Store, View
+    from backends.builtin.store.sqlite.vectors.engines import LibraryProblems
+
 __all__ = [
     "IndexState",
-    "LibraryProblems",
     "connect",
+    "doubt",
     "if_there",
     "index_file",
     "inspect",
@@ -35,7 +39,6 @@ __all__ = [
     "is_index",
     "is_there",
     "look_into",
-    "network_file_system",
     "owner_lock",
     "vector_libraries",
     "viewpoint_of",
@@ -50,6 +53,8 @@ def connect(settings: Settings, *, is_owner: bool = False) -> Store:
 
     The process that holds the lock of the index `is_owner`. Raises IndexUnavailableError.
     """
+    from backends.builtin.store.sqlite.store import SqliteStore  # noqa: PLC0415 - see above
+
     place = settings.search.store
     viewpoint = viewpoint_of(settings)
     return SqliteStore(place.path, former=place.former_path, is_owner=is_owner, viewpoint=viewpoint)
@@ -71,12 +76,14 @@ def look_into(settings: Settings) -> Iterator[View]:
 
     This process may have it open. Raises IndexUnavailableError, also where there is none.
     """
+    from backends.builtin.store.sqlite.store import look_into_file  # noqa: PLC0415 - see above
+
     try:
         path = index_file(settings)
     except OSError as error:
         message = f"The index {settings.search.store.path} cannot be looked at: {error}."
         raise IndexUnavailableError(message) from error
-    with _look_into_file(path, viewpoint_of(settings)) as view:
+    with look_into_file(path, viewpoint_of(settings)) as view:
         yield view
 
 
@@ -94,7 +101,7 @@ def viewpoint_of(settings: Settings) -> str:
     """
     if settings.search.store.view is not None:
         return settings.search.store.view
-    return "" if network_file_system(settings) is None else host_name()
+    return "" if shared_type(_path(settings).parent) is None else host_name()
 
 
 def host_name() -> str:
@@ -139,11 +146,19 @@ def inspect(settings: Settings, *, timeout_s: float) -> IndexState:
     return inspect_index(index_file(settings), timeout_s=timeout_s)
 
 
-def network_file_system(settings: Settings) -> str | None:
-    """The type of the file system that the index is on, if other hosts may have it, too. Blocks."""
-    return shared_type(Path(os.path.realpath(settings.search.store.path)).parent)
+def doubt(settings: Settings) -> str | None:
+    """Why the place of the index is none that one should choose, if so. Blocks."""
+    return network_note(_path(settings))
+
+
+def _path(settings: Settings) -> Path:
+    return Path(os.path.realpath(settings.search.store.path))
 
 
 def vector_libraries(settings: Settings) -> LibraryProblems:
     """Which libraries of vector search cannot be used, and why. Blocks."""
+    from backends.builtin.store.sqlite.vectors.engines import (  # noqa: PLC0415 - see above
+        probe_libraries,
+    )
+
     return probe_libraries(settings.search.store.vector.extension_path)

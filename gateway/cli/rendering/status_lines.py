@@ -213,7 +213,13 @@ def detail_rows(details: Details) -> Iterator[Pair]:
     if journal := details.journal:
         yield (
             "Journal",
-            {"wal": "write-ahead log", "delete": "rollback journal"}.get(journal, journal),
+            "write-ahead log" if journal == "wal" else "rollback journal",
+        )
+    if viewpoints := details.viewpoints:
+        others, missing = len(viewpoints.others), counted(viewpoints.only_elsewhere, "file")
+        yield (
+            "Shared with",
+            f"{counted(others, 'other viewpoint')} · {missing} seen only there",
         )
     if details.sessions:
         yield "Transcripts", _sessions(details.sessions)

@@ -31,6 +31,7 @@ from backends.builtin.store.sqlite.connections import (
     index_unavailable,
     is_damage,
     milliseconds,
+    network_note,
 )
 from backends.builtin.store.sqlite.files import SqliteFiles
 from backends.builtin.store.sqlite.index_file import ensure_index, set_aside, size_on_disk
@@ -358,6 +359,8 @@ class SqliteStore:
 
     def _connect(self) -> None:
         self._writer = connect_writer(self.path, self.viewpoint)
+        if (note := network_note(self.path)) is not None:
+            self.note(note)
         self._opened = _identity(self.path)
 
     def _close_connections(self) -> None:
@@ -433,7 +436,7 @@ def scrub(store: SqliteStore, limit_s: float = SCRUB_LIMIT_S) -> bool:
 
 
 @contextmanager
-def look_into(index: Path, viewpoint: str = "") -> Iterator[SqliteView]:
+def look_into_file(index: Path, viewpoint: str = "") -> Iterator[SqliteView]:
     """A view of an index file for those who only look: nothing is made, moved or replaced. Blocks.
 
     This process may have it open: SQLite keeps its locks, which other descriptors would drop. Raises
