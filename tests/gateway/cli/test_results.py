@@ -96,6 +96,12 @@ def test_nothing_found_in_an_empty_index_doubts_the_workspace():
     assert "is ~/ws the right workspace?" in no_match(SearchParams("x"), 0, "~/ws")
 
 
+def test_who_has_no_workspace_yet_is_told_how_to_search_a_folder():
+    issues = ("/home/me/.openclaw/workspace does not exist (yet).",)
+    told = no_match(SearchParams("x"), 0, "~/.openclaw/workspace", issues)
+    assert "does not exist (yet). To search any folder of Markdown: --notes DIR." in told
+
+
 def test_a_weaker_answer_says_so():
     weak = result(
         HIT,
