@@ -388,6 +388,9 @@ def test_the_version_stands_in_one_place(command, run):
     assert json.loads(plugin.read_text(encoding="utf-8"))["version"] == VERSION
     changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert re.search(r"^## \[(\d.*?)\]", changes, re.MULTILINE)[1] == VERSION
+    shown = [ROOT / "docs/operations.md", ROOT / "docs/protocol.md"]
+    printed = [re.findall(r'"version": "([^"]+)"', page.read_text("utf-8")) for page in shown]
+    assert printed == [[VERSION], [VERSION]]
     assert set(own.metadata.get_all("Provides-Extra")) == EXTRAS
 
 
