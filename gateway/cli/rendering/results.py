@@ -100,7 +100,8 @@ def no_match(params: SearchParams, files: int, workspace: str, issues: Sequence[
             )
         return f"No matches. Nothing is indexed: is {workspace} the right workspace?"
     filtered = params.include or params.exclude or params.after or params.before or params.sources
-    limits = ", within the given limits" if filtered or params.tags else ""
+    limited = filtered or params.tags or params.min_score
+    limits = ", within the given limits" if limited else ""
     return f"No matches. Searched {counted(files, 'file')} in {workspace}{limits}."
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import date
 
+import pytest
+
 from backends.interface import Fallback, Hit, SearchAnswer, Stale
 from gateway.cli.rendering.results import no_match, remarks, result_lines
 from gateway.tools.search import SearchParams
@@ -87,8 +89,9 @@ def test_nothing_found_says_what_was_searched():
     assert no_match(SearchParams("x"), 48, "~/ws") == "No matches. Searched 48 files in ~/ws."
 
 
-def test_nothing_found_mentions_limits_that_were_set():
-    limited = SearchParams("x", after=date(2026, 2, 1))
+@pytest.mark.parametrize("limit", [{"after": date(2026, 2, 1)}, {"min_score": 0.9}])
+def test_nothing_found_mentions_limits_that_were_set(limit):
+    limited = SearchParams("x", **limit)
     assert no_match(limited, 1, "~/ws").endswith("1 file in ~/ws, within the given limits.")
 
 
