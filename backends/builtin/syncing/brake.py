@@ -190,7 +190,7 @@ class Brake:
 
     def missing(self, view: View) -> tuple[Held, ...]:
         """The places that the index knows and that are away, without a look at their files."""
-        known = _decoded(view.remembered(_DEVICES), int)
+        known = _decoded(view.remembered(_DEVICES, here=True), int)
         away = {
             reason: place  # one that took others with it is told once
             for place in self._places
