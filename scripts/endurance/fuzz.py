@@ -61,8 +61,8 @@ TARGETS: Final[dict[str, Target]] = {
     "voyage": Target("voyage", _REMOTE, 1024),
     "refusals": Target("refusals", ("providers.remote.replies", "providers.remote.replies", "providers.remote.replies", "config.secrets")),
     "batches": Target("batches", ("providers.batch.result_files", "providers.remote.embedder")),
-    "qmd-answer": Target("qmd_answer", ("backends.qmd.asking", "backends.qmd.server")),
-    "qmd-server": Target("qmd_server", ("backends.qmd.asking", "backends.qmd.server"), 1024),
+    "qmd-answer": Target("qmd_answer", ("backends.qmd.server",)),
+    "qmd-server": Target("qmd_server", ("backends.qmd.server",), 1024),
     "gguf": Target("gguf", ("providers.local.gguf", "providers.local.model", "providers.local.model")),
     "worker-frames": Target("frames", ("providers.local.protocol",), 1024),
 }  # fmt: skip

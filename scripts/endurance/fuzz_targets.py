@@ -22,9 +22,8 @@ from backends.builtin.syncing.preparing import Preparer
 from backends.chunking import Chunk, ChunkLimits, chunk_markdown
 from backends.files.reading import decode
 from backends.qmd.answering import Found, Proposal, analyse, document_passages, lexical_passages
-from backends.qmd.asking import Row, rows_of_answer
 from backends.qmd.process import QmdUnavailableError
-from backends.qmd.server import post_query
+from backends.qmd.server import Row, post_query, rows_of_answer
 from backends.ranking.passages import GAP
 from backends.redaction import redact
 from backends.text.passages import split_units, utf16_length
