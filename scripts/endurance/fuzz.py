@@ -54,6 +54,8 @@ TARGETS: Final[dict[str, Target]] = {
          "backends.qmd.answering", "backends.qmd.answering"),
     ),
     "transcripts": Target("transcripts", ("backends.transcripts", "backends.redaction")),
+    "host-events": Target("host_events", ("backends.transcripts.host_database", "backends.transcripts.turns"), 2048),
+    "client-files": Target("client_files", ("gateway.connect.editing", "config.source.json5"), 1024),
     "openai": Target("openai", _REMOTE, 1024),
     "gemini": Target("gemini", _REMOTE, 1024),
     "voyage": Target("voyage", _REMOTE, 1024),
