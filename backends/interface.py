@@ -371,7 +371,7 @@ class Details(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     keyword: KeywordDetails | UnsetType = UNSET
     vector: VectorDetails | UnsetType = UNSET
     journal: str | UnsetType = UNSET
-    """How SQLite keeps its transactions: `wal` or `delete`."""
+    """How SQLite keeps its transactions: `wal`, or `delete` where other hosts may share the file system."""
     viewpoints: ViewpointDetails | UnsetType = UNSET
     """Unset where no other host shares the index."""
     sessions: SessionDetails | UnsetType = UNSET

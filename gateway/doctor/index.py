@@ -17,7 +17,7 @@ import anyio
 from anyio.to_thread import run_sync
 from msgspec.structs import replace
 
-from backends.builtin.store.opening import IndexState, index_file, inspect, is_index
+from backends.builtin.store.opening import IndexState, doubt, index_file, inspect, is_index
 from backends.interface import SyncRequest
 from backends.transcripts.agents import AgentTranscripts
 from backends.transcripts.source import HostDatabase, TranscriptListing
@@ -38,6 +38,14 @@ _REBUILD: Final = "Delete it, or let the next start set it aside: it is rebuilt 
 def check_index(settings: Settings) -> Iterator[Finding]:
     path = index_file(settings)
     yield _explain(inspect(settings, timeout_s=_INDEX_TIMEOUT_S), str(path))
+    if (cause := doubt(settings)) is not None:
+        yield Finding(
+            check="index",
+            severity="warning",
+            cause=cause,
+            place=str(path),
+            fix="Let memorySearch.store.path name a file on a local disk of this host.",
+        )
     yield from check_names(settings, path)
 
 
