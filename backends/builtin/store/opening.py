@@ -23,9 +23,11 @@ from backends.builtin.store.sqlite.moving import is_movable, lock_path, present_
 from backends.errors import IndexUnavailableError
 from backends.files.scan import shared_type
 from config.settings import Settings
+from providers.installing import install_remedy
 
 if TYPE_CHECKING:
     from backends.builtin.store.port import Store, View
+    from backends.builtin.store.postgres.store import PostgresStore
     from backends.builtin.store.sqlite.vectors.engines import LibraryProblems
 
 __all__ = [
@@ -56,6 +58,8 @@ def connect(settings: Settings, *, is_owner: bool = False) -> Store:
     from backends.builtin.store.sqlite.store import SqliteStore  # noqa: PLC0415 - see above
 
     place = settings.search.store
+    if place.driver == "postgres":
+        return _connect_postgres(settings)
     viewpoint = viewpoint_of(settings)
     return SqliteStore(place.path, former=place.former_path, is_owner=is_owner, viewpoint=viewpoint)
 
@@ -63,11 +67,28 @@ def connect(settings: Settings, *, is_owner: bool = False) -> Store:
 @contextmanager
 def if_there(settings: Settings) -> Iterator[Store | None]:
     """The index of the agent, for a command; None where none was made yet. Blocks. Raises as `connect`."""
+    if settings.search.store.driver == "postgres":
+        with closing(_connect_postgres(settings)) as rows:
+            yield rows if rows.exists else None
+        return
     if not is_there(settings):
         yield None
         return
     with closing(connect(settings)) as store:
         yield store
+
+
+def _connect_postgres(settings: Settings) -> PostgresStore:
+    try:
+        from backends.builtin.store.postgres.store import (  # noqa: PLC0415 - its driver takes 0.2 s
+            PostgresStore,
+        )
+    except ImportError as error:
+        raise IndexUnavailableError(
+            f"memorySearch.store.driver is postgres, and its library cannot be imported: {error}.",
+            remedy=install_remedy("postgres"),
+        ) from None
+    return PostgresStore(settings.search.store, settings.agent_id, viewpoint=viewpoint_of(settings))
 
 
 @contextmanager
@@ -78,6 +99,10 @@ def look_into(settings: Settings) -> Iterator[View]:
     """
     from backends.builtin.store.sqlite.store import look_into_file  # noqa: PLC0415 - see above
 
+    if settings.search.store.driver == "postgres":
+        with closing(_connect_postgres(settings)) as rows, rows.view() as view:
+            yield view
+        return
     try:
         path = index_file(settings)
     except OSError as error:
@@ -88,8 +113,11 @@ def look_into(settings: Settings) -> Iterator[View]:
 
 
 def is_there(settings: Settings) -> bool:
-    """Whether an index was made. Blocks."""
+    """Whether an index was made. Blocks. Raises IndexUnavailableError."""
     place = settings.search.store
+    if place.driver == "postgres":
+        with closing(_connect_postgres(settings)) as rows:
+            return rows.exists
     return place.path.exists() or is_movable(place.former_path)
 
 
@@ -99,8 +127,11 @@ def viewpoint_of(settings: Settings) -> str:
     A file on a disk of its own is opened by one host only, whatever that is called. Names of mounts are not
     used: `127.0.0.1:/` or the tag of a virtual disk is the same on many hosts, with different files behind it.
     """
-    if settings.search.store.view is not None:
-        return settings.search.store.view
+    store = settings.search.store
+    if store.view is not None:
+        return store.view
+    if store.driver == "postgres":
+        return host_name()
     return "" if shared_type(_path(settings).parent) is None else host_name()
 
 

@@ -16,18 +16,36 @@ from backends.files.encodings import UTF8
 from backends.files.scan import FoundFile
 from providers.interface import Fingerprint
 
-OPENERS: dict[str, Callable[[Path, str], Store]] = {
-    "sqlite": lambda root, viewpoint: SqliteStore(root / "index.sqlite", viewpoint=viewpoint),
+Opener = Callable[[str], Store]
+"""Opens the same index for a viewpoint."""
+
+
+def _sqlite(request) -> Opener:
+    root: Path = request.getfixturevalue("tmp_path")
+    return lambda viewpoint: SqliteStore(root / "index.sqlite", viewpoint=viewpoint)
+
+
+def _postgres(request) -> Opener:
+    from backends.builtin.store.postgres.store import PostgresStore
+
+    settings = request.getfixturevalue("postgres_settings")
+    return lambda viewpoint: PostgresStore(settings, "main", viewpoint=viewpoint)
+
+
+OPENERS: dict[str, Callable[[pytest.FixtureRequest], Opener]] = {
+    "sqlite": _sqlite,
+    "postgres": _postgres,
 }
 
 
 @pytest.fixture(params=OPENERS)
-def opened(request, tmp_path) -> Iterator[Callable[..., Store]]:
+def opened(request) -> Iterator[Callable[..., Store]]:
     """Opens the same index, again and again, for one viewpoint or another."""
+    opener = OPENERS[request.param](request)
     with ExitStack() as stack:
 
         def opening(viewpoint: str = "") -> Store:
-            return stack.enter_context(closing(OPENERS[request.param](tmp_path, viewpoint)))
+            return stack.enter_context(closing(opener(viewpoint)))
 
         yield opening
 
