@@ -23,7 +23,7 @@ class Shown(NamedTuple):
     any: bool
     all: bool
     reciprocal_rank: float
-    """Of the first passage in which a line of the evidence stands; 0 without any."""
+    """1 over the rank of the first passage that contains a line of the evidence; 0 without any."""
     characters: int
 
 
@@ -86,7 +86,7 @@ class Figures(msgspec.Struct, frozen=True):
     """Of its own page."""
     p50_ms: float
     index_s: float
-    """Of all workspaces together, with the start of whatever indexes."""
+    """For all workspaces together, including the start of whatever indexes."""
     installed_mb: float
     resident_mb: float
     """After the last question, of all its processes; the largest of the workspaces. 0: it has none of its own."""
