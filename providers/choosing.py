@@ -1,7 +1,7 @@
 """Choosing a provider from the configuration, with a reason for or against each candidate, and making it.
 
-Unset or "auto": local if its model file exists, then OpenAI, Gemini, Voyage, by key; else keywords only. Named: that one;
-if it cannot be made, its fallback; else keywords only. What happens when a chosen provider fails later is decided in
+Unset or "auto": local if its model file exists, then OpenAI, Gemini, Voyage, by key, then local with the suggested model if
+that was downloaded; else keywords only. Named: that one; if it cannot be made, its fallback; else keywords only. What happens when a chosen provider fails later is decided in
 `providers.embedding.failover`.
 """
 
@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 
+from config.errors import ConfigNotFoundError
 from config.settings import LocalSettings, Settings
 from providers.embedding.failover import Embeddings
 from providers.embedding.requester import REMOTE
@@ -30,6 +32,7 @@ from providers.interface import (
     Role,
     unusable,
 )
+from providers.local.models import configured_models, suggestions
 from providers.remote.embedder import RemoteEmbedder, library_missing
 from providers.remote.spec import RemoteSpec, resolve_spec
 from providers.remote.vendors import Vendor, find_vendor
@@ -124,7 +127,10 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     def remedy(self) -> str | None:
         """What would make a provider usable; any one of several is enough."""
         if len({one.provider for one in self.candidates}) > 2:
-            return "Set the key of one provider, or memorySearch.provider."
+            return (
+                "Set the key of one provider, or memorySearch.provider; "
+                "without a key: `memory-gateway models suggest`."
+            )
         return next((one.remedy for one in self.candidates if not one.usable), None)
 
 
@@ -174,6 +180,10 @@ def _automatic(settings: Settings) -> Choice:
         candidates.append(_assess_automatically(name, settings))
         if candidates[-1].usable:
             return _chosen(candidates[-1], candidates, settings)
+    if _suggestion_was_downloaded(settings):
+        candidates[0] = provider("local").assess(ProviderRequest(settings, "primary"))
+        if candidates[0].usable:
+            return _chosen(candidates[0], candidates, settings)
     reason = f"{_KEYWORDS_ONLY}, because no provider of embeddings can be used."
     return Choice(requested="auto", primary=None, candidates=tuple(candidates), reason=reason)
 
@@ -184,6 +194,14 @@ def _assess_automatically(name: str, settings: Settings) -> Candidate:
         if error is not None:
             return unusable(name, error)
     return provider(name).assess(ProviderRequest(settings, "primary"))
+
+
+def _suggestion_was_downloaded(settings: Settings) -> bool:
+    """Whoever has a key has a larger model than that, so it is asked last."""
+    try:
+        return configured_models(settings, os.environ).reference == suggestions.FIRST.reference
+    except ConfigNotFoundError:
+        return False
 
 
 def _no_model_file(local: LocalSettings) -> ProviderUnavailableError | None:

@@ -23,6 +23,7 @@ from gateway.cli.commands.indexing import (
     pull,
     qmd,
     remove,
+    suggest,
 )
 from gateway.cli.commands.inspecting import config, doctor, health, metrics, status
 from gateway.cli.commands.reporting import report
@@ -162,9 +163,10 @@ for _command in (
 ):
     _add(app, _command)
 
-_MODELS = "Show, download and remove the models of local embeddings."
+_MODELS = "Show, suggest, download and remove the models of local embeddings."
 _models = typer.Typer(help=_MODELS, short_help=_MODELS)
 _add(_models, list_models, "list")
+_add(_models, suggest)
 _add(_models, pull)
 _add(_models, remove)
 app.add_typer(_models, name="models")

@@ -15,9 +15,8 @@ from providers.choosing import Choice, choose
 from providers.errors import ProviderError
 from providers.installing import install_command
 from providers.interface import Candidate
-from providers.local.models import locate
+from providers.local.models import configured_models, locate
 from providers.local.models.cache import check_magic
-from providers.local.models.references import configured_models
 from providers.remote.credentials import load
 
 _PROVIDER_KEY: Final = "memorySearch.provider"

@@ -38,8 +38,8 @@ from providers.interface import (
     without_lone_surrogates,
 )
 from providers.local.model import ENGINE, Model, Wishes, read_model, shown, stamp_of
-from providers.local.models import locate, obtain, take
-from providers.local.models.references import FileReference, configured_models, parse_reference
+from providers.local.models import configured_models, locate, obtain, take
+from providers.local.models.references import FileReference, parse_reference
 from providers.local.supervisor import Patience, Supervisor
 
 _LIMITS = InputLimits(

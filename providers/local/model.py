@@ -14,8 +14,7 @@ from config.settings import Settings
 from providers.errors import ProviderError, ProviderUnavailableError
 from providers.interface import Fingerprint, Purpose
 from providers.local.gguf import Header, read_header
-from providers.local.models import locate
-from providers.local.models.references import configured_models
+from providers.local.models import configured_models, locate
 from providers.local.protocol import Open
 
 TEXT: Final = "{text}"

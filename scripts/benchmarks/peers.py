@@ -12,17 +12,19 @@ import json
 import os
 import re
 import shutil
+import signal
 import socket
 import sqlite3
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
 import anyio
 from packaging.requirements import Requirement
@@ -36,26 +38,30 @@ from benchmarks.minilm_gguf import minilm_gguf
 from benchmarks.peer_scoring import (
     BUDGET,
     Asked,
-    Measured,
+    Figures,
+    Leaderboard,
+    Row,
     cut,
-    markdown,
+    publish,
     sampled,
     shown,
+    summed,
 )
-from benchmarks.plot import bars
 from benchmarks.questions import Collection, locomo
 from benchmarks.recall import SYSTEMS, System, embedded
-from fakes.openclaw import OpenClaw
+from fakes.openclaw import HostError, OpenClaw
 from fakes.openclaw_model import FakeModel
 from gateway.client import spawn_gateway
 from gateway.process.logs import configure_logs
 
 SCRIPTS: Final = Path(__file__).resolve().parents[1]
-PLOT: Final = SCRIPTS.parent / "docs/peers.svg"
+KEPT: Final = "docs/peers.json"
+"""The figures that are published."""
 MODEL: Final = "all-minilm-l6-v2"
 WIDE: Final = 30
 """Results asked for where a page of the usual length does not fill the budget."""
-_PATIENCE_S: Final = 600
+PATIENCE_S: Final = 600.0
+"""Bound of every call to a peer, of indexing too; the machine may be busy."""
 _PRODUCT: Final = "memory-gateway"
 
 Ask = Callable[[str, int], Any]
@@ -112,25 +118,43 @@ def _environment(place: Place, **more: str) -> dict[str, str]:
     }
 
 
-def _run(argv: list[str], environment: dict[str, str]) -> str:
-    done = subprocess.run(
-        argv, env=environment, capture_output=True, encoding="utf-8", timeout=_PATIENCE_S, check=False
-    )  # fmt: skip
-    if done.returncode:
-        raise PeerError(
-            f"{argv[:3]} ended with {done.returncode}: {(done.stderr or done.stdout)[-2000:]}"
-        )
-    return done.stdout
+def output_of(argv: list[str], environment: dict[str, str], limit_s: float = PATIENCE_S) -> str:
+    """What the command printed. Raises PeerError, also for one that has not ended by then."""
+    with subprocess.Popen(
+        argv, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, encoding="utf-8", start_new_session=True,
+    ) as process:  # fmt: skip
+        try:
+            printed, errors = process.communicate(timeout=limit_s)
+        except subprocess.TimeoutExpired:
+            raise PeerError(f"{_named(argv)} did not end within {limit_s:g} s") from None
+        finally:
+            _end(process)
+    if process.returncode:
+        said = (errors or printed)[-2000:]
+        raise PeerError(f"{_named(argv)} ended with {process.returncode}: {said}")
+    return printed
+
+
+def _named(argv: list[str]) -> str:
+    return " ".join([Path(argv[0]).name, *argv[1:3]])
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """With everything that it started: a child that holds a pipe open would be waited for."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 class Lines:
     """A process that answers each line of JSON with one."""
 
     def __init__(self, argv: list[str], environment: dict[str, str]) -> None:
-        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
+        self._name = _named(argv)
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed when the process has ended
         self.process = subprocess.Popen(
             argv, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=self._errors, encoding="utf-8",
+            stderr=self._errors, encoding="utf-8", start_new_session=True,
         )  # fmt: skip
 
     def tell(self, message: dict[str, Any]) -> None:
@@ -138,29 +162,54 @@ class Lines:
         self.process.stdin.write(json.dumps(message) + "\n")
         self.process.stdin.flush()
 
-    def call(self, message: dict[str, Any]) -> Any:
-        """The member `result` of the next line that has one. Raises PeerError."""
+    def call(self, message: dict[str, Any], limit_s: float = PATIENCE_S) -> Any:
+        """The member `result` of the next line that has one.
+
+        Raises PeerError, also if there is none by then: the process is ended, and with it the reading.
+        """
+        expired = threading.Event()
+        late = threading.Timer(limit_s, lambda: (expired.set(), self.end()))
+        late.start()
+        try:
+            return self._call(message)
+        except _EndedError:
+            if expired.is_set():
+                raise PeerError(f"{self._name} did not answer within {limit_s:g} s") from None
+            self._errors.seek(0)
+            said = self._errors.read()[-2000:].decode("utf-8", "replace")
+            raise PeerError(f"{self._name} ended: {said}") from None
+        finally:
+            late.cancel()
+
+    def _call(self, message: dict[str, Any]) -> Any:
         assert self.process.stdout is not None
-        self.tell(message)
+        try:
+            self.tell(message)
+        except BrokenPipeError:
+            raise _EndedError from None
         for line in self.process.stdout:
             answer = json.loads(line)
             if "error" in answer:
                 raise PeerError(f"an error was answered: {str(answer['error'])[:500]}")
             if "result" in answer:
                 return answer["result"]
-        self._errors.seek(0)
-        said = self._errors.read()[-2000:].decode("utf-8", "replace")
-        raise PeerError(f"{self.process.args} ended: {said}")
+        raise _EndedError
+
+    def end(self) -> None:
+        _end(self.process)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+        with suppress(BrokenPipeError):  # what was told last may never have been read
+            self.process.communicate()
+        self._errors.close()
 
 
-@contextmanager
-def _lines(argv: list[str], environment: dict[str, str]) -> Iterator[Lines]:
-    lines = Lines(argv, environment)
-    try:
-        yield lines
-    finally:
-        lines.process.kill()
-        lines.process.communicate()
+class _EndedError(Exception):
+    """No more lines will come."""
 
 
 def resident_mb(pid: int) -> float:
@@ -207,7 +256,7 @@ async def _ours(system: System, place: Place) -> AsyncIterator[Running]:
     arguments += ["--config", str(config), "--log-level", "error"]
     started = time.perf_counter()
     async with spawn_gateway(arguments, environment=dict(os.environ)) as client:
-        await client.call("sync", {}, timeout_s=_PATIENCE_S)
+        await client.call("sync", {}, timeout_s=PATIENCE_S)
         if system.model:
             await embedded(client)
         index_s = time.perf_counter() - started
@@ -296,7 +345,7 @@ async def _memsearch(place: Place) -> AsyncIterator[Running]:
     }
     argv = [str(python), str(Path(__file__).with_name("memsearch_driver.py")), json.dumps(settings)]
     started = time.perf_counter()
-    with _lines(argv, _environment(place)) as lines:
+    with Lines(argv, _environment(place)) as lines:
         await anyio.to_thread.run_sync(lines.call, {"method": "index"})
         index_s = time.perf_counter() - started
 
@@ -332,12 +381,12 @@ async def _basic_memory(kind: str, place: Place) -> AsyncIterator[Running]:
     }
     environment = _environment(place, **{f"BASIC_MEMORY_{k}": v for k, v in settings.items()})
     started = time.perf_counter()
-    _run([command, "project", "add", "bench", str(place.notes.parent), "--default"], environment)
-    said = _run([command, "reindex", "--full"], environment)
-    if kind == "hybrid" and "skipped" in said:
-        raise PeerError(f"no embeddings were made: {said[-500:]}")
+    add = [command, "project", "add", "bench", str(place.notes.parent), "--default"]
+    said = " ".join((await anyio.to_thread.run_sync(output_of, add, environment)).split())
+    if kind == "hybrid" and "0 skipped, 0 errors, 0 with pending chunks" not in said:
+        raise PeerError(f"not everything was embedded: {said[-500:]}")
     index_s = time.perf_counter() - started
-    with _lines([command, "mcp"], environment) as lines:
+    with Lines([command, "mcp"], environment) as lines:
         hello = {
             "protocolVersion": "2025-06-18",
             "capabilities": {},
@@ -355,7 +404,9 @@ async def _basic_memory(kind: str, place: Place) -> AsyncIterator[Running]:
             asked = request(method="tools/call", params=params)
             answer = await anyio.to_thread.run_sync(lines.call, asked)
             found = json.loads(answer["content"][0]["text"])
-            return [hit.get("content") or "" for hit in found["results"]]
+            return [
+                hit.get("matched_chunk") or hit.get("content") or "" for hit in found["results"]
+            ]
 
         yield Running(ask, index_s, lines.process.pid)
 
@@ -374,7 +425,9 @@ def _qmd_home(place: Place) -> tuple[str, dict[str, str]]:
     more |= {"PATH": f"{command.parent}{os.pathsep}{os.environ['PATH']}"}
     more |= {"QMD_EMBED_MODEL": str(minilm_gguf()), "QMD_FORCE_CPU": "1"}
     environment = _environment(place, **more)
-    _run([str(command), "collection", "add", str(place.notes), "--name", "memory"], environment)
+    output_of(
+        [str(command), "collection", "add", str(place.notes), "--name", "memory"], environment
+    )
     return str(command), environment
 
 
@@ -386,7 +439,7 @@ async def _qmd_words(place: Place) -> AsyncIterator[Running]:
 
     async def ask(query: str, limit: int) -> list[str]:
         argv = [command, "search", "--format", "json", "-n", str(limit), "--", query]
-        printed = await anyio.to_thread.run_sync(_run, argv, environment)
+        printed = await anyio.to_thread.run_sync(output_of, argv, environment)
         start = printed.find("[")
         return [hit["snippet"] for hit in json.loads(printed[start:])] if start >= 0 else []
 
@@ -397,10 +450,10 @@ async def _qmd_words(place: Place) -> AsyncIterator[Running]:
 async def _qmd_vectors(place: Place) -> AsyncIterator[Running]:
     started = time.perf_counter()
     command, environment = _qmd_home(place)
-    _run([command, "embed"], environment)
+    output_of([command, "embed"], environment)
     index_s = time.perf_counter() - started
     port = _free_port()
-    with _lines([command, "mcp", "--http", "--port", str(port)], environment) as lines:
+    with Lines([command, "mcp", "--http", "--port", str(port)], environment) as lines:
         await _listening(port)
 
         async def ask(query: str, limit: int) -> list[str]:
@@ -452,7 +505,7 @@ async def _openclaw(place: Place, *, dated: bool) -> AsyncIterator[Running]:
             shutil.copy(file, notes / (file.name if dated else f"conversation-{number:03}.md"))
         started = time.perf_counter()
         indexed = await anyio.to_thread.run_sync(
-            partial(host.run, "memory", "index", "--force", patience_s=_PATIENCE_S)
+            partial(host.run, "memory", "index", "--force", patience_s=PATIENCE_S)
         )
         if indexed.returncode:
             raise PeerError(f"OpenClaw did not index: {indexed.stdout[-2000:]}")
@@ -476,7 +529,10 @@ def _openclaw_mb() -> float:
 
 # ---- The run
 
-_QMD_NOTE = "its models for expansion and reranking are downloads that are not made here, so `qmd query`, its default, cannot be measured; "
+_QMD_NOTE = (
+    "its models for expansion and reranking are downloads that are not made here, so `qmd query`, its default, cannot be measured; "
+    "a passage has at most 300 characters and loses the end of longer lines, whose text takes another call; "
+)
 PEERS: Final = {
     "keyword": Peer(
         "Memory Gateway, keywords", 6, partial(_ours, SYSTEMS["keyword"]), lambda: _ours_mb(frozenset()),
@@ -496,7 +552,8 @@ PEERS: Final = {
     ),
     "basic-memory": Peer(
         "basic-memory 0.24.1, words", 10, partial(_basic_memory, "text"), _basic_memory_mb,
-        "`search_notes` over MCP, as JSON; its own embedding model is a download, without which it searches words",
+        "`search_notes` over MCP, as JSON (its text shows 200 characters of a hit): the part of a note that matched where it names one, "
+        "else the note's first 4,000 characters; its own embedding model is a download, without which it searches words",
     ),
     "basic-memory-hybrid": Peer(
         "basic-memory 0.24.1, hybrid", 10, partial(_basic_memory, "hybrid"), _basic_memory_mb,
@@ -524,9 +581,11 @@ PEERS: Final = {
         "the baseline: fifty lines around SQLite; no process of its own",
     ),
 }  # fmt: skip
+OWN: Final = ["keyword", "hybrid"]
+"""What `--only own` stands for."""
 
 
-async def measure(peer: Peer, collections: list[Collection], server: EmbeddingServer) -> Measured:
+async def measure(peer: Peer, collections: list[Collection], server: EmbeddingServer) -> Figures:
     asked: list[Asked] = []
     index_s = resident = 0.0
     for collection in collections:
@@ -548,56 +607,82 @@ async def measure(peer: Peer, collections: list[Collection], server: EmbeddingSe
                     asked.append(Asked(own, equal, latency_ms))
                 if running.pid:
                     resident = max(resident, resident_mb(running.pid))
-    return Measured(peer.name, asked, index_s, peer.installed(), resident, peer.note)
-
-
-def plot(rows: list[Measured], path: Path = PLOT) -> None:
-    """Questions of which evidence is shown, within the same characters."""
-    shares = {
-        one.name: (
-            sum(asked.budget.any for asked in one.asked) / len(one.asked),
-            sum(asked.budget.all for asked in one.asked) / len(one.asked),
-        )
-        for one in rows
-        if one.asked
-    }
-    bars(
-        path,
-        shares,
-        title="Evidence shown within 4,200 characters",
-        names=("any of it", "all of it"),
+    return summed(
+        asked,
+        index_s=index_s,
+        installed_mb=peer.installed(),
+        resident_mb=resident,
+        load=os.getloadavg()[0],
     )
 
 
-async def _measure_all(options: argparse.Namespace) -> None:
+async def _measured(peer: Peer, collections: list[Collection], server: EmbeddingServer) -> Row:
+    """What went wrong is the row's note: the others are measured all the same."""
+    print(f"{peer.name} ...", file=sys.stderr, flush=True)
+    try:
+        return Row(peer.name, await measure(peer, collections, server), peer.note)
+    except (PeerError, HostError, OSError, ValueError, subprocess.SubprocessError) as error:
+        return Row(peer.name, None, f"not measured: {error}")
+
+
+async def _measure_all(options: argparse.Namespace) -> Leaderboard:
+    """Keeps each row as soon as it is measured, where that is asked for."""
     collections = sampled(locomo(options.locomo), options.questions)
-    rows: list[Measured] = []
+    board = Leaderboard.of(collections)
+    if options.keep and options.keep.exists():
+        kept = Leaderboard.read(options.keep)
+        if kept.sample != board.sample:
+            sys.exit(
+                f"{options.keep} has answers to other questions ({kept.questions}, not {board.questions}). "
+                "Give the --questions of that run, or another file."
+            )
+        board = kept
+    only = options.only or PEERS
     # Without a cache of vectors: whoever indexes second would seem quicker.
     async with embedding_server(MiniLM()) as server:
-        for name in options.only or PEERS:
-            peer = PEERS[name]
-            print(f"{peer.name} ...", file=sys.stderr, flush=True)
-            try:
-                rows.append(await measure(peer, collections, server))
-            except (PeerError, OSError, subprocess.SubprocessError) as error:
-                rows.append(Measured(peer.name, [], 0, 0, 0, f"not measured: {error}"))
-    rows.sort(key=lambda one: -sum(asked.budget.all for asked in one.asked))
-    Console(width=10_000, highlight=False).print(markdown(rows), markup=False, soft_wrap=True)
-    if options.plot:
-        plot(rows)
+        for name in OWN + [one for one in only if one != "own"] if "own" in only else only:
+            board.rows[name] = await _measured(PEERS[name], collections, server)
+            if options.keep:
+                board.write(options.keep)
+    return board
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "--locomo", type=Path, required=True, help="directory with conv-*/ workspaces"
+        "--locomo",
+        type=Path,
+        metavar="DIR",
+        help="with conv-*/ workspaces; without it nothing is measured",
     )
     parser.add_argument("--questions", type=int, metavar="N", help="so many of all, evenly spread")
-    parser.add_argument("--only", nargs="+", choices=PEERS, metavar="NAME", help=", ".join(PEERS))
-    parser.add_argument("--plot", action="store_true", help=f"write {PLOT.name} into docs/")
+    names = ["own", *PEERS]
+    parser.add_argument("--only", nargs="+", choices=names, metavar="NAME", help=", ".join(names))
+    parser.add_argument(
+        "--keep",
+        type=Path,
+        metavar="FILE",
+        help="JSON: rows measured replace those in it, and all of them are shown",
+    )
+    parser.add_argument(
+        "--publish",
+        action="store_true",
+        help=f"write the table into README.md, the notes into docs/benchmarks.md, the plot into docs/peers.svg, the figures into {KEPT}",
+    )
     options = parser.parse_args()
+    if not options.locomo and not options.keep:
+        parser.error("--locomo DIR is missing, or --keep FILE to show what was measured")
     configure_logs("error")
-    anyio.run(_measure_all, options)
+    board = anyio.run(_measure_all, options) if options.locomo else Leaderboard.read(options.keep)
+    board.rows = {
+        name: Row(PEERS[name].name, row.figures, PEERS[name].note) if row.figures else row
+        for name, row in board.rows.items()
+    }  # as they are worded now
+    shown_board = f"{board.table()}\n\n{board.circumstances()}\n\n{board.notes()}"
+    Console(width=10_000, highlight=False).print(shown_board, markup=False, soft_wrap=True)
+    if options.publish:
+        publish(board, SCRIPTS.parent)
+        board.write(SCRIPTS.parent / KEPT)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import os
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -48,8 +48,10 @@ class System(NamedTuple):
 
     name: str
     model: str | None = None
-    local: bool = False
-    """Embeds by itself, with llama.cpp."""
+    local: Callable[[], Path] | None = None
+    """Embeds by itself, with llama.cpp and this file."""
+    served: str | None = None
+    """The address of another server with `model`, which tells queries from passages where its model does."""
     qmd: str = ""
     """The command of a QMD that answers by words."""
     query: dict[str, object] | None = None
@@ -63,7 +65,15 @@ class System(NamedTuple):
             remote = {"baseUrl": server.base_url, "apiKey": server.key}
             search = {"provider": "openai", "model": self.model, "remote": remote}
         if self.local:
-            search = {"provider": "local", "local": {"modelPath": str(minilm_gguf())}}
+            search = {"provider": "local", "local": {"modelPath": str(self.local())}}
+        if self.served:
+            search = {
+                "provider": "openai-compatible",
+                "model": self.model,
+                "remote": {"baseUrl": self.served},
+                "queryInputType": "query",
+                "documentInputType": "passage",
+            }
         if self.qmd:
             return qmd_settings(self.qmd)
         if self.query:
@@ -75,7 +85,7 @@ SYSTEMS = {
     "keyword": System("keyword"),
     "minilm": System("hybrid, all-MiniLM-L6-v2", "all-minilm-l6-v2"),
     "minilm-512": System("hybrid, all-MiniLM-L6-v2 up to 512 tokens", "all-minilm-l6-v2-512"),
-    "local": System("hybrid, all-MiniLM-L6-v2 in the gateway's own worker", local=True),
+    "local": System("hybrid, all-MiniLM-L6-v2 in the gateway's own worker", local=minilm_gguf),
     "rrf": System(
         "hybrid, all-MiniLM-L6-v2, reciprocal rank fusion",
         "all-minilm-l6-v2",
@@ -193,6 +203,13 @@ def main() -> None:
     parser.add_argument("--multilingual", type=Path, help="directory with queries.json")
     parser.add_argument("--max-results", type=int, help="default: the gateway's own, 6")
     parser.add_argument("--systems", nargs="+", choices=SYSTEMS, default=["keyword"])
+    parser.add_argument("--gguf", type=Path, metavar="FILE", help="hybrid with this local model")
+    parser.add_argument(
+        "--served",
+        nargs=2,
+        metavar=("URL", "MODEL"),
+        help="hybrid with a model that an OpenAI-compatible server has",
+    )
     parser.add_argument(
         "--answers",
         type=Path,
@@ -211,6 +228,11 @@ async def _run(options: argparse.Namespace) -> None:
     if options.multilingual:
         sets["multilingual"] = multilingual(options.multilingual)
     systems = [SYSTEMS[name] for name in options.systems]
+    if options.gguf:
+        systems.append(System(f"hybrid, {options.gguf.name}", local=options.gguf.resolve))
+    if options.served:
+        url, model = options.served
+        systems.append(System(f"hybrid, {model}", model, served=url))
     vectors = CACHE / "vectors.sqlite"
     with CachedEmbedder(MiniLM(), vectors) as usual, CachedEmbedder(MiniLM(512), vectors) as longer:
         async with embedding_server(usual, longer, HashEmbedder()) as server:

@@ -10,6 +10,8 @@ from config.settings import LocalSettings, Secret
 from fakes.gguf import write_embedder
 from fakes.settings import make_settings, remote
 from providers.choosing import choose, open_embeddings
+from providers.local.models.cache import ModelRecord, place_of
+from providers.local.models.suggestions import FIRST
 
 OPENAI = {"OPENAI_API_KEY": Secret("sk-openai-secret")}
 GEMINI = {"GEMINI_API_KEY": Secret("AIza-gemini-secret")}
@@ -95,6 +97,59 @@ def test_a_model_that_would_have_to_be_downloaded_is_not_chosen_unasked(chosen, 
 def test_a_model_file_that_does_not_exist_is_named(chosen):
     local = LocalSettings(model_path="/nowhere/m.gguf", model_path_is_default=False)
     assert "/nowhere/m.gguf does not exist" in reasons(chosen(local=local))["local"]
+
+
+@pytest.fixture
+def suggested(tmp_path, monkeypatch):
+    """The suggested model as if it was downloaded: a small one in its place."""
+    cache = tmp_path / "cache"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    place = place_of(FIRST.repository, cache / "memory-gateway/models")
+    place.model.parent.mkdir(parents=True)
+    write_embedder(place.model)
+    size = place.model.stat().st_size
+    place.write_record(ModelRecord(reference=FIRST.reference, bytes=size, sha256=FIRST.sha256))
+    return place
+
+
+def test_without_a_key_the_suggested_model_is_used_once_it_was_downloaded(
+    chosen, suggested, tmp_path
+):
+    choice = chosen()
+    assert (choice.primary.provider, choice.primary.model) == ("local", FIRST.reference)
+    assert reasons(choice)["local"] == f"The model is {suggested.model}."
+    opened = open_embeddings(make_settings(tmp_path), choice)
+    assert opened.fingerprint.model == suggested.model.name
+
+
+def test_a_key_comes_before_the_suggested_model(chosen, suggested):
+    assert chosen(VOYAGE).primary.provider == "voyage"
+
+
+def test_another_file_in_the_place_of_the_suggested_model_is_not_used(chosen, suggested):
+    suggested.write_record(ModelRecord(reference=FIRST.reference, sha256="0" * 64))
+    choice = chosen()
+    assert choice.primary is None
+    assert "names no file" in reasons(choice)["local"]
+
+
+def test_a_configured_model_or_provider_is_never_replaced_by_the_suggested_one(chosen, suggested):
+    assert chosen(provider="none").primary is None
+    assert "embeddinggemma" in chosen(provider="local").primary.model
+    other = LocalSettings(model_path="hf:org/repo/m.gguf", model_path_is_default=False)
+    assert chosen(local=other).primary is None
+
+
+def test_the_suggested_model_without_llama_cpp_leaves_keywords_and_says_what_is_missing(
+    chosen, suggested, without_local
+):
+    choice = chosen()
+    assert choice.primary is None
+    assert reasons(choice)["local"] == NOT_INSTALLED
+
+
+def test_whoever_has_nothing_is_told_of_the_suggestion(chosen):
+    assert "`memory-gateway models suggest`" in chosen().remedy
 
 
 def test_a_named_provider_is_taken_even_if_another_has_a_key(chosen):

@@ -1,10 +1,24 @@
-"""The pure part of the leaderboard, and the baseline's chunks."""
+"""The leaderboard: its figures, how they are kept and published, and how a peer is asked."""
 
+import sys
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from benchmarks.peer_scoring import HEADINGS, Asked, Measured, Shown, cut, markdown, sampled, shown
-from benchmarks.peers import chunks
+import pytest
+
+from benchmarks.peer_scoring import (
+    HEADINGS,
+    Asked,
+    Leaderboard,
+    Row,
+    Shown,
+    cut,
+    publish,
+    sampled,
+    shown,
+    summed,
+)
+from benchmarks.peers import Lines, PeerError, chunks, output_of
 from benchmarks.plot import bars
 from benchmarks.questions import Collection, Evidence, Question
 
@@ -66,21 +80,125 @@ def test_a_workspace_without_a_question_in_the_sample_is_left_out():
     assert [one.name for one in sampled(collections(), 1)] == ["one"]
 
 
-def test_the_table_tells_shares_medians_sizes_and_notes():
-    right, wrong = Shown(True, True, 1.0, 4000), Shown(False, False, 0.0, 2000)
-    asked = [Asked(right, right, 4.0), Asked(wrong, right, 6.0)]
-    table = markdown([Measured("heron", asked, 1.5, 20.2, 45.4, "a note")])
-    assert table.splitlines()[2:] == [
-        "| heron | 0.500 / 0.500 | 3,000 | 1.000 / 1.000 | 0.500 | 4.0 ms | 1.5 s | 20 MB | 45 MB |",
-        "",
-        "* heron: a note",
-    ]
+RIGHT, WRONG = Shown(True, True, 1.0, 4000), Shown(False, False, 0.0, 2000)
 
 
-def test_a_peer_that_could_not_be_measured_has_dashes_and_a_reason():
-    table = markdown([Measured("otter", [], 0, 0, 0, "not measured: no npm")]).splitlines()
-    assert table[2] == "| otter |" + " - |" * (len(HEADINGS) - 1)
-    assert table[-1] == "* otter: not measured: no npm"
+def row(name="heron", budget=RIGHT, **more):
+    asked = [Asked(RIGHT, budget, 4.0), Asked(WRONG, budget, 6.0)]
+    sizes = {"index_s": 1.5, "installed_mb": 20.2, "resident_mb": 45.4, "load": 1.0} | more
+    return Row(name, summed(asked, **sizes), "a note")
+
+
+@pytest.fixture
+def board():
+    board = Leaderboard.of(collections())
+    board.rows = {
+        "o": Row("otter", None, "not measured: no npm"),
+        "w": row("wren", WRONG, load=9.0),
+        "h": row(),
+    }
+    return board
+
+
+def test_a_row_tells_shares_medians_and_sizes():
+    assert row().cells() == [
+        "heron", "0.500 / 0.500", "3,000", "1.000 / 1.000", "0.500", "4.0 ms", "1.5 s", "20 MB", "45 MB",
+    ]  # fmt: skip
+
+
+def test_a_system_without_a_process_or_files_of_its_own_has_dashes_for_them():
+    assert row(installed_mb=0.0, resident_mb=0.0).cells()[-2:] == ["-", "-"]
+
+
+def test_the_best_within_equal_characters_comes_first_and_what_was_not_measured_last(board):
+    names = [line.split(" | ")[0] for line in board.table().splitlines()[2:]]
+    assert names == ["| heron", "| wren", "| otter"]
+    assert board.table().splitlines()[-1] == "| otter |" + " - |" * (len(HEADINGS) - 1)
+    assert board.notes().splitlines()[-1] == "* otter: not measured: no npm"
+
+
+def test_the_circumstances_tell_how_busy_the_machine_was(board):
+    assert board.circumstances().startswith("10 questions, 20")
+    assert "its load was 1 to 9 on" in board.circumstances()
+
+
+def test_rows_are_kept_with_the_questions_that_they_answer(board, tmp_path):
+    board.write(tmp_path / "kept.json")
+    kept = Leaderboard.read(tmp_path / "kept.json")
+    assert kept == board
+    assert kept.sample == Leaderboard.of(sampled(collections(), 10)).sample
+    assert kept.sample != Leaderboard.of(sampled(collections(), 9)).sample
+
+
+def test_table_notes_and_plot_are_published_between_the_marks_and_again_in_their_place(
+    board, tmp_path
+):
+    marked = "before\n<!-- leaderboard: scripts/bench_peers --publish -->\nold\n<!-- /leaderboard -->\nafter\n"
+    (tmp_path / "docs").mkdir()
+    for name in ("README.md", "docs/benchmarks.md"):
+        (tmp_path / name).write_text(marked, encoding="utf-8")
+    publish(board, tmp_path)
+    once = (tmp_path / "README.md").read_text(encoding="utf-8")
+    publish(board, tmp_path)
+    assert (tmp_path / "README.md").read_text(encoding="utf-8") == once
+    assert once.startswith("before\n")
+    assert once.endswith("\nafter\n")
+    assert board.table() in once
+    assert "old" not in once
+    assert board.notes() in (tmp_path / "docs/benchmarks.md").read_text(encoding="utf-8")
+    names = [one.text for one in ET.parse(tmp_path / "docs/peers.svg").getroot().iter()]
+    assert "heron" in names
+    assert "otter" not in names
+
+
+def test_a_page_without_the_marks_is_not_changed(board, tmp_path):
+    (tmp_path / "README.md").write_text("none", encoding="utf-8")
+    with pytest.raises(ValueError, match="no place between"):
+        publish(board, tmp_path)
+
+
+def test_what_is_published_is_what_is_kept():
+    root = Path(__file__).resolve().parents[2]
+    board = Leaderboard.read(root / "docs/peers.json")
+    assert board.table() in (root / "README.md").read_text(encoding="utf-8")
+    assert board.notes() in (root / "docs/benchmarks.md").read_text(encoding="utf-8")
+
+
+def python(code):
+    return [sys.executable, "-c", code]
+
+
+SILENT_WITH_A_CHILD = (
+    "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import time; time.sleep(600)'])"
+)
+
+
+def test_a_peer_that_does_not_answer_in_time_is_ended_with_its_children():
+    # It is left only when nobody holds the pipe any more.
+    with (
+        Lines(python(SILENT_WITH_A_CHILD), {}) as lines,
+        pytest.raises(PeerError, match=r"did not answer within 0\.2 s"),
+    ):
+        lines.call({"method": "search"}, limit_s=0.2)
+
+
+def test_a_peer_that_ends_instead_of_answering_is_quoted():
+    with (
+        Lines(python("raise SystemExit('no such model')"), {}) as lines,
+        pytest.raises(PeerError, match="ended: no such model"),
+    ):
+        lines.call({"method": "search"})
+
+
+def test_a_peer_is_asked_by_lines_and_its_notices_are_passed_over():
+    answering = 'input(); print(\'{"method": "notice"}\\n{"result": 7}\', flush=True)'
+    with Lines(python(answering), {}) as lines:
+        assert lines.call({"method": "search"}) == 7
+
+
+def test_a_command_that_does_not_end_in_time_is_ended_with_its_children():
+    with pytest.raises(PeerError, match=r"did not end within 0\.2 s"):
+        output_of(python(SILENT_WITH_A_CHILD), {}, limit_s=0.2)
 
 
 def test_chunks_of_the_baseline_are_whole_lines_up_to_their_size():

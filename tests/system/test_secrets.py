@@ -69,6 +69,7 @@ COMMANDS = {
     "qmd": ("env",),
     "demo": ("--help",),  # of a home and a configuration of its own
     "models list": (),
+    "models suggest": (),
     "models pull": ("--help",),  # of the network
     "models remove": ("nothing/at-all/x.gguf",),
     "batch list": (),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import typer
 
 from gateway.cli import output
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from backends.interface import SyncReport
     from config.settings import Settings
     from providers.local.models.references import ConfiguredModels
+    from providers.local.models.suggestions import Suggestion
 
 
 def index(
@@ -143,6 +146,69 @@ def pull(
     return os.EX_OK
 
 
+def suggest(
+    options: Options,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Download the suggested model without asking.")
+    ] = False,
+) -> int:
+    """Show which model gives meaning without a key, its size and licence; download it if you agree."""
+    import anyio
+
+    from gateway.cli.options import load
+    from gateway.cli.rendering.status_lines import suggestion_lines, suggestion_use_lines
+    from gateway.cli.terminal import print_lines
+    from providers.choosing import choose
+    from providers.local.models import configured_models
+    from providers.local.models.suggestions import SUGGESTIONS
+
+    settings = load(options)
+    configured = configured_models(settings, os.environ)
+    first = SUGGESTIONS[0]
+    here = {one.name for one in SUGGESTIONS if one.is_here(configured.cache_dir)}
+    if not options.json:
+        print_lines(suggestion_lines(SUGGESTIONS, here))
+    if first.name not in here and (yes or (not options.json and _wanted(first))):
+        anyio.run(_pull_suggested, configured, first)
+        here.add(first.name)
+    choice = choose(settings)
+    if options.json:
+        output.write_json(
+            {
+                "suggestions": [
+                    {
+                        **msgspec.to_builtins(one),
+                        "path": str(one.path(configured.cache_dir)),
+                        "here": one.name in here,
+                    }
+                    for one in SUGGESTIONS
+                ],
+                "choice": {"provider": choice.primary and choice.primary.provider, "reason": choice.reason},
+            }
+        )  # fmt: skip
+    elif first.name in here:
+        print_lines(suggestion_use_lines(first, choice))
+    return os.EX_OK
+
+
+def _wanted(suggestion: Suggestion) -> bool:
+    """Where nobody can be asked, the table has said how."""
+    from gateway.cli.rendering.words import size
+
+    if sys.stdin is None or not sys.stdin.isatty():
+        return False
+    question = f"Download {suggestion.name} ({size(suggestion.bytes)}, {suggestion.licence})?"
+    return typer.confirm(question, default=False)
+
+
+async def _pull_suggested(configured: ConfiguredModels, suggestion: Suggestion) -> None:
+    from gateway.cli.progress import download_progress
+    from providers.local.models import obtain_suggested
+
+    with download_progress(suggestion.name) as progress:
+        await obtain_suggested(suggestion, configured, progress)
+
+
 async def _pull(configured: ConfiguredModels, model: str) -> Path:
     from gateway.cli.progress import download_progress
     from providers.local.models import obtain
@@ -179,7 +245,7 @@ def remove(
 
 def _configured(options: Options) -> ConfiguredModels:
     from gateway.cli.options import load
-    from providers.local.models.references import configured_models
+    from providers.local.models import configured_models
 
     return configured_models(load(options), os.environ)
 

@@ -1,4 +1,4 @@
-"""Models for local embeddings: getting from a reference to a complete file on this disk.
+"""Models for local embeddings: from the configuration to a reference, and to a complete file on this disk.
 
 `obtain` downloads what is missing, `locate` only looks. Neither needs llama.cpp, and the HTTP client is
 imported by the first download.
@@ -11,8 +11,10 @@ from pathlib import Path
 
 from anyio import to_thread
 
+from config.settings import Settings
 from providers.errors import ProviderUnavailableError
 from providers.installing import install_remedy
+from providers.local.models import suggestions
 from providers.local.models.cache import (
     Place,
     check_magic,
@@ -22,13 +24,56 @@ from providers.local.models.cache import (
     tidy,
 )
 from providers.local.models.references import (
+    ConfiguredModels,
     FileReference,
+    ModelDamagedError,
     ModelNotFoundError,
     ModelOfflineError,
     RemoteReference,
+    default_cache_dir,
     parse_reference,
 )
+from providers.local.models.suggestions import Suggestion
 from providers.resilience import Clock, SystemClock
+
+
+def configured_models(settings: Settings, environment: Mapping[str, str]) -> ConfiguredModels:
+    """`environment`: of the process; HF_TOKEN may also come from `.env` or the `env` block.
+
+    Where neither a provider nor a model is configured, the suggested model counts as soon as it was downloaded.
+    Blocking: looks for that. Raises `ConfigNotFoundError` for a user without a home.
+    """
+    token = settings.environment_keys.get("HF_TOKEN")
+    search, local = settings.search, settings.search.local
+    cache_dir = local.model_cache_dir or default_cache_dir(environment)
+    first = suggestions.FIRST
+    is_free = search.provider == "auto" and local.model_path_is_default
+    return ConfiguredModels(
+        reference=first.reference if is_free and first.is_here(cache_dir) else local.model_path,
+        cache_dir=cache_dir,
+        environment={**environment, **({"HF_TOKEN": token.reveal()} if token else {})},
+    )
+
+
+async def obtain_suggested(
+    suggestion: Suggestion,
+    configured: ConfiguredModels,
+    on_progress: Callable[[int, int | None], None] | None = None,
+) -> Path:
+    """As `obtain`; raises `ModelDamagedError` for another file than the one that is suggested."""
+    cache_dir = configured.cache_dir
+    path = await obtain(
+        suggestion.reference,
+        cache_dir,
+        environment=configured.environment,
+        on_progress=on_progress,
+    )
+    if not await to_thread.run_sync(suggestion.confirm, cache_dir):
+        raise ModelDamagedError(
+            f"The file at {path} is not the one that is suggested, and is not used.",
+            remedy=f"`memory-gateway models remove {path}` takes it away.",
+        )
+    return path
 
 
 async def obtain(

@@ -11,7 +11,7 @@ import msgspec
 
 from config.errors import ErrorKind
 from config.paths import home_dir, variable
-from config.settings import Secret, Settings
+from config.settings import Secret
 from providers.endpoints import Origin
 from providers.errors import ProviderAuthError, ProviderTransientError, ProviderUnavailableError
 
@@ -43,7 +43,7 @@ class ModelFormatError(ProviderUnavailableError):
 
 
 class ModelDamagedError(ProviderUnavailableError):
-    """What arrived is not the file that the host announced."""
+    """What arrived is not the file that the host announced, or not the one that is suggested."""
 
 
 class ModelStorageError(ProviderUnavailableError):
@@ -147,24 +147,10 @@ class ConfiguredModels(msgspec.Struct, frozen=True, kw_only=True):
     """The arguments of `obtain` and `locate`."""
 
     reference: str
-    """`memorySearch.local.modelPath`, or the default model."""
+    """`memorySearch.local.modelPath`; without it the suggested model if it may be used, else the default one."""
     cache_dir: Path
     environment: Mapping[str, str]
     """May hold a secret, so it is never shown."""
-
-
-def configured_models(settings: Settings, environment: Mapping[str, str]) -> ConfiguredModels:
-    """`environment`: of the process; HF_TOKEN may also come from `.env` or the `env` block.
-
-    Raises `ConfigNotFoundError` for a user without a home.
-    """
-    token = settings.environment_keys.get("HF_TOKEN")
-    local = settings.search.local
-    return ConfiguredModels(
-        reference=local.model_path,
-        cache_dir=local.model_cache_dir or default_cache_dir(environment),
-        environment={**environment, **({"HF_TOKEN": token.reveal()} if token else {})},
-    )
 
 
 def default_cache_dir(environment: Mapping[str, str]) -> Path:

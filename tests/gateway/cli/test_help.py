@@ -31,7 +31,7 @@ COMMANDS = [
     "qmd",
     "demo",
 ]
-MODELS = ["models list", "models pull", "models remove"]
+MODELS = ["models list", "models suggest", "models pull", "models remove"]
 BATCH = ["batch list", "batch cancel"]
 OPENCLAW = ["openclaw install", "openclaw status", "openclaw uninstall"]
 

@@ -1,4 +1,4 @@
-"""`models list`, `pull` and `remove`, against a loopback hub."""
+"""`models list`, `suggest`, `pull` and `remove`, against a loopback hub."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import fcntl
 import hashlib
 import re
 
+import msgspec
 import pytest
 
 from fakes.hub import FakeHub, model_bytes
+from providers.local.models import suggestions
 
 REFERENCE = "hf:org/repo/m.gguf"
 DATA = model_bytes(300_000)
@@ -145,3 +147,64 @@ def test_remove_waits_for_nobody_who_downloads_it_just_now(cli, hub, cache):
     assert done.code == 75
     assert "is being downloaded" in done.err
     assert path.exists()
+
+
+@pytest.fixture
+def suggesting(cli, monkeypatch):
+    """A hub that has the suggested model: another file, whose hash is the expected one."""
+    first = suggestions.FIRST
+    small = msgspec.structs.replace(first, sha256=hashlib.sha256(DATA).hexdigest())
+    monkeypatch.setattr(suggestions, "FIRST", small)
+    monkeypatch.setattr(suggestions, "SUGGESTIONS", (small, *suggestions.SUGGESTIONS[1:]))
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    source = first.repository
+    with FakeHub({f"{source.repository}/{source.file}": DATA}) as hub:
+        monkeypatch.setenv("HF_ENDPOINT", hub.origin)
+        yield hub
+
+
+def test_suggest_tells_size_licence_and_the_command_and_downloads_nothing_unasked(cli, suggesting):
+    done = cli("models", "suggest")
+    assert (done.code, done.err) == (0, "")
+    assert re.search(r"not there +115\.1 MB +Apache-2\.0 .*granite-embedding-97m", done.out)
+    assert "`memory-gateway models suggest --yes` downloads it" in done.out
+    assert "models pull 'hf:ggml-org/embeddinggemma" in done.out
+    assert suggesting.sent() == 0
+
+
+def test_the_suggested_model_is_used_without_any_setting_once_it_was_downloaded(cli, suggesting):
+    done = cli("models", "suggest", "--yes")
+    assert done.code == 0
+    assert "Searches use it from the next start of the gateway on" in done.out
+    assert re.search(r"\* +ready .*granite-embedding-97m", cli("models", "list").out)
+    assert "Download" not in cli("models", "suggest").out
+    assert suggesting.sent() == len(DATA)
+
+
+def test_with_another_provider_the_suggested_model_needs_a_setting(cli, suggesting, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    done = cli("models", "suggest", "--yes")
+    assert "It is not used: openai is used." in done.out
+    assert 'memorySearch.provider "local"' in done.out
+
+
+def test_another_file_than_the_suggested_one_is_refused_and_never_used(
+    cli, suggesting, monkeypatch
+):
+    other = msgspec.structs.replace(suggestions.FIRST, sha256="0" * 64)
+    monkeypatch.setattr(suggestions, "FIRST", other)
+    monkeypatch.setattr(suggestions, "SUGGESTIONS", (other,))
+    done = cli("models", "suggest", "--yes")
+    assert done.code == 69
+    assert "is not the one that is suggested" in done.err
+    assert cli.json("models", "suggest")["choice"]["provider"] is None
+
+
+def test_suggestions_as_json_tell_what_is_there_and_what_would_be_used(cli, suggesting):
+    found = cli.json("models", "suggest")
+    assert [one["here"] for one in found["suggestions"]] == [False, False, False]
+    assert found["suggestions"][0]["licence"] == "Apache-2.0"
+    assert found["choice"]["provider"] is None
+    found = cli.json("models", "suggest", "--yes")
+    assert found["suggestions"][0]["here"]
+    assert found["choice"]["provider"] == "local"

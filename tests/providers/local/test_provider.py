@@ -9,7 +9,7 @@ from providers.choosing import provider
 from providers.interface import ProviderRequest
 from providers.local.embedder import LocalSpec
 from providers.local.model import Wishes, longest_text
-from providers.local.models.references import configured_models
+from providers.local.models import configured_models
 
 ADDRESS = "https://models.example/m.gguf?token=canary-5c1f"
 
