@@ -343,7 +343,7 @@ def explain(ranked: RankedPassage, lanes: Lanes, files: Collection[File]) -> Exp
     shares = {one.text for file in files for one in file.evidence}
     return Explanation(
         matchedTerms=[
-            concept.alternatives[0] for concept in ranked.passage.matched
+            concept.time or concept.alternatives[0] for concept in ranked.passage.matched
         ],
         coverage=round(ranked.passage.coverage, 4),
         fused=round(ranked.fused, 4),

@@ -286,7 +286,7 @@ def to_passage(selection: Selection, weights: Weights) -> Passage:
         text=GAP.join(map(_text, stretches)),
         stretches=tuple(Lines(one[0].line, one[-1].line) for one in stretches),
         matched=weights.members(matched),
-        coverage=weights.coverage(matched),
+        coverage=min(1.0, weights.coverage(matched)),
     )
 
 
