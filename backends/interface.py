@@ -39,6 +39,8 @@ class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
     """Tags of the front matter: a note must have all of them, or tags below them."""
     explain: bool = False
+    today: date | None = None
+    """The day of whoever asks, by which `yesterday` is understood; None: this machine's."""
 
 
 class Stretch(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -33,7 +33,7 @@ from backends.ranking.evidence import KEYWORDS_ONLY, Candidate, Lanes
 from backends.ranking.fusion import Explanation, PassageRanker, RankedPassage, explain
 from backends.ranking.passages import Lines
 from backends.ranking.query import Concept, Query, QueryAnalyser, Weights
-from backends.text.times import asks_when
+from backends.text.times import Days, asks_when
 from backends.transcripts.source import is_file
 from config.settings import DecaySettings, MemorySearchSettings, Source
 
@@ -295,12 +295,14 @@ class Searcher:
     ) -> Found:
         """Hits, best first; asking for fewer gives a prefix. None is of a path in `without`."""
         corpus = view.keywords.corpus()
-        query = self._analyse(corpus, request.query)
+        today = request.today or datetime.now().astimezone().date()
+        asked = self._analyse(corpus, request.query, today)
         settings = self._settings.query
         wanted = request.max_results or settings.max_results
         min_score = settings.min_score if request.min_score is None else request.min_score
         allowed = allowed_files(view, corpus, request, self._settings.sources, without)
-        counts = self._frequencies.of(view.keywords, query, corpus.documents)
+        counts = self._frequencies.of(view.keywords, asked, corpus.documents)
+        query = asked.among(counts.by_term)
         candidates = Candidates(
             view.keywords.matches(lookup(query, counts, allowed.chunks), allowed.file_ids),
             block=self._block,
@@ -318,10 +320,7 @@ class Searcher:
             asks_when=asks_when(request.query),
         )
         decay = settings.decay
-        aging = (
-            aged(view.files, block, decay, datetime.now().astimezone().date())
-            for block in candidates
-        )
+        aging = (aged(view.files, block, decay, today) for block in candidates)
         ranked = [
             (one, explain(one, lanes, ranker.files()) if request.explain else None)
             for one in islice(_ranked(ranker, aging if decay.enabled else candidates), wanted)
@@ -335,7 +334,8 @@ class Searcher:
         }
         entries = view.transcripts.entries(turns) if turns else {}
         hits = tuple(
-            _hit(view, cards[one.passage.file_id], one, entries, told) for one, told in ranked
+            _hit(view, cards[one.passage.file_id], one, entries, told, query.times)
+            for one, told in ranked
         )
         return Found(hits, _mode(candidates), allowed.undated)
 
@@ -347,10 +347,10 @@ class Searcher:
         hybrid = self._settings.query.hybrid
         return Lanes.of(hybrid.text_weight, hybrid.vector_weight)
 
-    def _analyse(self, corpus: Corpus, text: str) -> Query:
+    def _analyse(self, corpus: Corpus, text: str, today: date) -> Query:
         if corpus.languages != self._analyser.languages:
             self._analyser = QueryAnalyser(corpus.languages)
-        return self._analyser.analyse(text)
+        return self._analyser.analyse(text, today)
 
 
 def _ranked(ranker: PassageRanker, blocks: Iterable[list[Candidate]]) -> Iterator[RankedPassage]:
@@ -370,10 +370,20 @@ def _mode(candidates: Candidates) -> Mode:
 
 
 def _explained(
-    view: View, explanation: Explanation, day: str | None, text: str
+    view: View, explanation: Explanation, day: str | None, text: str, times: Sequence[Days]
 ) -> Mapping[str, Any]:
     links = resolve_links(view.files, links_in(text))
     explained = {**explanation, "date": day}
+    if times:
+        explained["time"] = [
+            {
+                "text": one.text,
+                "from": one.first.isoformat(),
+                "to": one.last.isoformat(),
+                "matches": day is not None and one.first <= date.fromisoformat(day) <= one.last,
+            }
+            for one in times
+        ]
     return {**explained, "links": links} if links else explained
 
 
@@ -389,6 +399,7 @@ def _hit(
     ranked: RankedPassage,
     entries: Mapping[Turns, tuple[int, int]],
     explanation: Explanation | None,
+    times: Sequence[Days],
 ) -> Hit:
     """`entries`: those of a transcript that turns are made of."""
     passage = ranked.passage
@@ -413,7 +424,7 @@ def _hit(
         vector_score=None if ranked.vector_score is None else round(ranked.vector_score, 4),
         explain=None
         if explanation is None
-        else _explained(view, explanation, card.note_date, passage.text),
+        else _explained(view, explanation, card.note_date, passage.text, times),
         events=events,
         title=card.title or None,
         tags=card.tags,

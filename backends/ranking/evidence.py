@@ -263,9 +263,9 @@ FULL_COVERAGE: Final = 1.0 - 1e-9
 CHUNK_WEIGHT: Final = 0.55
 """For each that its chunk holds by BM25."""
 TEXT_WEIGHT: Final = LINE_WEIGHT + NEIGHBOUR_WEIGHT + CHUNK_WEIGHT
-LEAST_INFORMATION: Final = 7.0
+LEAST_INFORMATION: Final = 6.0
 """Nats: a single word that is found counts more than a vector that stands out."""
-MOST_INFORMATION: Final = 12.0
+MOST_INFORMATION: Final = 9.0
 """Nats. The many pairs of characters of a script without word spaces say the same more than once, and odds
 have to stay floats.
 """
@@ -279,11 +279,9 @@ TIME_WEIGHT: Final = 1.5
 """For a line that tells a time, where that is asked for."""
 LEAST_TOLD: Final = 0.1
 """What remains of a line that something speaks for, whatever speaks against it."""
-LENGTH_EXPONENT: Final = 0.25
-"""A line twice as long answers more often, but by far not twice as often."""
 VECTOR_WEIGHT: Final = 0.8
 """For each standard deviation of the query's cosines, of a model that is wholly trusted."""
-NOTE_SHARE: Final = 0.3
+NOTE_SHARE: Final = 0.5
 """How much of what the vector of a note's best excerpt tells holds for every line of it."""
 RRF_K: Final = 2
 """Constant of reciprocal rank fusion (Cormack et al., 2009); small, since only the top counts."""
@@ -369,25 +367,17 @@ def _places(units: Sequence[Unit], background: Background | None) -> dict[float 
     return {cosine: background.place(cosine) + of_note for cosine in (None, *cosines)}
 
 
-def weighted_odds(
-    units: Sequence[Unit],
-    evidence: Sequence[Evidence],
-    lanes: Lanes,
-    *,
-    information: float,
-    max_chars: int,
-) -> list[float]:
-    """The odds of each unit above those of an unrelated one; 0 where nothing speaks for it.
+def weighted_odds(evidence: Sequence[Evidence], lanes: Lanes, *, information: float) -> list[float]:
+    """The odds of each line above those of an unrelated one; 0 where nothing speaks for it.
 
     `information`: how much the query asks for, in nats: `Weights.total`.
     """
     text, vector = text_weight(lanes, information), lanes.vector * VECTOR_WEIGHT
     return [
         math.expm1(max(LEAST_TOLD, told + lanes.text * one.signs))
-        * (unit.length / max_chars) ** LENGTH_EXPONENT
         if (told := text * one.text + vector * one.vector) > 0
         else 0.0
-        for unit, one in zip(units, evidence, strict=True)
+        for one in evidence
     ]
 
 

@@ -277,7 +277,7 @@ class PassageRanker:
             return _by_ranks(proposals, lanes)
         return [
             Prospect(
-                bounds_of(one.outline, lanes, max_chars=self._max_chars),
+                bounds_of(one.outline, lanes),
                 partial(one.weighed, lanes),
             )
             for one in proposals
@@ -342,7 +342,9 @@ def explain(ranked: RankedPassage, lanes: Lanes, files: Collection[File]) -> Exp
         vector = _share(cosine, deviations, cosines, lanes.vector)
     shares = {one.text for file in files for one in file.evidence}
     return Explanation(
-        matchedTerms=[concept.alternatives[0] for concept in ranked.passage.matched],
+        matchedTerms=[
+            concept.time or concept.alternatives[0] for concept in ranked.passage.matched
+        ],
         coverage=round(ranked.passage.coverage, 4),
         fused=round(ranked.fused, 4),
         chunkId=ranked.passage.chunk_id,

@@ -119,7 +119,8 @@ class File:
         """What a selection of this file, or of the same units, shows."""
         for at, unit in zip(selection.at, selection.units(), strict=True):
             self._taken[at] = True  # also what is empty
-            self.take(unit.start, unit.end)
+            if self._is_cut_twice:
+                self.take(unit.start, unit.end)
 
     def best(self) -> Selection | None:
         """The best lines with what stands beside them, as much as fits into one snippet; None where nothing
@@ -147,11 +148,7 @@ class File:
 
     def is_bare(self, at: Iterable[int]) -> bool:
         """Whether nothing but headings is there: it names a subject and says nothing of it."""
-        return not any(self._says_something[one] for one in at)
-
-    @cached_property
-    def _says_something(self) -> list[bool]:
-        return [bool(text := unit.text.strip()) and not _HEADING.match(text) for unit in self.units]
+        return not any(_says_something(self.units[one].text) for one in at)
 
     @cached_property
     def _by_odds(self) -> list[int]:
@@ -198,11 +195,17 @@ class File:
 
     @cached_property
     def _is_cut_twice(self) -> bool:
+        if not self.units or self.units[0].chunk_id == self.units[-1].chunk_id:
+            return False
         return any(after.start < unit.end for unit, after in pairwise(self.units))
 
     def _adjoin(self, at: int) -> bool:
         """Whether nothing but a newline lies between this unit and the next."""
         return 0 <= self.units[at + 1].start - self.units[at].end <= 1
+
+
+def _says_something(line: str) -> bool:
+    return bool(text := line.strip()) and not (text[0] == "#" and _HEADING.match(text))
 
 
 class Offer(Protocol):
@@ -283,7 +286,7 @@ def to_passage(selection: Selection, weights: Weights) -> Passage:
         text=GAP.join(map(_text, stretches)),
         stretches=tuple(Lines(one[0].line, one[-1].line) for one in stretches),
         matched=weights.members(matched),
-        coverage=weights.coverage(matched),
+        coverage=min(1.0, weights.coverage(matched)),
     )
 
 

@@ -14,7 +14,6 @@ from backends.ranking.evidence import (
     CHUNK_WEIGHT,
     LABEL_WEIGHT,
     LEAST_TOLD,
-    LENGTH_EXPONENT,
     LINE_WEIGHT,
     NEIGHBOUR_WEIGHT,
     NOTE_SHARE,
@@ -41,9 +40,6 @@ from backends.ranking.query import Weights
 
 _MARGIN: Final = 1 + 1e-9
 """Bounds are computed in another order than what they bound."""
-_UTF16_UNITS: Final = 2
-"""The most UTF-16 units that one character takes."""
-_NORM: Final = 1 / (1 - LENGTH_EXPONENT)
 
 
 class Bounds(NamedTuple):
@@ -68,8 +64,6 @@ class Outline(NamedTuple):
     """What that tells: 0 or more, see `Background.place`."""
     words: list[tuple[float, float, int]]
     """`Evidence.text` and `Evidence.signs`, at most, each with the number of lines it holds for."""
-    length: int
-    """At least that of its text, in UTF-16 units."""
     information: float
     """The information content of the query, see `Weights.total`."""
 
@@ -104,7 +98,6 @@ def outline_of(
         max(0.0, cosine),
         max(0.0, background.place(cosine)) if background else 0.0,
         words,
-        _UTF16_UNITS * sum(len(chunk.candidate.text) for chunk in chunks),
         weights.total,
     )
 
@@ -121,27 +114,24 @@ def _lines_of(chunk: Chunk, beyond: int) -> Counter[tuple[int, int, bool]]:
     labels = map(bool, compress(chunk.labels, terms))
     found = Counter(zip(held, around([beyond, *held, beyond])[1:-1], labels, strict=True))
     if len(held) < len(terms):
-        found[0, reduce(or_, held, beyond), False] += len(terms) - len(held)
+        lines = chunk.candidate.text.removesuffix("\n").split("\n")
+        blank = lines.count("") if len(lines) == len(terms) else 0
+        found[0, reduce(or_, held, beyond), False] += len(terms) - len(held) - blank
     return found
 
 
-def bounds_of(outline: Outline, lanes: Lanes, *, max_chars: int) -> Bounds:
-    """The odds of a line grow with its length to the power of `e`. By Hoelder's inequality those of lines
-    which together are no longer than a snippet add up to at most the norm of their odds in the space of
-    the power `1 / (1 - e)`; of one that is longer, to its odds times its length.
-    """
+def bounds_of(outline: Outline, lanes: Lanes) -> Bounds:
+    """As if all lines fitted into one snippet: what they may cost says little more, and takes longer to know."""
     text = text_weight(lanes, outline.information)
     by_vector = lanes.vector * VECTOR_WEIGHT * (1 + NOTE_SHARE) * outline.deviations
-    odds = [
-        (math.expm1(max(LEAST_TOLD, text * told + by_vector + lanes.text * signs)), lines)
-        for told, signs, lines in outline.words
-        if told > 0 or by_vector > 0
-    ]
-    norm = sum([lines * most**_NORM for most, lines in odds])
+    mass = sum(
+        [
+            lines * math.expm1(max(LEAST_TOLD, text * told + by_vector + lanes.text * signs))
+            for told, signs, lines in outline.words
+            if told > 0 or by_vector > 0
+        ]
+    )
     highest = max([told for told, *_ in outline.words], default=0.0)
-    longest = max([most for most, _ in odds], default=0.0)
-    longest *= (outline.length / max_chars) ** LENGTH_EXPONENT
-    mass = max(norm ** (1 / _NORM), longest)
     return Bounds(highest * _MARGIN, outline.cosine, mass * _MARGIN)
 
 
@@ -183,14 +173,7 @@ class Proposal:
         return Weighed(units, evidence)
 
     def weighed(self, lanes: Lanes) -> File:
-        units, evidence = self.lines
-        odds = weighted_odds(
-            units,
-            evidence,
-            lanes,
-            information=self._weights.total,
-            max_chars=self._max_chars,
-        )
+        odds = weighted_odds(self.lines.evidence, lanes, information=self._weights.total)
         return self.with_odds(odds)
 
     def with_odds(self, odds: Sequence[float]) -> File:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import date
 from typing import Final, NamedTuple
 
 from backends.text.analyser import (
@@ -16,6 +17,8 @@ from backends.text.analyser import (
     stop_words_of,
     tokens,
 )
+from backends.text.dates import day_terms
+from backends.text.times import Days, days_in
 
 MAX_QUERY_CHARS: Final = 20_000
 """What follows is ignored: a pasted log file must not cost seconds. Whoever asks cuts, and says so."""
@@ -33,6 +36,8 @@ class Concept(NamedTuple):
     """How much it counts. The parts of an identifier share what its whole stands for."""
     is_prefix: bool = False
     """Whether a term that begins with an alternative will do: a character of an unspaced script."""
+    time: str = ""
+    """The question's own words, where the alternatives are days: such a concept is as rare as they are together."""
 
 
 class Query(NamedTuple):
@@ -40,6 +45,23 @@ class Query(NamedTuple):
 
     concepts: tuple[Concept, ...]
     language: str
+    times: tuple[Days, ...] = ()
+    """The days that it speaks of."""
+
+    def among(self, document_frequency: Mapping[str, int]) -> Query:
+        """Without the days that no chunk speaks of. What is said of time is evidence for some notes, and none
+        against the others.
+        """
+        if not self.times:
+            return self
+        concepts = []
+        for concept in self.concepts:
+            if concept.time:
+                known = tuple(filter(document_frequency.get, concept.alternatives))
+                concepts += [concept._replace(alternatives=known)] if known else []
+            else:
+                concepts.append(concept)
+        return self._replace(concepts=tuple(concepts))
 
     def terms(self) -> tuple[str, ...]:
         """Every index term of the query, once."""
@@ -55,12 +77,15 @@ class QueryAnalyser:
         self.languages = tuple(languages)
         self._analysers: dict[str, Analyser] = {}
 
-    def analyse(self, text: str) -> Query:
+    def analyse(self, text: str, today: date | None = None) -> Query:
+        """`today`: the day of whoever asks; None: words that say when are only words."""
         text = normalise(text[:MAX_QUERY_CHARS])
         language = detect_language(text)
         concepts = dict.fromkeys(self._concepts(content_words(text, language), language))
         asked = [c for c in concepts if c.alternatives[0] not in stop_bigrams()]
-        return Query(tuple((asked or list(concepts))[:MAX_CONCEPTS]), language)
+        found = (asked or list(concepts))[:MAX_CONCEPTS]
+        times = days_in(text[:_WITH_TIMES], today) if today else ()
+        return Query((*found, *_times(times, found)), language, times)
 
     def _concepts(self, words: Iterable[str], language: str) -> Iterator[Concept]:
         analysers = [self._analyser(name) for name in dict.fromkeys((language, *self.languages))]
@@ -77,6 +102,22 @@ class QueryAnalyser:
         if language not in self._analysers:
             self._analysers[language] = Analyser(language)
         return self._analysers[language]
+
+
+_WITH_TIMES: Final = 1_000
+"""Characters. What is longer is pasted, and full of dates that nobody asks for."""
+
+
+def _times(times: Sequence[Days], others: Iterable[Concept]) -> Iterator[Concept]:
+    """A concept for each time, of all its readings, unless its words themselves find the notes of then."""
+    known = {term for concept in others for term in concept.alternatives}
+    readings: dict[str, list[str]] = {}
+    for days in times:
+        if not days.is_named:
+            readings.setdefault(days.text, []).extend(day_terms(days.first, days.last))
+    for text, terms in readings.items():
+        if not known.issuperset(terms):
+            yield Concept(tuple(terms), time=text)
 
 
 def content_words(text: str, language: str) -> list[str]:
@@ -110,12 +151,16 @@ class Weights:
     ) -> None:
         self.concepts = tuple(concepts)
         self.by_concept = tuple(
-            concept.share
-            * _idf(max(document_frequency.get(term, 0) for term in concept.alternatives), documents)
+            concept.share * _idf(_frequency(concept, document_frequency), documents)
             for concept in self.concepts
         )
-        self.total = math.fsum(self.by_concept) or 1.0
-        """Nats."""
+        words = (
+            weight
+            for concept, weight in zip(self.concepts, self.by_concept, strict=True)
+            if not concept.time
+        )
+        self.total = math.fsum(words) or 1.0
+        """Nats, of the words: what is of another time than was said has lost nothing."""
         self._by_term: dict[str, int] = defaultdict(int)
         self._by_character: dict[str, int] = defaultdict(int)
         for number, concept in enumerate(self.concepts):
@@ -123,7 +168,9 @@ class Weights:
             for term in concept.alternatives:
                 known[term] |= 1 << number
         self.coverage: Callable[[int], float] = _Coverages(self.by_concept, self.total).__getitem__
-        """The share of the query's information content that a set of concepts holds: 0..1."""
+        """The share of the query's information content that a set of concepts holds: 0..1, and more for what is
+        also of the time that was said.
+        """
         self._labels: dict[str, int] = {}
         self._words = [(f" {term} ", found) for term, found in self._by_term.items()]
         self._words += [(f" {start}", found) for start, found in self._by_character.items()]
@@ -187,6 +234,11 @@ class _Coverages(dict[int, float]):
 
 def _numbers(concepts: int) -> Iterator[int]:
     return (number for number in range(concepts.bit_length()) if concepts >> number & 1)
+
+
+def _frequency(concept: Concept, document_frequency: Mapping[str, int]) -> int:
+    counts = [document_frequency.get(term, 0) for term in concept.alternatives]
+    return sum(counts) if concept.time else max(counts)
 
 
 def _idf(frequency: int, documents: int) -> float:

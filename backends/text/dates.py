@@ -7,7 +7,8 @@ languages whose spoken dates differ from digits; Chinese, Japanese and Korean wr
 from __future__ import annotations
 
 import re
-from datetime import date
+from collections.abc import Iterator
+from datetime import date, timedelta
 from typing import Final
 
 _MONTHS: Final = {
@@ -42,3 +43,14 @@ def date_words(day: date | None) -> str:
         f"{day.isoformat()} {_WEEKDAYS[day.weekday()]} {day.day} {' '.join(names)} "
         f"{day.month}月{day.day}日 {day.month}월 {day.day}일"
     )
+
+
+def day_terms(first: date, last: date) -> Iterator[str]:
+    """The index terms by which the days from one to another are found, both included: `2026_02_08`; of whole
+    years their numbers.
+    """
+    if (first.month, first.day, last.month, last.day) == (1, 1, 12, 31):
+        yield from map(str, range(first.year, last.year + 1))
+        return
+    for number in range((last - first).days + 1):
+        yield (first + timedelta(days=number)).isoformat().replace("-", "_")

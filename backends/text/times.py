@@ -1,10 +1,19 @@
-"""Time in words: which questions ask for it, and which lines tell it."""
+"""Time in words: which questions ask for it, which days they speak of, and which lines tell it.
+
+The days are read by a small grammar of our own. dateparser reads them too, but was imported in 0.7 s, took 6 s for the
+first question and 80 ms for each further one, and read `What may the assistant not send?` as May.
+"""
 
 from __future__ import annotations
 
 import re
+from calendar import monthrange
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import date, timedelta
 from functools import cache
-from typing import Final
+from itertools import pairwise
+from typing import Final, NamedTuple
 
 _ASKED: Final = r"""
     \b(?:when|what\s+(?:date|day|month|year|time)|which\s+(?:date|day|month|year)|how\s+long
@@ -20,28 +29,35 @@ _ASKED: Final = r"""
 """
 _DIGITS: Final = re.compile(
     r"(?<!\d)(?:\d{4}-\d\d|\d?\d:\d\d|\d?\d\. ?\d?\d\.|\d?\d/\d?\d|(?:19|20)\d\d(?!\d)|\d?\d(?:st|nd|rd|th)\b"
-    r"|\d{1,4} ?[年月日号號时時点點년월일시])"
+    r"|\d{1,4} ?[年月日号號时時点點天周週년월일시주])"
 )
+_DIGIT: Final = re.compile(r"\d")
+"""Most lines have none, which is found out sooner."""
 _UNSPACED: Final = re.compile(
-    "昨[天日]|前天|今[天日年]|明[天日年]|后天|後天|[上下]个?[周週月]|去年|[先来][週月]|[月火水木金土日]曜|[周週期拜][一二三四五六日天]"
-    "|어제|그제|오늘|내일|모레|(?:지난|다음) ?[주달해]|작년|올해|내년|[월화수목금토일]요일"
+    "昨[天日晚]|前天|今[天日年月週朝]|明[天日年後]|后天|後天|[上下本这這](?:个|個)?(?:[周週月]|星期)|去年|[先来來][週月年]"
+    "|[月火水木金土日]曜|[周週期拜][一二三四五六日天]|[一二三四五六七八九十两兩](?:月|天|周|週)|きのう|あした"
+    "|어제|그제|오늘|내일|모레|(?:지난|다음|이번) ?[주달해]|작년|올해|내년|[월화수목금토일]요일"
 )
 _WORDS: Final = frozenset(
     """
-    yesterday today tonight tomorrow ago recently weekend weekends week weeks month months year years last next
+    yesterday today tonight tomorrow ago recently weekend weekends week weeks month months year years days last next
+    jan feb mar apr jun jul aug sep sept oct nov dec
     monday tuesday wednesday thursday friday saturday sunday mondays tuesdays wednesdays thursdays fridays
     saturdays sundays january february march april may june july august september october november december
-    gestern vorgestern heute morgen übermorgen woche wochen monat monate monaten jahr jahre jahren letzte letzten
+    gestern vorgestern heute morgen übermorgen tag tage tagen woche wochen wochenende monat monate monaten
+    jahr jahre jahren letzte letzten vorige vorigen okt dez sonnabend feber
     letztes letzter nächste nächsten nächstes nächster montag dienstag mittwoch donnerstag freitag samstag sonntag
     januar jänner februar märz mai juni juli oktober dezember
-    hier aujourd demain semaine mois lundi mardi mercredi jeudi vendredi samedi dimanche
+    hier aujourd demain jours semaine semaines mois années lundi mardi mercredi jeudi vendredi samedi dimanche
     janvier février mars avril mai juin juillet août septembre octobre novembre décembre
-    ayer hoy mañana semana mes año años lunes martes miércoles jueves viernes sábado domingo
+    ayer anteayer hoy mañana días semana semanas mes meses año años lunes martes miércoles jueves viernes sábado domingo
     enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre
-    ontem hoje amanhã mês ano anos segunda terça quarta quinta sexta
+    ontem anteontem hoje amanhã dias mês ano anos segunda terça quarta quinta sexta
     janeiro fevereiro março maio junho julho setembro outubro novembro dezembro
-    вчера позавчера сегодня завтра назад неделю неделе месяц месяце год году
+    вчера позавчера сегодня завтра послезавтра назад день дня дней неделю неделе недели недель выходные выходных
+    месяц месяце месяца месяцев год году
     понедельник вторник среда среду четверг пятница пятницу суббота субботу воскресенье
+    январь февраль март апрель май июнь июль август сентябрь октябрь ноябрь декабрь
     января февраля марта апреля мая июня июля августа сентября октября ноября декабря
     январе феврале марте апреле мае июне июле августе сентябре октябре ноябре декабре
     """.split()
@@ -62,6 +78,402 @@ def asks_when(question: str) -> bool:
 
 def tells_time(line: str) -> bool:
     """Whether a line names a day, a month, a year, a time of day, or a distance from today."""
-    if not _WORDS.isdisjoint(_WORD.findall(line.lower())) or _DIGITS.search(line):
+    if not _WORDS.isdisjoint(_WORD.findall(line.lower())):
+        return True
+    if _DIGIT.search(line) and _DIGITS.search(line):
         return True
     return not line.isascii() and _UNSPACED.search(line) is not None
+
+
+class Days(NamedTuple):
+    """Days that a question speaks of, both ends included."""
+
+    first: date
+    last: date
+    text: str
+    """The question's own words for them, in lower case."""
+    is_named: bool = False
+    """Whether these words name a month or a day of it, by which notes of then are found anyway."""
+
+
+_Span = tuple[date, date]
+
+
+class _Mention(NamedTuple):
+    """Some words and what they may stand for: `in March` is the last one or the next."""
+
+    start: int
+    end: int
+    spans: tuple[_Span, ...]
+    is_named: bool = False
+
+
+_NUMBERS: Final = {
+    word: number
+    for number, words in {
+        1: "a an one ein eine einem einer un une uno una um uma один одну одна 一",
+        2: "two couple zwei deux dos dois duas два две 二 两 兩 이틀",
+        3: "three drei trois tres três три 三",
+        4: "four vier quatre cuatro quatro четыре 四",
+        5: "five few fünf paar cinq cinco пять 五",
+        6: "six sechs seis шесть 六",
+        7: "seven sieben sept siete sete семь 七",
+        8: "eight acht huit ocho oito восемь 八",
+        9: "nine neun neuf nueve nove девять 九",
+        10: "ten zehn dix diez dez десять 十",
+        11: "十一",
+        12: "十二",
+    }.items()
+    for word in words.split()
+}
+_MONTHS: Final = {
+    word: number
+    for number, words in enumerate(
+        """january januar jänner janvier enero janeiro январь января январе jan
+        february februar feber février febrero fevereiro февраль февраля феврале feb
+        march märz mars marzo março март марта марте mar
+        april avril abril апрель апреля апреле apr
+        may mai mayo maio май мая мае
+        june juni juin junio junho июнь июня июне jun
+        july juli juillet julio julho июль июля июле jul
+        august août agosto август августа августе aug
+        september septembre septiembre setembro сентябрь сентября сентябре sep sept
+        october oktober octobre octubre outubro октябрь октября октябре oct okt
+        november novembre noviembre novembro ноябрь ноября ноябре nov
+        december dezember décembre diciembre dezembro декабрь декабря декабре dec dez""".split(
+            "\n"
+        ),
+        1,
+    )
+    for word in words.split()
+}
+_ALSO_OTHER_WORDS: Final = frozenset(
+    "may march mars mar april june august juni juli julio марта jan apr jun jul aug sep sept oct okt nov dec dez"
+    " mai feb".split()
+)
+"""Names, verbs and abbreviations: a month only beside a day, a year or a word such as `in`."""
+_WEEKDAYS_BY_NAME: Final = {
+    word: number
+    for number, words in enumerate(
+        """monday montag lundi lunes segunda понедельник
+        tuesday dienstag mardi martes terça вторник
+        wednesday mittwoch mercredi miércoles quarta среду
+        thursday donnerstag jeudi jueves quinta четверг
+        friday freitag vendredi viernes sexta пятницу
+        saturday samstag sonnabend samedi sábado субботу
+        sunday sonntag dimanche domingo воскресенье""".split("\n")
+    )
+    for word in words.split()
+}
+_BY_WORD: Final = {
+    "day before yesterday": -2, "yesterday": -1, "last night": -1, "today": 0, "tonight": 0, "this morning": 0,
+    "day after tomorrow": 2, "tomorrow": 1,
+    "vorgestern": -2, "gestern": -1, "heute": 0, "übermorgen": 2,
+    "avant-hier": -2, "hier": -1, "aujourd'hui": 0, "aujourd’hui": 0, "après-demain": 2, "demain": 1,
+    "anteayer": -2, "ayer": -1, "hoy": 0, "pasado mañana": 2,
+    "anteontem": -2, "ontem": -1, "hoje": 0, "depois de amanhã": 2, "amanhã": 1,
+    "позавчера": -2, "вчера": -1, "сегодня": 0, "послезавтра": 2, "завтра": 1,
+    "前天": -2, "昨天": -1, "昨日": -1, "昨晚": -1, "今天": 0, "今日": 0, "今晚": 0, "明天": 1, "后天": 2, "後天": 2,
+    "一昨日": -2, "おととい": -2, "きのう": -1, "今朝": 0, "明日": 1, "あした": 1, "明後日": 2, "あさって": 2,
+    "그저께": -2, "그제": -2, "어제": -1, "오늘": 0, "내일": 1, "모레": 2,
+}  # fmt: skip
+_LAST: Final = (
+    "last|past|previous|letzte[mnrs]?|vorige[mnrs]?|vergangene[mnrs]?|прошл(?:ой|ом|ый|ую|ые|ое)"
+    "|última|último"
+)
+_THIS: Final = "this|diese[mnrs]?|эт(?:ой|ом|от|у|и)|cette|ce|esta|este|n?esta|n?este"
+_NEXT: Final = "next|coming|nächste[mnrs]?|kommende[mnrs]?|следующ(?:ей|ем|ий|ую|ее|ие)|próxim[ao]"
+_LAST_AFTER: Final = "dernière|dernier|passée?|pasad[ao]|passad[ao]"
+_NEXT_AFTER: Final = r"prochaine?|que\s+viene|que\s+vem"
+_LAST_UNSPACED: Final = "上个|上個|上|先|昨|去|지난|작"
+_THIS_UNSPACED: Final = "这个|這個|这|這|本|今|이번|올"
+_NEXT_UNSPACED: Final = "下个|下個|下|来|來|明|다음|내"
+_UNITS: Final = {
+    "day": "days?|tage?n?|jours?|días?|dias?|день|дня|дней",
+    "weekend": r"weekend|wochenende|week-end|fin\s+de\s+semana|fim\s+de\s+semana|выходны[ех]",
+    "week": "weeks?|wochen?|semaines?|semanas?|неделю|неделе|недели|недель",
+    "month": "months?|monate?n?|mois|mes(?:es)?|mês|месяц(?:а|ев|е)?",
+    "year": "years?|jahre?n?|années?|ans?|años?|anos?|году|года|год|лет",
+}
+_UNITS_UNSPACED: Final = {
+    "day": "天|日|일",
+    "weekend": "周末|週末|주말",
+    "week": "星期|礼拜|禮拜|週間?|周|주",
+    "month": "个月|個月|[かヶカ]月|月|개월|달",
+    "year": "年|년|해",
+}
+_WEEKDAYS_UNSPACED: Final = {
+    "一": 0, "二": 1, "三": 2, "四": 3, "五": 4, "六": 5, "天": 6, "日": 6,
+    "月": 0, "火": 1, "水": 2, "木": 3, "金": 4, "土": 5,
+    "월": 0, "화": 1, "수": 2, "목": 3, "금": 4, "토": 5, "일": 6,
+}  # fmt: skip
+MOST_DAYS: Final = 100
+"""What is longer says too little about a note, unless it is a calendar year."""
+_TO: Final = (
+    "[-–—~〜～]|to|until|till|through|and|bis|und|au|et|al|y|ao|a|e|по|и|до|から|到|至|和|と|부터"
+)
+_ARTICLE: Final = "the|dem|den|zum|le|el|o"
+_JOINED: Final = re.compile(rf"\s*(?:{_TO})\s*(?:(?:{_ARTICLE})\s+)?")
+_BOTH: Final = re.compile(rf"\s*(?:and|und|et|y|e|и|和|と)\s*(?:(?:{_ARTICLE})\s+)?")
+_BETWEEN: Final = re.compile(rf"(?:between|zwischen|entre|между)\s+(?:(?:{_ARTICLE})\s+)?\Z")
+_BEFORE_MONTH: Final = re.compile(
+    r"\b(?:in|during|since|until|till|before|after|by|of|last|next|this|early|mid|late|between|from|to"
+    r"|im|ab|bis|seit|anfang|ende|mitte|letzten|nächsten|en|em|de|desde|até|hasta|au|du|fin|début|в|с|до|к|на|за)\s+\Z"
+)
+
+
+def days_in(question: str, today: date) -> tuple[Days, ...]:
+    """The days that a question speaks of, in its order; of more than one reading each.
+
+    A day or month without a year may be that of the last year, of this one and of the next.
+    """
+    if not tells_time(question):
+        return ()
+    text = question.lower()
+    mentions: list[_Mention] = []
+    forms = _spaced_forms() if text.isascii() else (*_unspaced_forms(), *_spaced_forms())
+    for pattern, read in forms:
+        for match in pattern.finditer(text):
+            start, end = match.span()
+            if any(start < one.end and one.start < end for one in mentions):
+                continue
+            if spans := tuple(dict.fromkeys(read(match, today))):
+                mentions.append(_Mention(start, end, spans, _is_named(match)))
+    return tuple(
+        Days(first, last, " ".join(text[one.start : one.end].split()), one.is_named)
+        for one in sorted(_ranges(sorted(mentions), text))
+        for first, last in one.spans
+    )
+
+
+def _ranges(mentions: list[_Mention], text: str) -> Iterator[_Mention]:
+    """The mentions, of which those that are the two ends of a range became one."""
+    joined: set[int] = set()
+    for one, other in pairwise(mentions):
+        between = text[one.end : other.start]
+        if one.start in joined or not _JOINED.fullmatch(between):
+            continue
+        if _BOTH.fullmatch(between) and not _BETWEEN.search(text[: one.start]):
+            continue
+        spans = [
+            (first, last)
+            for start, _ in one.spans
+            for _, last in other.spans
+            for first in (start, _in_year(start, last.year))
+            if first <= last <= first + timedelta(days=MOST_DAYS)
+        ]
+        if spans:
+            joined |= {one.start, other.start}
+            shortest = min(spans, key=lambda span: span[1] - span[0])
+            yield _Mention(one.start, other.end, (shortest,))
+    yield from (one for one in mentions if one.start not in joined)
+
+
+def _is_named(match: re.Match[str]) -> bool:
+    found = match.groupdict()
+    is_date = not found.keys() & {"last", "count"} and (found.get("name") or found.get("month"))
+    return (
+        bool(is_date) and not found.get("to") and any(character.isalpha() for character in match[0])
+    )
+
+
+def _in_year(day: date, year: int) -> date:
+    return date(year, day.month, min(day.day, monthrange(year, day.month)[1]))
+
+
+_Reader = Callable[[re.Match[str], date], Iterable[_Span]]
+
+
+# Compiled with the first question for a time, not at start.
+@cache
+def _spaced_forms() -> Sequence[tuple[re.Pattern[str], _Reader]]:
+    """The forms that days have in words, the longest first."""
+    month, weekday, number = map(_any_of, (_MONTHS, _WEEKDAYS_BY_NAME, _NUMBERS))
+    step = f"(?:(?P<last>{_LAST})|(?P<this>{_THIS})|(?P<next>{_NEXT}))"
+    after = f"(?:(?P<last>{_LAST_AFTER})|(?P<next>{_NEXT_AFTER}))"
+    units = _named(_UNITS)
+    count = rf"(?P<count>\d{{1,3}}|{number})"
+    day = r"(?P<day>\d{1,2})(?:st|nd|rd|th|er|º|\.)?"
+    to = rf"(?:\s*(?:{_TO})\s*(?:(?:{_ARTICLE})\s+)?{day.replace('<day>', '<to>')})?"
+    year = r"(?:,?\s*(?:(?:of|de|do)\s+)?(?P<year>(?:19|20)\d\d)(?!\d))?"
+    words = _any_of(word for word in _BY_WORD if not _UNSPACED_WORD.match(word))
+    return _compiled(
+        (r"(?<![\w.-])(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)(?!\d)", _of_date),
+        (
+            r"(?<![\w.])(?P<day>\d\d?)\.\s?(?P<month>\d\d?)\.(?:\s?(?P<year>\d{4}))?(?![\w.])",
+            _of_date,
+        ),
+        (r"(?<![\w/])(?P<day>\d\d?)/(?P<month>\d\d?)/(?P<year>\d{4})(?![\w/])", _of_slashes),
+        (rf"(?<!\w){day}{to}\s*(?:(?:of|de|do|den)\s+)?(?P<name>{month})\b\.?{year}", _of_date),
+        (rf"\b(?P<name>{month})\b\.?\s+{day}(?![\d:]){to}(?!\d){year}", _of_date),
+        (rf"\b(?P<name>{month})\b\.?{year}", _of_month),
+        (rf"\b(?:vor|il\s+y\s+a|hace|há)\s+{count}\s+(?:{units})\b", _of_distance),
+        (rf"\b(?:{count}\s+)?(?:{units})\s+(?:ago|назад|atrás)\b", _of_distance),
+        (rf"\b(?:{_LAST}|letzten|últim[oa]s|последни[ех])\s+{count}\s+(?:{units})\b", _of_stretch),
+        (rf"(?<!\w)(?:{words})(?!\w)", _of_word),
+        (rf"\b{step}\s+(?:{units})\b", _of_unit),
+        (rf"\b(?:{units})\s+{after}\b", _of_unit),
+        (rf"\b(?:{step}|on|am|le|el|na|no|во?)\s+(?P<weekday>{weekday})\b", _of_weekday),
+        (rf"\b(?P<weekday>{weekday})(?:-feira)?\s+{after}\b", _of_weekday),
+    )
+
+
+@cache
+def _unspaced_forms() -> Sequence[tuple[re.Pattern[str], _Reader]]:
+    """The same in Chinese, Japanese and Korean."""
+    step = f"(?:(?P<last>{_LAST_UNSPACED})|(?P<this>{_THIS_UNSPACED})|(?P<next>{_NEXT_UNSPACED}))"
+    units = _named(_UNITS_UNSPACED)
+    count = rf"(?P<count>\d{{1,3}}|{_any_of(_NUMBERS)})"
+    month = r"(?<![\d十一二三四五六七八九])(?P<month>\d{1,2}|十[一二]?|[一二三四五六七八九])[月월](?!曜)"
+    day = r"\s*(?P<day>\d{1,2})[日号號일]"
+    to = rf"\s*(?:{_TO})\s*(?P<to>\d{{1,2}})[日号號일]"
+    week = r"(?:周|週|星期|礼拜|禮拜|주)"
+    letter = r"(?P<letter>[一二三四五六天日]|[月火水木金土](?=曜)|[월화수목금토일](?=요일))"
+    words = _any_of(word for word in _BY_WORD if _UNSPACED_WORD.match(word))
+    return _compiled(
+        (rf"(?:(?P<year>(?:19|20)\d\d)[年년]\s*)?{month}(?:{day}(?:{to})?)?", _of_date),
+        (rf"{count}\s*(?:{units})\s*[之以]?[前전]", _of_distance),
+        (rf"(?:过去|過去|最近|この|지난)\s*{count}\s*(?:{units})", _of_stretch),
+        (rf"{step}\s*{week}\s*の?\s*{letter}", _of_weekday),
+        (words, _of_word),
+        (rf"{step}\s*(?:{units})", _of_unit),
+        (
+            rf"(?:周|週|星期|礼拜|禮拜)(?P<letter>[一二三四五六天日])|{letter.replace('<letter>', '<other>')}(?=曜|요일)",
+            _of_weekday,
+        ),
+    )
+
+
+def _compiled(*forms: tuple[str, _Reader]) -> Sequence[tuple[re.Pattern[str], _Reader]]:
+    return tuple((re.compile(pattern), read) for pattern, read in forms)
+
+
+_UNSPACED_WORD: Final = re.compile(r"[\u3040-\u9fff\uac00-\ud7ff]")
+
+
+def _any_of(words: Iterable[str]) -> str:
+    return "|".join(sorted(words, key=len, reverse=True))
+
+
+def _named(units: Mapping[str, str]) -> str:
+    return "|".join(f"(?P<{name}>{words})" for name, words in units.items())
+
+
+def _of_date(match: re.Match[str], today: date) -> Iterator[_Span]:
+    """A day, a range of days of one month, or a month."""
+    found = match.groupdict()
+    name = found.get("name")
+    month = _MONTHS[name] if name else _number(found["month"])
+    day, to = found.get("day"), found.get("to")
+    if day is None:
+        yield from _months(month, found["year"], today)
+        return
+    for year in _years(found["year"], today):
+        with suppress(ValueError):
+            first = date(year, month, int(day))
+            last = date(year, month, int(to)) if to else first
+            if first <= last:
+                yield first, last
+
+
+def _of_slashes(match: re.Match[str], today: date) -> Iterator[_Span]:  # noqa: ARG001 - the form of a reader
+    """Whichever comes first, the day or the month."""
+    one, other, year = int(match["day"]), int(match["month"]), int(match["year"])
+    for day, month in dict.fromkeys([(one, other), (other, one)]):
+        with suppress(ValueError):
+            found = date(year, month, day)
+            yield found, found
+
+
+def _of_month(match: re.Match[str], today: date) -> Iterator[_Span]:
+    is_sure = match["name"] not in _ALSO_OTHER_WORDS or match["year"]
+    if is_sure or _BEFORE_MONTH.search(match.string, 0, match.start()):
+        yield from _months(_MONTHS[match["name"]], match["year"], today)
+
+
+def _of_word(match: re.Match[str], today: date) -> Iterator[_Span]:
+    found = today + timedelta(days=_BY_WORD[match[0]])
+    yield found, found
+
+
+def _of_distance(match: re.Match[str], today: date) -> Iterator[_Span]:
+    """So many units ago, as exactly as people say it."""
+    number, unit = _number(match["count"] or "1"), _unit(match)
+    if unit == "year":
+        yield _unit_span("year", -number, today)
+        return
+    days = number * _DAYS_OF[unit]
+    about = days // 7 if unit == "day" else _DAYS_OF[unit] // 2
+    middle = today - timedelta(days=days)
+    yield middle - timedelta(days=about), middle + timedelta(days=about)
+
+
+def _of_stretch(match: re.Match[str], today: date) -> Iterator[_Span]:
+    """The last so many units."""
+    days = _number(match["count"]) * _DAYS_OF[_unit(match)]
+    yield today - timedelta(days=days), today
+
+
+def _of_unit(match: re.Match[str], today: date) -> Iterator[_Span]:
+    yield _unit_span(_unit(match), _step(match), today)
+
+
+def _of_weekday(match: re.Match[str], today: date) -> Iterator[_Span]:
+    """The last such day before today and the next, or the one that is asked for; in Chinese, Japanese and
+    Korean that of the last week or the next.
+    """
+    found = match.groupdict()
+    letter = found.get("letter") or found.get("other")
+    weekday = _WEEKDAYS_UNSPACED[letter] if letter else _WEEKDAYS_BY_NAME[found["weekday"]]
+    step = _step(match) if any(map(found.get, ("last", "this", "next"))) else None
+    monday = today - timedelta(days=today.weekday())
+    if (letter and step is not None) or step == 0:
+        days = [monday + timedelta(days=7 * step + weekday)]
+    else:
+        before = today - timedelta(days=(today.weekday() - weekday - 1) % 7 + 1)
+        days = [before] if step == -1 else [before, before + timedelta(days=7)]
+        days = days[1:] if step == 1 else days
+    yield from ((day, day) for day in days)
+
+
+_DAYS_OF: Final = {"day": 1, "weekend": 7, "week": 7, "month": 30, "year": 365}
+
+
+def _unit(match: re.Match[str]) -> str:
+    return next(name for name in _UNITS if match[name])
+
+
+def _step(match: re.Match[str]) -> int:
+    found = match.groupdict()
+    return -1 if found.get("last") else 1 if found.get("next") else 0
+
+
+def _unit_span(unit: str, step: int, today: date) -> _Span:
+    """The calendar week, month and so on that lies so many of them from today's."""
+    if unit == "year":
+        return date(today.year + step, 1, 1), date(today.year + step, 12, 31)
+    if unit == "month":
+        months = 12 * today.year + today.month - 1 + step
+        return _month(months // 12, months % 12 + 1)
+    if unit == "day":
+        return (day := today + timedelta(days=step)), day
+    monday = today + timedelta(days=7 * step - today.weekday())
+    return monday + timedelta(days=5 if unit == "weekend" else 0), monday + timedelta(days=6)
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isdecimal() else _NUMBERS[text]
+
+
+def _month(year: int, month: int) -> _Span:
+    return date(year, month, 1), date(year, month, monthrange(year, month)[1])
+
+
+def _months(month: int, year: str | None, today: date) -> Iterator[_Span]:
+    if 1 <= month <= 12:
+        yield from (_month(one, month) for one in _years(year, today))
+
+
+def _years(year: str | None, today: date) -> Sequence[int]:
+    """Without one: the last, this and the next. What the notes do not hold is no evidence."""
+    return (int(year),) if year else (today.year - 1, today.year, today.year + 1)

@@ -35,6 +35,7 @@ from config.settings import CitationsMode, Settings, Source
 from gateway.metrics import Metrics
 from gateway.scheduler import ObserveSync, SyncScheduler
 from gateway.sessions.keys import KnownSessions, is_main_session, judge_session
+from gateway.sessions.loading import agent_now
 from gateway.sessions.terms import Guest
 from gateway.tools import get, search
 from gateway.tools.status import (
@@ -202,7 +203,8 @@ class Memory:
         left, unsearched = _searchable(settings, request.sources, are_sessions_hidden=hidden)
         if left == ():
             return search.unsearched_result(unsearched, denied=_FOR_THE_MAIN_SESSION)
-        request = replace(request, sources=left)
+        today = agent_now(settings.user_timezone).date()
+        request = replace(request, sources=left, today=today)
         self.session_started(key)
         try:
             with engine.used() as backend:

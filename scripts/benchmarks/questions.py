@@ -78,6 +78,22 @@ def multilingual(directory: Path) -> list[Collection]:
     return [Collection("multilingual", directory / "workspace", questions)]
 
 
+def hard(questions: Path) -> list[Collection]:
+    """Questions about the sample workspace that share no content word with their answer; the half that is for
+    `testing` took no part in any choice.
+    """
+    kinds = {entry["id"]: f"{entry['kind']}, {entry['half']}" for entry in _read(questions)}
+    ((name, workspace, asked),) = sample(questions)
+    named = zip(asked, kinds.values(), strict=True)
+    return [Collection(name, workspace, tuple(one._replace(group=kind) for one, kind in named))]
+
+
+def absent(questions: Path) -> list[Collection]:
+    """Questions to which the sample workspace has no answer: their scores should be low."""
+    asked = (Question(one["query"], "no answer", one["lang"], ()) for one in _read(questions))
+    return [Collection("absent", sample_workspace(), tuple(asked))]
+
+
 def sample(questions: Path) -> list[Collection]:
     return [
         Collection(

@@ -26,13 +26,23 @@ from benchmarks.hash_embedder import HashEmbedder
 from benchmarks.minilm import MiniLM
 from benchmarks.minilm_gguf import CACHE, minilm_gguf
 from benchmarks.qmd_home import DIRECT_CHAT, qmd_settings, served_by_qmd
-from benchmarks.questions import Collection, Question, locomo, multilingual, sample
+from benchmarks.questions import (
+    Collection,
+    Question,
+    absent,
+    hard,
+    locomo,
+    multilingual,
+    sample,
+)
 from benchmarks.scoring import Score, percentile, score, wilson
 from benchmarks.vector_cache import CachedEmbedder
 from gateway.client import SpawnedGateway, spawn_gateway
 
 USUAL_RESULTS = 6
-SAMPLE_QUESTIONS = Path(__file__).resolve().parents[2] / "tests/data/sample_questions.json"
+ABSENT = "sample, no answer there"
+QUESTIONS = Path(__file__).resolve().parents[2] / "tests/data"
+SAMPLE_QUESTIONS = QUESTIONS / "sample_questions.json"
 
 
 class Answer(NamedTuple):
@@ -177,6 +187,17 @@ def summary(title: str, answers: list[Answer], by: str) -> Table:
     return table
 
 
+def scores(title: str, answers: list[Answer]) -> Table:
+    """The highest score of each answer."""
+    table = Table(title=title, title_justify="left")
+    for column in ("question", "highest score"):
+        table.add_column(column)
+    for answer in answers:
+        highest = max((hit["score"] for hit in answer.result["results"]), default=None)
+        table.add_row(answer.question.query, "nothing" if highest is None else f"{highest:.2f}")
+    return table
+
+
 def _row(answers: list[Answer]) -> Iterable[str]:
     n = len(answers)
     scores = [answer.score for answer in answers]
@@ -222,7 +243,11 @@ def main() -> None:
 
 async def _run(options: argparse.Namespace) -> None:
     console = Console(width=140)
-    sets = {"sample": sample(SAMPLE_QUESTIONS)}
+    sets = {
+        "sample": sample(SAMPLE_QUESTIONS),
+        "sample, no word in common": hard(QUESTIONS / "sample_hard_questions.json"),
+        ABSENT: absent(QUESTIONS / "sample_absent_questions.json"),
+    }
     if options.locomo:
         sets["LoCoMo"] = locomo(options.locomo)
     if options.multilingual:
@@ -255,6 +280,9 @@ async def _compare(
                 answers += await ask(collection, system, server, options.max_results)
             if options.answers:
                 _keep(options.answers, system.name, name, answers)
+            if name == ABSENT:
+                console.print(scores(f"{name}, {system.name}", answers))
+                continue
             console.print(summary(f"{name}, {system.name}", answers, "group"))
             if len({answer.question.language for answer in answers}) > 1:
                 console.print(summary(f"{name}, {system.name}, by language", answers, "language"))

@@ -11,12 +11,18 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from backends.ranking.query import QueryAnalyser
+from backends.text.analyser import Analyser, detect_language
 from gateway.sample import sample_workspace
 
 QUESTIONS = Path(__file__).parents[1] / "data" / "sample_questions.json"
 FIRST_DAY, LAST_DAY = date(2026, 1, 5), date(2026, 2, 15)
 LIST_MARKER = re.compile(r"^\s*(?:[-*] (?:\[[ x]\] )?|\d+\. )")
 SCRIPTS = {"zh": r"[\u4e00-\u9fff]", "ja": r"[\u3040-\u30ff]", "ru": r"[\u0400-\u04ff]"}
+
+
+HARD_QUESTIONS = QUESTIONS.with_name("sample_hard_questions.json")
+ABSENT_QUESTIONS = QUESTIONS.with_name("sample_absent_questions.json")
 
 
 class Evidence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -31,6 +37,16 @@ class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     kind: str
     query: str
     evidence: list[Evidence]
+
+
+class HardQuestion(Question, frozen=True, forbid_unknown_fields=True):
+    half: str
+    """What is `testing` may not be looked at when something is chosen."""
+
+
+@pytest.fixture(scope="module")
+def hard_questions() -> list[HardQuestion]:
+    return msgspec.json.decode(HARD_QUESTIONS.read_bytes(), type=list[HardQuestion])
 
 
 @pytest.fixture(scope="module")
@@ -150,3 +166,40 @@ def test_no_question_copies_its_answer(questions: list[Question]) -> None:
         if question.kind != "identifier":
             quoted = [evidence.text for evidence in question.evidence]
             assert not any(question.query.rstrip("?？") in text for text in quoted), question.id
+
+
+def test_every_evidence_line_of_the_hard_questions_holds_exactly_the_quoted_text(
+    hard_questions: list[HardQuestion],
+) -> None:
+    for question in hard_questions:
+        for evidence in question.evidence:
+            file = sample_workspace() / evidence.path
+            line = file.read_text(encoding="utf-8").split("\n")[evidence.line - 1]
+            assert LIST_MARKER.sub("", line).strip() == evidence.text, question.id
+
+
+def test_the_hard_questions_are_sixty_of_five_kinds_and_half_of_each_is_kept_for_testing(
+    hard_questions: list[HardQuestion],
+) -> None:
+    kinds = {"paraphrase", "cross-lingual", "negation", "what changed", "latest"}
+    count = Counter((question.kind, question.half) for question in hard_questions)
+    assert count == {(kind, half): 6 for kind in kinds for half in ("choosing", "testing")}
+    assert len({question.query for question in hard_questions}) == len(hard_questions) == 60
+
+
+def test_a_hard_question_shares_no_content_word_with_its_answer(
+    hard_questions: list[HardQuestion],
+) -> None:
+    for question in hard_questions:
+        asked = set(QueryAnalyser().analyse(question.query).terms())
+        for evidence in question.evidence:
+            languages = ("english", detect_language(evidence.text))
+            said = {
+                term for one in languages for term in Analyser(one).terms(evidence.text).split()
+            }
+            assert not asked & said, question.id
+
+
+def test_ten_questions_have_no_answer_in_the_sample_workspace() -> None:
+    questions = msgspec.json.decode(ABSENT_QUESTIONS.read_bytes())
+    assert len({one["query"] for one in questions}) == 10

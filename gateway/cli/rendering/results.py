@@ -145,6 +145,7 @@ def reasons(hit: Hit, query: str) -> Iterator[str]:
         return
     yield f"words: {_words(explain, hit.snippet, query)}"
     yield f"meaning: {_meaning(explain['vector'])}"
+    yield from (f"time: {_time(one)}" for one in explain.get("time", ()))
     yield f"age: {_age(explain)}"
     yield f"order: {_rule(explain)}"
 
@@ -177,6 +178,11 @@ def _age(explain: Mapping[str, Any]) -> str:
     day = f"of {explain['date']}" if explain.get("date") else "without a date"
     left = explain["freshness"]
     return day if left == 1 else f"{day}, which leaves {left:.0%} of its weight (query.decay)"
+
+
+def _time(asked: Mapping[str, Any]) -> str:
+    days = asked["from"] if asked["from"] == asked["to"] else f"{asked['from']} to {asked['to']}"
+    return f'"{asked["text"]}" is {days}, {"" if asked["matches"] else "not "}the day of this note'
 
 
 def _rule(explain: Mapping[str, Any]) -> str:

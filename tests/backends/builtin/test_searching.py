@@ -324,3 +324,58 @@ async def test_a_snippet_that_leaves_nothing_out_has_no_parts(home, hits_of):
         await backend.sync(SyncRequest())
         (hit,) = await hits_of(backend, "boiler")
     assert (hit.snippet, hit.stretches) == ("- The boiler.\n\n- Something else.", ())
+
+
+@pytest.mark.parametrize(
+    ("query", "today", "path"),
+    [
+        ("What happened yesterday?", date(2026, 2, 3), "memory/2026-02-02.md"),
+        ("Was war gestern?", date(2026, 2, 3), "memory/2026-02-02.md"),
+        ("昨天做了什么？", date(2026, 2, 2), "memory/2026-02-01.md"),
+        ("что было в прошлом месяце?", date(2026, 4, 2), "memory/2026-03-10-budget.md"),
+        ("10.3.2026", date(2026, 3, 12), "memory/2026-03-10-budget.md"),
+    ],
+)
+async def test_a_time_in_a_question_speaks_for_the_notes_of_then(backend, query, today, path):
+    answer = await backend.search(SearchRequest(query=query, today=today))
+    assert [hit.path for hit in answer.hits][:1] == [path]
+
+
+@pytest.mark.parametrize(
+    ("query", "first"),
+    [
+        ("the tyres, last month", "2026-02-14"),
+        ("tyres this month", "2026-03-14"),
+        ("tyres between 10 and 20 January 2026", "2026-01-14"),
+        ("Reifen? tyres, im Januar", "2026-01-14"),
+    ],
+)
+async def test_a_time_puts_the_notes_of_then_first_and_hides_none(home, query, first):
+    seasons = {"2026-01-14": "winter", "2026-02-14": "summer", "2026-03-14": "bicycle"}
+    for day, season in seasons.items():
+        home.write(f"memory/{day}.md", f"- Paid for the {season} tyres.\n")
+    async with home.open() as backend:
+        await backend.sync(SyncRequest())
+        asked = SearchRequest(query=query, today=date(2026, 3, 20), min_score=0)
+        answer = await backend.search(asked)
+    paths = [hit.path for hit in answer.hits]
+    assert paths[0] == f"memory/{first}.md"
+    assert len(paths) == len(seasons)
+
+
+async def test_a_question_without_a_time_has_the_same_answer_on_every_day(backend):
+    answers = [
+        await backend.search(SearchRequest(query="membrane heating", today=day, explain=True))
+        for day in (None, date(2026, 2, 2), date(2031, 1, 1))
+    ]
+    assert answers[0].hits == answers[1].hits == answers[2].hits
+    assert all("time" not in hit.explain for hit in answers[0].hits)
+
+
+async def test_an_explanation_tells_the_days_that_were_understood(backend):
+    request = SearchRequest(query="membrane last month", today=date(2026, 3, 2), explain=True)
+    hits = (await backend.search(request)).hits
+    told = {hit.path: hit.explain["time"] for hit in hits}
+    days = {"text": "last month", "from": "2026-02-01", "to": "2026-02-28"}
+    assert told["memory/2026-02-01.md"] == [days | {"matches": True}]
+    assert told["memory/2026-03-10-budget.md"] == [days | {"matches": False}]

@@ -141,21 +141,17 @@ def test_where_a_time_is_asked_for_a_line_that_tells_one_counts_more(candidates_
     assert signs(weigh_units(units, weights, None)) == [0, 0]
 
 
-def test_signs_alone_make_no_evidence_and_never_take_it_away(candidates_of, weigh):
-    (candidate,) = candidates_of("aaaa\nbbbb\ncccc")
-    (units,) = units_by_file([candidate], weigh("x")).values()
+def test_signs_alone_make_no_evidence_and_never_take_it_away():
     known = [Evidence(0.0, 0.0, 3.0), Evidence(0.01, 0.0, -3.0), Evidence(0.01, 0.0, 3.0)]
-    found = weighted_odds(units, known, Lanes(1, 1), information=5.0, max_chars=700)
+    found = weighted_odds(known, Lanes(1, 1), information=5.0)
     assert found[0] == 0 < found[1] < found[2]
 
 
-def test_a_question_that_says_more_tells_its_answers_better_apart(candidates_of, weigh):
-    (candidate,) = candidates_of("aaaa\nbbbb")
-    (units,) = units_by_file([candidate], weigh("x")).values()
+def test_a_question_that_says_more_tells_its_answers_better_apart():
     known = [Evidence(0.5, 0.0), Evidence(0.2, 0.0)]
     ratios = []
-    for information in (LEAST_INFORMATION, 10.0, MOST_INFORMATION, 1e6):
-        odds = weighted_odds(units, known, Lanes(1, 1), information=information, max_chars=700)
+    for information in (LEAST_INFORMATION, 7.5, MOST_INFORMATION, 1e6):
+        odds = weighted_odds(known, Lanes(1, 1), information=information)
         ratios.append(odds[0] / odds[1])
     assert ratios[0] < ratios[1] < ratios[2] == ratios[3]
 
@@ -191,11 +187,9 @@ def test_a_lane_that_is_given_everything_leaves_nothing_to_the_other():
     assert Lanes.of(0, 0) == KEYWORDS_ONLY
 
 
-def test_half_answers_add_up_and_unrelated_lines_count_nothing(candidates_of, weigh):
-    (candidate,) = candidates_of("aaaa\nbbbb\ncccc")
-    (units,) = units_by_file([candidate], weigh("x")).values()
+def test_half_answers_add_up_and_unrelated_lines_count_nothing():
     known = [Evidence(0.2, 0.0), Evidence(0.1, 0.0), Evidence(0.0, -2.0)]
-    found = weighted_odds(units, known, Lanes(1, 1), information=5.0, max_chars=700)
+    found = weighted_odds(known, Lanes(1, 1), information=5.0)
     assert found[0] > found[1] > found[2] == 0
 
 

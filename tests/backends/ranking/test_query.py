@@ -1,8 +1,18 @@
 """What a query asks for: any words, in any order, of any script; nothing is syntax."""
 
+from datetime import date
+
 import pytest
 
-from backends.ranking.query import MAX_CONCEPTS, MAX_QUERY_CHARS, QueryAnalyser
+from backends.ranking.query import (
+    MAX_CONCEPTS,
+    MAX_QUERY_CHARS,
+    Concept,
+    QueryAnalyser,
+    Weights,
+)
+from backends.text.analyser import Analyser
+from backends.text.dates import date_words
 
 
 def asked(query: str, *languages: str) -> list[str]:
@@ -95,3 +105,48 @@ def test_the_same_query_gives_the_same_concepts_each_time():
     query = "Anna's sqlite-vec 会议室 naïve café"
     assert analyser.analyse(query) == analyser.analyse(query)
     assert analyser.analyse(query) == QueryAnalyser(["english"]).analyse(query)
+
+
+TODAY = date(2026, 2, 10)
+
+
+def times_of(query: str) -> list[Concept]:
+    return [one for one in QueryAnalyser().analyse(query, TODAY).concepts if one.time]
+
+
+def test_days_that_a_question_speaks_of_are_asked_for_by_their_dates():
+    (found,) = times_of("What came between 6 and 8 February 2026?")
+    assert found.alternatives == ("2026_02_06", "2026_02_07", "2026_02_08")
+    stored = set(Analyser().terms(date_words(date(2026, 2, 7))).split())
+    assert stored & set(found.alternatives)
+
+
+def test_a_question_without_a_time_asks_for_the_same_on_every_day():
+    question = "Who services the boiler?"
+    assert QueryAnalyser().analyse(question, TODAY) == QueryAnalyser().analyse(question)
+
+
+def test_a_day_that_is_written_as_notes_are_named_is_asked_for_once():
+    assert times_of("2026-02-08") == []
+    assert times_of("8.2.2026") != []
+
+
+def test_days_that_no_chunk_speaks_of_are_not_asked_for():
+    query = QueryAnalyser().analyse("boiler last week", TODAY)
+    (known,) = [one for one in query.among({"2026_02_03": 2}).concepts if one.time]
+    assert known.alternatives == ("2026_02_03",)
+    assert [one for one in query.among({"boiler": 1}).concepts if one.time] == []
+    assert query.among({}).concepts == QueryAnalyser().analyse("boiler last week").concepts
+
+
+def test_days_are_as_rare_as_they_are_together_and_no_part_of_what_is_asked_for_otherwise():
+    word, days = Concept(("c",)), Concept(("a", "b"), time="last week")
+    weights = Weights([word, days], {"a": 10, "b": 20, "c": 30}, 100)
+    assert weights.by_concept[0] == weights.by_concept[1] == weights.total
+    assert weights.coverage(0b01) == 1.0 < weights.coverage(0b11)
+
+
+def test_a_month_that_is_named_is_found_by_its_words_alone():
+    assert times_of("What did Anna do in November 2022?") == []
+    assert times_of("am 8. Februar") == []
+    assert QueryAnalyser().analyse("in November 2022", TODAY).times != ()

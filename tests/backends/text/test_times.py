@@ -1,8 +1,17 @@
 """Questions that ask for a time, and lines that tell one."""
 
+from datetime import date
+
 import pytest
 
-from backends.text.times import asks_when, tells_time
+from backends.text.times import asks_when, days_in, tells_time
+
+TODAY = date(2026, 11, 19)
+"""A Thursday."""
+
+
+def spans(question: str) -> list[tuple[str, str]]:
+    return [(one.first.isoformat(), one.last.isoformat()) for one in days_in(question, TODAY)]
 
 
 @pytest.mark.parametrize(
@@ -57,3 +66,89 @@ def test_a_line_that_names_a_day_or_a_distance_from_today_tells_a_time(line):
 )
 def test_other_lines_tell_none(line):
     assert not tells_time(line)
+
+
+@pytest.mark.parametrize(
+    ("question", "first", "last"),
+    [
+        ("What did Anna do in November 2022?", "2022-11-01", "2022-11-30"),
+        ("between 11 and 15 August 2023", "2023-08-11", "2023-08-15"),
+        ("from the 11th to the 15th of August 2023", "2023-08-11", "2023-08-15"),
+        ("between May 3 and June 7, 2023", "2023-05-03", "2023-06-07"),
+        ("between May and July 2023", "2023-05-01", "2023-07-31"),
+        ("on March 5th, 2024", "2024-03-05", "2024-03-05"),
+        ("2026-02-08", "2026-02-08", "2026-02-08"),
+        ("am 8.2.2026", "2026-02-08", "2026-02-08"),
+        ("What did I do yesterday?", "2026-11-18", "2026-11-18"),
+        ("the day before yesterday", "2026-11-17", "2026-11-17"),
+        ("last Tuesday", "2026-11-17", "2026-11-17"),
+        ("next Friday", "2026-11-20", "2026-11-20"),
+        ("last week", "2026-11-09", "2026-11-15"),
+        ("last month", "2026-10-01", "2026-10-31"),
+        ("last year", "2025-01-01", "2025-12-31"),
+        ("this weekend", "2026-11-21", "2026-11-22"),
+        ("in the last 3 days", "2026-11-16", "2026-11-19"),
+        ("two weeks ago", "2026-11-02", "2026-11-08"),
+        ("Was haben wir letzten Dienstag besprochen?", "2026-11-17", "2026-11-17"),
+        ("gestern", "2026-11-18", "2026-11-18"),
+        ("vor zwei Tagen", "2026-11-17", "2026-11-17"),
+        ("vom 11. bis 15. August 2023", "2023-08-11", "2023-08-15"),
+        ("am letzten Wochenende", "2026-11-14", "2026-11-15"),
+        ("la semana pasada", "2026-11-09", "2026-11-15"),
+        ("no mês passado", "2026-10-01", "2026-10-31"),
+        ("la semaine dernière", "2026-11-09", "2026-11-15"),
+        ("Что я делал в прошлом месяце?", "2026-10-01", "2026-10-31"),
+        ("вчера", "2026-11-18", "2026-11-18"),
+        ("два дня назад", "2026-11-17", "2026-11-17"),
+        ("с 11 по 15 августа 2023", "2023-08-11", "2023-08-15"),
+        ("上周寄了什么？", "2026-11-09", "2026-11-15"),
+        ("上周二", "2026-11-10", "2026-11-10"),
+        ("上个月", "2026-10-01", "2026-10-31"),
+        ("3天前", "2026-11-16", "2026-11-16"),
+        ("2023年8月11日", "2023-08-11", "2023-08-11"),
+        ("先週の練習は？", "2026-11-09", "2026-11-15"),
+        ("先週の火曜日", "2026-11-10", "2026-11-10"),
+        ("昨日", "2026-11-18", "2026-11-18"),
+        ("2023年8月11日から15日まで", "2023-08-11", "2023-08-15"),
+        ("지난주에 뭐 했어?", "2026-11-09", "2026-11-15"),
+        ("어제", "2026-11-18", "2026-11-18"),
+    ],
+)
+def test_a_question_speaks_of_days_relative_to_the_day_it_is_asked(question, first, last):
+    assert spans(question) == [(first, last)]
+
+
+def test_a_month_without_a_year_is_that_of_the_last_this_or_the_next():
+    assert spans("Was war im März?") == [
+        ("2025-03-01", "2025-03-31"),
+        ("2026-03-01", "2026-03-31"),
+        ("2027-03-01", "2027-03-31"),
+    ]
+
+
+def test_a_date_with_slashes_is_read_with_the_day_first_and_with_the_month_first():
+    assert spans("02/08/2026") == [("2026-08-02", "2026-08-02"), ("2026-02-08", "2026-02-08")]
+    assert spans("02/18/2026") == [("2026-02-18", "2026-02-18")]
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Who services the boiler?",
+        "What may the assistant not send?",
+        "Ms March said so",
+        "the second part",
+        "version v1.2.23 at 10:30",
+        "32.13.2026",
+        "2026-13-45",
+        "month 13月",
+        "",
+    ],
+)
+def test_a_question_that_names_no_day_speaks_of_none(question):
+    assert spans(question) == []
+
+
+def test_a_mention_keeps_the_words_of_the_question():
+    (found,) = days_in("Who came LAST  Tuesday evening?", TODAY)
+    assert found.text == "last tuesday"

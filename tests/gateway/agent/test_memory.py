@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,16 @@ async def test_a_memory_answers_with_its_notes(settings):
         assert result.outcome == "ok"
         text = await memory.get(GetParams("memory/a.md"))
         assert (text.status, text.text) == ("ok", "# Home\n\n- The boiler.\n")
+
+
+async def test_yesterday_is_that_of_the_users_own_time_zone(settings_of):
+    told = []
+    for zone in ("Pacific/Kiritimati", "Pacific/Pago_Pago"):  # never on the same day
+        async with open_memory(settings_of(user_timezone=zone), background=False) as memory:
+            result = await memory.search(SearchParams("boiler yesterday", explain=True), None)
+            (understood,) = result.hits[0].explain["time"]
+            told.append(date.fromisoformat(understood["from"]))
+    assert told[0] > told[1]
 
 
 async def test_what_is_not_indexed_is_not_said_to_hold_nothing(settings):

@@ -76,6 +76,15 @@ def test_an_explanation_says_what_is_missing():
     assert why(assured=True)[3].startswith("  order: kept, because")
 
 
+def test_an_explanation_says_which_days_were_understood_and_whether_the_note_is_of_them():
+    day = {"text": "yesterday", "from": "2026-02-01", "to": "2026-02-01", "matches": True}
+    week = {"text": "last week", "from": "2026-01-19", "to": "2026-01-25", "matches": False}
+    assert why(time=[day, week])[2:4] == [
+        '  time: "yesterday" is 2026-02-01, the day of this note',
+        '  time: "last week" is 2026-01-19 to 2026-01-25, not the day of this note',
+    ]
+
+
 def test_what_another_backend_explains_is_told_name_by_name():
     hit = Hit(
         path="a.md", start_line=1, end_line=1, score=1, snippet="x", source="memory",
