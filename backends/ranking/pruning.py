@@ -8,7 +8,9 @@ from collections.abc import Callable, Sequence
 from functools import cached_property, reduce
 from itertools import compress
 from operator import or_
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from backends.ranking.evidence import (
     CHUNK_WEIGHT,
@@ -46,7 +48,7 @@ _UTF16_UNITS: Final = 2
 _NORM: Final = 1 / (1 - LENGTH_EXPONENT)
 
 
-class Bounds(NamedTuple):
+class Bounds(msgspec.Struct, frozen=True, gc=False):
     """No line, and no selection of lines, of the file has more than this."""
 
     text: float
@@ -59,7 +61,7 @@ class Bounds(NamedTuple):
 UNBOUNDED: Final = Bounds(1.0, 1.0, math.inf)
 
 
-class Outline(NamedTuple):
+class Outline(msgspec.Struct, frozen=True, gc=False):
     """What bounds the lines of a file, whatever the lanes count."""
 
     cosine: float
@@ -145,7 +147,7 @@ def bounds_of(outline: Outline, lanes: Lanes, *, max_chars: int) -> Bounds:
     return Bounds(highest * _MARGIN, outline.cosine, mass * _MARGIN)
 
 
-class Weighed(NamedTuple):
+class Weighed(msgspec.Struct, frozen=True, gc=False):
     """The units of one file and their evidence, whatever the lanes count."""
 
     units: Sequence[Unit]
@@ -183,10 +185,9 @@ class Proposal:
         return Weighed(units, evidence)
 
     def weighed(self, lanes: Lanes) -> File:
-        units, evidence = self.lines
         odds = weighted_odds(
-            units,
-            evidence,
+            self.lines.units,
+            self.lines.evidence,
             lanes,
             information=self._weights.total,
             max_chars=self._max_chars,
@@ -194,7 +195,7 @@ class Proposal:
         return self.with_odds(odds)
 
     def with_odds(self, odds: Sequence[float]) -> File:
-        units, evidence = self.lines
+        units, evidence = self.lines.units, self.lines.evidence
         odds = aged_odds(units, evidence, odds)
         file = File(*self.key, units, evidence, odds, self._max_chars)
         for start, end in self._shown:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from backends.text.analyser import (
     Analyser,
@@ -25,7 +27,7 @@ PARTS_SHARE: Final = 1.0
 """What the parts of an identifier count together, beside its whole."""
 
 
-class Concept(NamedTuple):
+class Concept(msgspec.Struct, frozen=True, gc=False):
     """One thing asked for. A passage has it when it holds any of the alternative terms."""
 
     alternatives: tuple[str, ...]
@@ -35,7 +37,7 @@ class Concept(NamedTuple):
     """Whether a term that begins with an alternative will do: a character of an unspaced script."""
 
 
-class Query(NamedTuple):
+class Query(msgspec.Struct, frozen=True, gc=False):
     """`concepts` in the order of the question, without repetitions; empty: nothing to look for."""
 
     concepts: tuple[Concept, ...]

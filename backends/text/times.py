@@ -18,11 +18,11 @@ _ASKED: Final = r"""
     |いつ|何日|何月|何年|何曜日|何時
     |언제|며칠|몇\s*월|몇\s*시|무슨\s*요일|어느\s*날
 """
-_DIGITS: Final = re.compile(
+_DIGITS: Final = (
     r"(?<!\d)(?:\d{4}-\d\d|\d?\d:\d\d|\d?\d\. ?\d?\d\.|\d?\d/\d?\d|(?:19|20)\d\d(?!\d)|\d?\d(?:st|nd|rd|th)\b"
     r"|\d{1,4} ?[年月日号號时時点點년월일시])"
 )
-_UNSPACED: Final = re.compile(
+_UNSPACED: Final = (
     "昨[天日]|前天|今[天日年]|明[天日年]|后天|後天|[上下]个?[周週月]|去年|[先来][週月]|[月火水木金土日]曜|[周週期拜][一二三四五六日天]"
     "|어제|그제|오늘|내일|모레|(?:지난|다음) ?[주달해]|작년|올해|내년|[월화수목금토일]요일"
 )
@@ -51,17 +51,17 @@ _WORD: Final = re.compile(r"[^\W\d_]+")
 
 # Compiled with the first question, not at start.
 @cache
-def _pattern(source: str) -> re.Pattern[str]:
-    return re.compile(source, re.IGNORECASE | re.VERBOSE)
+def _pattern(source: str, flags: int = 0) -> re.Pattern[str]:
+    return re.compile(source, flags)
 
 
 def asks_when(question: str) -> bool:
     """Whether a question asks for a time: `When did ...?`, `Wann ...?`, `いつ...`."""
-    return _pattern(_ASKED).search(question) is not None
+    return _pattern(_ASKED, re.IGNORECASE | re.VERBOSE).search(question) is not None
 
 
 def tells_time(line: str) -> bool:
     """Whether a line names a day, a month, a year, a time of day, or a distance from today."""
-    if not _WORDS.isdisjoint(_WORD.findall(line.lower())) or _DIGITS.search(line):
+    if not _WORDS.isdisjoint(_WORD.findall(line.lower())) or _pattern(_DIGITS).search(line):
         return True
-    return not line.isascii() and _UNSPACED.search(line) is not None
+    return not line.isascii() and _pattern(_UNSPACED).search(line) is not None

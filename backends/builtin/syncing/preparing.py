@@ -130,7 +130,7 @@ class _Ticks:
 
 def _excerpts(text: str, start: int) -> tuple[PreparedExcerpt, ...]:
     return tuple(
-        PreparedExcerpt(*span, _digest(text[span.start : span.end]))
+        PreparedExcerpt(span.start, span.end, span.line, _digest(text[span.start : span.end]))
         for span in cut_excerpts(text, start)
     )
 

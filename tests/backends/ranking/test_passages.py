@@ -367,7 +367,7 @@ def test_what_fits_into_one_snippet_is_shown_without_a_gap(passages):
     text = "- The boiler.\n\n- Something else.\n- And more.\n- Much more.\n- The boiler again."
     (best,) = passages(text, "boiler")
     assert best.text == text
-    assert best.stretches == ((1, 6),)
+    assert best.stretches == (Lines(1, 6),)
 
 
 def test_no_heading_ends_a_passage_after_a_gap(passages):
