@@ -91,6 +91,8 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
     former_path: Path | None = None
     """Where earlier releases had the index of the default `path`; None for a path that was set."""
     driver: Literal["sqlite"] = "sqlite"
+    view: str | None = None
+    """Whose sight of the files the index keeps stamps of; None: this host's."""
     vector: VectorStoreSettings = VectorStoreSettings()
 
 

@@ -212,6 +212,11 @@ _PROVIDER_SETTINGS = (
 _STORE = (
     Key("store.driver", Choice(("sqlite",)), "Kind of database."),
     Key("store.path", IndexPath(), "The index database; {agentId} stands for the agent."),
+    Key(
+        "store.view",
+        Text(),
+        "Whose sight of the files this is, where several hosts share one index; without it this host's.",
+    ),
     Key("store.vector.enabled", Flag(), "Keeps and searches vectors."),
     Key("store.vector.extensionPath", PathText(), "sqlite-vec library instead of the bundled one."),
     Key(

@@ -49,7 +49,7 @@ def status(
     if options.json:
         output.write_json(result)
         return os.EX_OK
-    from gateway.cli.rendering.status import status_lines
+    from gateway.cli.rendering.status_lines import status_lines
     from gateway.cli.terminal import print_lines
 
     print_lines(status_lines(result))
@@ -92,7 +92,7 @@ def health(
     if options.json:
         output.write_json(result)
         return HEALTH_CODES[result.status]
-    from gateway.cli.rendering.status import health_lines
+    from gateway.cli.rendering.status_lines import health_lines
     from gateway.cli.terminal import print_lines
 
     print_lines(health_lines(result))
@@ -161,7 +161,7 @@ def config(
     if options.json:
         output.write_json(describe_json(settings, rows))
         return os.EX_OK
-    from gateway.cli.rendering.status import config_lines
+    from gateway.cli.rendering.status_lines import config_lines
     from gateway.cli.terminal import print_lines
 
     print_lines(config_lines(rows))
@@ -200,7 +200,7 @@ def doctor(options: Options) -> int:
     if options.json:
         output.write_json(diagnosis)
     else:
-        from gateway.cli.rendering.status import diagnosis_lines
+        from gateway.cli.rendering.status_lines import diagnosis_lines
         from gateway.cli.terminal import print_lines
 
         print_lines(diagnosis_lines(diagnosis))
@@ -292,14 +292,14 @@ def _show_json(seen: StatusResult | MemoryGatewayError) -> None:
 def _picture(seen: StatusResult | MemoryGatewayError) -> Text:
     from rich.text import Text
 
-    from gateway.cli.rendering.status import status_lines
+    from gateway.cli.rendering.status_lines import status_lines
 
     told = [Text(str(seen))] if isinstance(seen, MemoryGatewayError) else status_lines(seen)
     return Text("\n").join([Text(_now(), style="dim"), *told])
 
 
 def _line(seen: StatusResult | MemoryGatewayError) -> str:
-    from gateway.cli.rendering.status import status_line
+    from gateway.cli.rendering.status_lines import status_line
 
     text = str(seen) if isinstance(seen, MemoryGatewayError) else status_line(seen)
     return f"{_now()} {text}"

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 
 import pytest
-from msgspec.structs import astuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from backends.ranking.evidence import (
     KEYWORDS_ONLY,

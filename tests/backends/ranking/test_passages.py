@@ -14,7 +14,15 @@ from backends.chunking import ChunkLimits
 from backends.ranking import fusion
 from backends.ranking.evidence import NO_EVIDENCE, units_by_file
 from backends.ranking.fusion import PassageRanker
-from backends.ranking.passages import GAP, File, Passage, Selection, best_selections, to_passage
+from backends.ranking.passages import (
+    GAP,
+    File,
+    Lines,
+    Passage,
+    Selection,
+    best_selections,
+    to_passage,
+)
 from backends.ranking.query import Concept, Weights
 from backends.text.passages import utf16_length
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fakes.details import details
-from gateway.cli.rendering.details import detail_rows
+from gateway.cli.rendering.status_lines import detail_rows
 
 REFUSED = {
     "provider": "openai",

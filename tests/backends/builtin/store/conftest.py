@@ -16,16 +16,20 @@ from backends.files.encodings import UTF8
 from backends.files.scan import FoundFile
 from providers.interface import Fingerprint
 
-OPENERS: dict[str, Callable[[Path], Store]] = {
-    "sqlite": lambda root: SqliteStore(root / "index.sqlite"),
+OPENERS: dict[str, Callable[[Path, str], Store]] = {
+    "sqlite": lambda root, viewpoint: SqliteStore(root / "index.sqlite", viewpoint=viewpoint),
 }
 
 
 @pytest.fixture(params=OPENERS)
-def opened(request, tmp_path) -> Iterator[Callable[[], Store]]:
-    """Opens the same index, again and again."""
+def opened(request, tmp_path) -> Iterator[Callable[..., Store]]:
+    """Opens the same index, again and again, for one viewpoint or another."""
     with ExitStack() as stack:
-        yield lambda: stack.enter_context(closing(OPENERS[request.param](tmp_path)))
+
+        def opening(viewpoint: str = "") -> Store:
+            return stack.enter_context(closing(OPENERS[request.param](tmp_path, viewpoint)))
+
+        yield opening
 
 
 @pytest.fixture
@@ -42,8 +46,14 @@ class Shelf:
         self._store = store
         self._preparer = Preparer(ChunkLimits())
 
-    def read(self, path: str, text: str, *, at: int = 1, encoding: str = UTF8) -> ReadFile:
-        found = FoundFile(path, 0, len(text), at, at, 7, 1)
+    def of(self, store: Store) -> Shelf:
+        """The same for another store."""
+        return Shelf(store)
+
+    def read(
+        self, path: str, text: str, *, at: int = 1, encoding: str = UTF8, inode: int = 7
+    ) -> ReadFile:
+        found = FoundFile(path, 0, len(text), at, at, inode, 1)
         return ReadFile(found, text.encode(), at, encoding)
 
     def prepare(self, path: str, text: str) -> PreparedFile:
