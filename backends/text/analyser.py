@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache
+from itertools import chain
 from typing import Final
 
 _MARKS = (
@@ -233,6 +235,15 @@ def stop_words_of(language: str) -> frozenset[str]:
 
 
 @cache
+def _languages_by_stop_word() -> dict[str, tuple[str, ...]]:
+    languages: dict[str, list[str]] = {}
+    for language in _STOP_WORDS:
+        for word in stop_words_of(language):
+            languages.setdefault(word, []).append(language)
+    return {word: tuple(names) for word, names in languages.items()}
+
+
+@cache
 def stop_bigrams() -> frozenset[str]:
     """Character pairs of question and function words in the scripts without word spaces."""
     return frozenset(
@@ -246,11 +257,12 @@ def guess_latin_language(text: str, default: str = DEFAULT_LATIN) -> str:
     Fewer than three, or less than one different word in twenty-five: `default`.
     """
     words = set(_WORD.findall(text[:_SAMPLE_CHARS].lower()))
-    best, most = default, len(words & stop_words_of(default))
+    languages = _languages_by_stop_word()
+    found = Counter(chain.from_iterable(languages[word] for word in words if word in languages))
+    best, most = default, found[default]
     for language in _LATIN_LANGUAGES:
-        found = len(words & stop_words_of(language))
-        if found > most and found >= max(3, len(words) / 25):
-            best, most = language, found
+        if found[language] > most and found[language] >= max(3, len(words) / 25):
+            best, most = language, found[language]
     return best
 
 
