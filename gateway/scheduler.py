@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Final, NamedTuple
+from typing import Final
 
 import anyio
+import msgspec
 import structlog
 
 from backends.interface import MemoryBackend, SkippedFile, SyncReport, SyncRequest
@@ -17,7 +18,7 @@ MAX_REASONS: Final = 32
 OTHER_REASONS: Final = "others"
 
 
-class Asked(NamedTuple):
+class Asked(msgspec.Struct, frozen=True, gc=False):
     """The last requests of one reason, by generation; 0: never."""
 
     plain: int
@@ -25,7 +26,7 @@ class Asked(NamedTuple):
     verifying: int
 
 
-class Work(NamedTuple):
+class Work(msgspec.Struct, frozen=True):
     """One sync that would do everything asked for so far."""
 
     generation: int

@@ -275,9 +275,6 @@ class Provider(Protocol):
         ...
 
 
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
-
-
 def without_lone_surrogates(text: str) -> str:
     """Replaces lone surrogates (halves of broken emoji), which UTF-8 cannot hold."""
-    return _LONE_SURROGATE.sub("\ufffd", text)
+    return text if text.isascii() else re.sub("[\ud800-\udfff]", "\ufffd", text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -126,7 +126,7 @@ def _by_reason(scan: ScanResult, others: Iterable[SkippedFile]) -> dict[str, int
     return {**frequent, "other reasons": rest} if rest else frequent
 
 
-class SessionReport(NamedTuple):
+class SessionReport(msgspec.Struct, frozen=True, gc=False):
     details: SessionDetails
     counts: tuple[SourceCount, ...] = ()
     """Empty while transcripts are no source."""
@@ -188,7 +188,7 @@ def _database(found: HostDatabase | None) -> DatabaseDetails | None:
 
 def odd_encodings(files: FileReads) -> tuple[str, ...]:
     """A sentence for each encoding but UTF-8 that notes are in."""
-    return tuple(_oddity(*one) for one in files.odd_encodings())
+    return tuple(_oddity(one.encoding, one.notes, one.first_path) for one in files.odd_encodings())
 
 
 def _oddity(encoding: str, count: int, path: str) -> str:

@@ -10,8 +10,9 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from itertools import accumulate, count, islice
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 from msgspec.structs import replace
 
 from backends.builtin.store.port import (
@@ -48,7 +49,7 @@ DRIFT: Final = 64
 MAX_REMEMBERED: Final = 20_000
 
 
-class TermCounts(NamedTuple):
+class TermCounts(msgspec.Struct, frozen=True, gc=False):
     """How many chunks there are, and how many of them hold each term of one query."""
 
     documents: int
@@ -140,7 +141,7 @@ MAX_BLOCKS: Final = 40
 """What follows after some thousand candidates is nothing anybody asked for."""
 
 
-class VectorLane(NamedTuple):
+class VectorLane(msgspec.Struct, frozen=True):
     """The query's vector against the stored ones of the same fingerprint."""
 
     space: VectorSpace
@@ -160,7 +161,8 @@ class VectorLane(NamedTuple):
     def nearest(self, limit: int) -> dict[int, float]:
         """Cosines by excerpt id, best first; nothing when no engine can search."""
         answer = self.space.search(self.query, limit=limit, file_ids=self.file_ids)
-        return dict(answer.hits) if isinstance(answer, VectorAnswer) else {}
+        hits = answer.hits if isinstance(answer, VectorAnswer) else ()
+        return {hit.excerpt_id: hit.cosine for hit in hits}
 
 
 class Candidates:
@@ -226,7 +228,7 @@ class Candidates:
         return [replace(one, excerpts=excerpts.get(one.chunk_id, ())) for one in words]
 
 
-class Allowed(NamedTuple):
+class Allowed(msgspec.Struct, frozen=True, gc=False):
     file_ids: list[int] | None
     """Ids of the permitted files, or None when every indexed file is permitted."""
     chunks: int
@@ -266,7 +268,7 @@ _MIN_CANDIDATES: Final = 24
 _MAX_CANDIDATES: Final = 200
 
 
-class Found(NamedTuple):
+class Found(msgspec.Struct, frozen=True, gc=False):
     hits: tuple[Hit, ...]
     mode: Mode
     """Which lanes took part."""
@@ -390,7 +392,7 @@ def _explained(
 def _turns_of(ranked: RankedPassage) -> list[Turns]:
     """Those of each stretch: each line of a transcript's text is a turn."""
     passage = ranked.passage
-    return [Turns(passage.file_id, *lines) for lines in passage.stretches]
+    return [Turns(passage.file_id, lines.first, lines.last) for lines in passage.stretches]
 
 
 def _hit(

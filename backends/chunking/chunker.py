@@ -11,7 +11,10 @@ import sys
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from backends.chunking.cuts import (
     BLOCK_RANK,
@@ -41,7 +44,7 @@ _FRONT_MATTER: Final = re.compile(r"\ufeff?---[ \t]*\r?\n")
 _FRONT_MATTER_END: Final = re.compile(r"\n-{3,}[ \t]*\r?(?:\n|\Z)")
 
 
-class Fence(NamedTuple):
+class Fence(msgspec.Struct, frozen=True, gc=False):
     """What the line that closes a fenced block must look like: `length` or more of `mark`."""
 
     mark: str
@@ -106,7 +109,7 @@ LONGEST_TITLE: Final = 300
 _MARKER: Final = re.compile(r"(#{1,6})(?:[ \t]|$)")
 
 
-class Heading(NamedTuple):
+class Heading(msgspec.Struct, frozen=True, gc=False):
     offset: int
     """Where its line starts."""
     level: int
@@ -174,7 +177,7 @@ _DEEPEST_HEADING: Final = 6
 _HEADING_INDENT: Final = 3
 
 
-class _Block(NamedTuple):
+class _Block(msgspec.Struct, frozen=True, gc=False):
     """An open block: places from index `keep` on lie inside it and go when it fits."""
 
     indent: int
@@ -314,7 +317,7 @@ class BlockScanner:
 
     def _continue_block(self) -> None:
         if self._open[-1].indent != _LEAF:
-            self._open.append(self._open[-1]._replace(indent=_LEAF))
+            self._open.append(replace(self._open[-1], indent=_LEAF))
         self._mark(LINE_RANK)
 
     def _open_block(self, indent: int, rank: int) -> None:
@@ -460,7 +463,7 @@ _QUOTES: Final = "\"'"
 
 def title_of(text: str) -> str | None:
     """See `backends.chunking.document_title`."""
-    scanner = BlockScanner(text, Room.of(ChunkLimits())._replace(limit=sys.maxsize))
+    scanner = BlockScanner(text, replace(Room.of(ChunkLimits()), limit=sys.maxsize))
     headings = scanner.headings
     for line in split_lines(text):
         scanner.read(line)

@@ -6,14 +6,16 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Final
 from zlib import crc32
+
+import msgspec
 
 from backends.chunking.graphemes import may_cut, next_cut
 from backends.chunking.tokens import WEIGHT_PER_TOKEN, ChunkLimits, prefix_end, weigh
 
 
-class Room(NamedTuple):
+class Room(msgspec.Struct, frozen=True, gc=False):
     """`0 < step <= least <= limit`; with `ChunkLimits()` these are 80, 133 and 400 tokens."""
 
     limit: int

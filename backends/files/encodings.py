@@ -24,15 +24,13 @@ _MARKS: Final = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 _LEAST_UTF16: Final = 8
 _ZERO_SHARE: Final = 0.7
 _HIGH_SHARE: Final = 1 / 3
-_DAMAGED: Final = re.compile("[\x00-\x08\x0e-\x1f\x7f\N{REPLACEMENT CHARACTER}]")
+_DAMAGED: Final = "[\x00-\x08\x0e-\x1f\x7f\N{REPLACEMENT CHARACTER}]"
 _LEAST_DAMAGE: Final = 4
 _DAMAGE_SHARE: Final = 1 / 4
 """The share of what is not white space above which damage is hopeless. Damaged notes have a few such places, other
 encodings hardly anything else."""
-_HIGH: Final = re.compile(rb"[\x80-\xff]")
-_NOT_WINDOWS: Final = re.compile(
-    rb"[\x00-\x08\x0b\x0e-\x1f\x7f\x81\x8d\x8f\x90\x9d]|[\x80-\xff]{4}"
-)
+_HIGH: Final = rb"[\x80-\xff]"
+_NOT_WINDOWS: Final = rb"[\x00-\x08\x0b\x0e-\x1f\x7f\x81\x8d\x8f\x90\x9d]|[\x80-\xff]{4}"
 """Control characters, bytes that mean nothing, and runs that no Western word has."""
 
 
@@ -54,7 +52,7 @@ def encoding_of(data: bytes) -> str:
 
 def _is_hopeless(data: bytes) -> bool:
     shown = data.decode(UTF8, "replace")
-    damaged = len(_DAMAGED.findall(shown))
+    damaged = len(re.findall(_DAMAGED, shown))
     visible = len(shown) - sum(map(shown.count, " \n\r\t"))
     return damaged >= _LEAST_DAMAGE and damaged > _DAMAGE_SHARE * visible
 
@@ -74,9 +72,9 @@ def _utf16(data: bytes) -> str | None:
 
 
 def _is_windows(data: bytes) -> bool:
-    if _NOT_WINDOWS.search(data):
+    if re.search(_NOT_WINDOWS, data):
         return False
-    high = len(_HIGH.findall(data))
+    high = len(re.findall(_HIGH, data))
     visible = len(data) - sum(data.count(space) for space in (b" ", b"\n", b"\r", b"\t"))
     if high > _HIGH_SHARE * visible:
         return False

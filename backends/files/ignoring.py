@@ -10,7 +10,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from backends.files.roots import Location
 from backends.files.safe_open import walked
@@ -39,7 +41,7 @@ _STARS: Final = re.compile(r"\*+")
 _Stamp = tuple[int, int, int, int]
 
 
-class _Spec(NamedTuple):
+class _Spec(msgspec.Struct, frozen=True, gc=False):
     """The patterns of one ignore file, for the paths below its directory."""
 
     directory: str

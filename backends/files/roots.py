@@ -5,7 +5,6 @@ from __future__ import annotations
 import fnmatch
 import os.path
 import re
-from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property
 from pathlib import Path
@@ -102,8 +101,7 @@ MARKDOWN_SUFFIX = ".md"
 RootKind = Literal["file", "directory", "any"]
 
 
-@dataclass(frozen=True, slots=True)
-class Location:
+class Location(msgspec.Struct, frozen=True):
     """One file: a trusted directory and the names below it, none of which may be a link."""
 
     path: str
@@ -112,7 +110,7 @@ class Location:
     """Absolute directory whose own path the operator vouches for; it is resolved normally."""
     names: tuple[str, ...]
     """From the anchor to the file, at least one."""
-    root: Root | None = field(default=None, compare=False, repr=False)
+    root: Root | None = None
     """Below which it was permitted."""
 
 

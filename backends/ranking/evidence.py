@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, islice
 from operator import or_
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -210,7 +210,7 @@ MOST_DEVIATIONS: Final = 100.0
 another one would be beyond floats once it is an exponent."""
 
 
-class Background(NamedTuple):
+class Background(msgspec.Struct, frozen=True, gc=False):
     """The cosines that a query has to texts at large: what is high for this query and this model."""
 
     mean: float
@@ -237,7 +237,7 @@ class Background(NamedTuple):
         return min(MOST_DEVIATIONS, self.trust * (cosine - self.mean) / self.deviation)
 
 
-class Lanes(NamedTuple):
+class Lanes(msgspec.Struct, frozen=True, gc=False):
     """How much each lane counts; the stronger one counts whole."""
 
     text: float

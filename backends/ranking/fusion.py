@@ -12,7 +12,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from heapq import heapify, heapreplace
 from itertools import islice
-from typing import Final, NamedTuple, TypedDict
+from typing import Final, TypedDict
+
+import msgspec
+from msgspec.structs import replace
 
 from backends.ranking.evidence import (
     KEYWORDS_ONLY,
@@ -44,7 +47,7 @@ ENOUGH: Final = 0.5
 """A share of a passage's odds: when so much of it stands in other results, its point was made."""
 
 
-class _Assured(NamedTuple):
+class _Assured(msgspec.Struct, frozen=True, gc=False):
     """A passage as keywords alone would show it."""
 
     file: File
@@ -60,7 +63,7 @@ class _Assured(NamedTuple):
 
     def rest(self) -> Selection:
         """What was not shown."""
-        return self.selection._replace(file=self.file, at=tuple(self._missing()))
+        return replace(self.selection, file=self.file, at=tuple(self._missing()))
 
     def _missing(self) -> list[int]:
         return [at for at in self.selection.at if not self.file.is_taken(at)]
@@ -89,7 +92,7 @@ class Assurance:
         return selection
 
 
-class RankedPassage(NamedTuple):
+class RankedPassage(msgspec.Struct, frozen=True, gc=False):
     passage: Passage
     score: float
     """0..1, what `minScore` speaks of; never rises down the list."""
@@ -109,7 +112,7 @@ class RankedPassage(NamedTuple):
     """Whether it was due by `Assurance`."""
 
 
-class _Strength(NamedTuple):
+class _Strength(msgspec.Struct, frozen=True, gc=False):
     """What a passage scores by itself."""
 
     text_share: float
@@ -218,7 +221,7 @@ class PassageRanker:
             self._taken[selection.file.file_id] += shown
             new = self._repeats.new_lines([unit.text for unit in selection.units()])
             if new:
-                told = selection._replace(at=tuple(selection.at[number] for number in new))
+                told = replace(selection, at=tuple(selection.at[number] for number in new))
                 self._ceiling = min(self._ceiling, remaining.highest(strength.highest))
                 self._shown += 1
                 passage = to_passage(told, self._weights)

@@ -8,7 +8,9 @@ from functools import cached_property, reduce
 from heapq import heapify, heappop, heappush
 from itertools import islice, pairwise
 from operator import or_
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
+
+import msgspec
 
 from backends.ranking.evidence import (
     NO_EVIDENCE,
@@ -23,14 +25,14 @@ GAP: Final = "\n…\n"
 """Between stretches of a snippet that do not follow one another in the file."""
 
 
-class Lines(NamedTuple):
+class Lines(msgspec.Struct, frozen=True, gc=False):
     """A range of lines of a file, counted from 1, ends included."""
 
     first: int
     last: int
 
 
-class Passage(NamedTuple):
+class Passage(msgspec.Struct, frozen=True, gc=False):
     """`text` as it stands in the file, with `GAP` where lines are left out; it begins at character `start`
     of the file. Lines count from 1, ends included, and enclose all stretches.
     """
@@ -62,7 +64,7 @@ weaker is shown beside a line that is, since alone it would tell nothing."""
 Order = tuple[float, int, str, int, int]
 
 
-class Selection(NamedTuple):
+class Selection(msgspec.Struct, frozen=True, gc=False):
     """Units of one file that a snippet shows together."""
 
     file: File
@@ -220,7 +222,7 @@ class Offer(Protocol):
     def file(self) -> File: ...
 
 
-class _Rest(NamedTuple):
+class _Rest(msgspec.Struct, frozen=True, gc=False):
     """What of a file was not shown so far."""
 
     file: File

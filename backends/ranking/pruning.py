@@ -8,7 +8,9 @@ from collections.abc import Callable, Sequence
 from functools import cached_property, reduce
 from itertools import compress
 from operator import or_
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from backends.ranking.evidence import (
     CHUNK_WEIGHT,
@@ -42,7 +44,7 @@ _MARGIN: Final = 1 + 1e-9
 """Bounds are computed in another order than what they bound."""
 
 
-class Bounds(NamedTuple):
+class Bounds(msgspec.Struct, frozen=True, gc=False):
     """No line, and no selection of lines, of the file has more than this."""
 
     text: float
@@ -55,7 +57,7 @@ class Bounds(NamedTuple):
 UNBOUNDED: Final = Bounds(1.0, 1.0, math.inf)
 
 
-class Outline(NamedTuple):
+class Outline(msgspec.Struct, frozen=True, gc=False):
     """What bounds the lines of a file, whatever the lanes count."""
 
     cosine: float
@@ -135,7 +137,7 @@ def bounds_of(outline: Outline, lanes: Lanes) -> Bounds:
     return Bounds(highest * _MARGIN, outline.cosine, mass * _MARGIN)
 
 
-class Weighed(NamedTuple):
+class Weighed(msgspec.Struct, frozen=True, gc=False):
     """The units of one file and their evidence, whatever the lanes count."""
 
     units: Sequence[Unit]
@@ -177,7 +179,7 @@ class Proposal:
         return self.with_odds(odds)
 
     def with_odds(self, odds: Sequence[float]) -> File:
-        units, evidence = self.lines
+        units, evidence = self.lines.units, self.lines.evidence
         odds = aged_odds(units, evidence, odds)
         file = File(*self.key, units, evidence, odds, self._max_chars)
         for start, end in self._shown:

@@ -6,7 +6,9 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from backends.text.analyser import (
     Analyser,
@@ -28,7 +30,7 @@ PARTS_SHARE: Final = 1.0
 """What the parts of an identifier count together, beside its whole."""
 
 
-class Concept(NamedTuple):
+class Concept(msgspec.Struct, frozen=True, gc=False):
     """One thing asked for. A passage has it when it holds any of the alternative terms."""
 
     alternatives: tuple[str, ...]
@@ -40,7 +42,7 @@ class Concept(NamedTuple):
     """The question's own words, where the alternatives are days: such a concept is as rare as they are together."""
 
 
-class Query(NamedTuple):
+class Query(msgspec.Struct, frozen=True, gc=False):
     """`concepts` in the order of the question, without repetitions; empty: nothing to look for."""
 
     concepts: tuple[Concept, ...]
@@ -58,10 +60,10 @@ class Query(NamedTuple):
         for concept in self.concepts:
             if concept.time:
                 known = tuple(filter(document_frequency.get, concept.alternatives))
-                concepts += [concept._replace(alternatives=known)] if known else []
+                concepts += [msgspec.structs.replace(concept, alternatives=known)] if known else []
             else:
                 concepts.append(concept)
-        return self._replace(concepts=tuple(concepts))
+        return msgspec.structs.replace(self, concepts=tuple(concepts))
 
     def terms(self) -> tuple[str, ...]:
         """Every index term of the query, once."""

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache
+from itertools import chain
 from typing import Final
 
-_MARKS = re.compile(
+_MARKS = (
     "(?<![\u0418\u0438])[\u0300-\u036f]"  # Latin, Greek, Cyrillic; but not the breve of U+0439
     "|[\u0300-\u0305\u0307-\u036f]"
     "|[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7]"  # Hebrew points
     "|[\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06ed]"  # Arabic vowel signs and tatweel
 )
-_IGNORED = re.compile("[\u00ad\u200b-\u200f\u2060\ufe00-\ufe0f\ufeff]")
+_IGNORED = "[\u00ad\u200b-\u200f\u2060\ufe00-\ufe0f\ufeff]"
 _LETTERS = str.maketrans(
     {
         "ß": "ss", "æ": "ae", "œ": "oe", "ø": "o", "đ": "d", "ð": "d", "ł": "l", "þ": "th",
@@ -26,11 +28,17 @@ _LETTERS = str.maketrans(
 )  # fmt: skip
 
 
+# To compile the large classes takes 10 ms, which a start among ASCII texts need not wait for.
+@cache
+def _pattern(source: str, flags: int = 0) -> re.Pattern[str]:
+    return re.compile(source, flags)
+
+
 def normalise(text: str) -> str:
     """NFKC without invisible characters; case is kept, because camelCase is read from it."""
     if text.isascii():
         return text
-    return _IGNORED.sub("", unicodedata.normalize("NFKC", text))
+    return _pattern(_IGNORED).sub("", unicodedata.normalize("NFKC", text))
 
 
 def fold(word: str) -> str:
@@ -38,7 +46,7 @@ def fold(word: str) -> str:
     if word.isascii():
         return word.lower()
     decomposed = unicodedata.normalize("NFD", word.casefold())
-    return unicodedata.normalize("NFC", _MARKS.sub("", decomposed)).translate(_LETTERS)
+    return unicodedata.normalize("NFC", _pattern(_MARKS).sub("", decomposed)).translate(_LETTERS)
 
 
 UNSPACED = (
@@ -72,12 +80,12 @@ EMOJI = "\u2190-\u24ff\u25a0-\u27ff\u2900-\u2bff\u3030\u303d\u3297\u3299\U0001f0
 
 
 _BY_SCRIPT: Final = (
-    (re.compile("[\u0400-\u04ff]"), "russian"),
-    (re.compile("[\u0370-\u03ff\u1f00-\u1fff]"), "greek"),
-    (re.compile("[\u0600-\u06ff]"), "arabic"),
-    (re.compile("[\u0900-\u097f]"), "hindi"),
-    (re.compile("[\u0b80-\u0bff]"), "tamil"),
-    (re.compile("[\u0530-\u058f]"), "armenian"),
+    ("[\u0400-\u04ff]", "russian"),
+    ("[\u0370-\u03ff\u1f00-\u1fff]", "greek"),
+    ("[\u0600-\u06ff]", "arabic"),
+    ("[\u0900-\u097f]", "hindi"),
+    ("[\u0b80-\u0bff]", "tamil"),
+    ("[\u0530-\u058f]", "armenian"),
 )
 
 _IRREGULAR_ENGLISH: Final = """
@@ -127,7 +135,9 @@ def script_language(word: str) -> str | None:
     """The language that a non-Latin script stands for, or None for Latin and unknown scripts."""
     if word.isascii():
         return None
-    return next((language for pattern, language in _BY_SCRIPT if pattern.search(word)), None)
+    return next(
+        (language for letters, language in _BY_SCRIPT if _pattern(letters).search(word)), None
+    )
 
 
 def stem(word: str, language: str) -> str:
@@ -225,6 +235,15 @@ def stop_words_of(language: str) -> frozenset[str]:
 
 
 @cache
+def _languages_by_stop_word() -> dict[str, tuple[str, ...]]:
+    languages: dict[str, list[str]] = {}
+    for language in _STOP_WORDS:
+        for word in stop_words_of(language):
+            languages.setdefault(word, []).append(language)
+    return {word: tuple(names) for word, names in languages.items()}
+
+
+@cache
 def stop_bigrams() -> frozenset[str]:
     """Character pairs of question and function words in the scripts without word spaces."""
     return frozenset(
@@ -238,11 +257,12 @@ def guess_latin_language(text: str, default: str = DEFAULT_LATIN) -> str:
     Fewer than three, or less than one different word in twenty-five: `default`.
     """
     words = set(_WORD.findall(text[:_SAMPLE_CHARS].lower()))
-    best, most = default, len(words & stop_words_of(default))
+    languages = _languages_by_stop_word()
+    found = Counter(chain.from_iterable(languages[word] for word in words if word in languages))
+    best, most = default, found[default]
     for language in _LATIN_LANGUAGES:
-        found = len(words & stop_words_of(language))
-        if found > most and found >= max(3, len(words) / 25):
-            best, most = language, found
+        if found[language] > most and found[language] >= max(3, len(words) / 25):
+            best, most = language, found[language]
     return best
 
 
@@ -253,6 +273,7 @@ _MAX_TERM = 64
 _MAX_CACHED_WORDS = 50_000
 """Some 7 MiB. With twice as many nothing is indexed faster, with 20,000 it takes a twelfth longer."""
 
+_UNSPACED_LETTER = f"[{UNSPACED}]"
 _LETTER = f"(?:[^\\W{UNSPACED}]|[{MARKS}])"
 _JOINT = "[-._/:@#+&=,'’]"
 _ASCII_TOKEN = re.compile(f"[A-Za-z0-9_]+(?:{_JOINT}[A-Za-z0-9_]+)*")
@@ -260,22 +281,14 @@ _ASCII_TOKEN = re.compile(f"[A-Za-z0-9_]+(?:{_JOINT}[A-Za-z0-9_]+)*")
 _JOINT_LEVELS: Final = (re.compile("[/:@#&=,]"), re.compile("[.]"), re.compile("[-_+]"))
 """Loosest joint first: `notes/2026-01-02.md` is a path of a file name of a date."""
 _APOSTROPHE = re.compile("['’]")
-_ELISION = re.compile("^(?:[cdjlmnst]|qu|all|dell|nell|sull|un)['’](?=..)", re.IGNORECASE)
+_ELISION = "^(?:[cdjlmnst]|qu|all|dell|nell|sull|un)['’](?=..)"
 _THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+")
 _NOT_WORD = re.compile(f"(?:{_JOINT}|_)+")
 _HUMP = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _CAMEL = re.compile("[a-z][A-Z]|[A-Z]{2}[a-z]")
 
 
-# To compile the large classes takes 10 ms, which a start among ASCII texts need not wait for.
-@cache
-def _any_token() -> re.Pattern[str]:
-    return re.compile(f"{_LETTER}+(?:{_JOINT}{_LETTER}+)*|[{UNSPACED}]+|[{EMOJI}]")
-
-
-@cache
-def _unspaced_start() -> re.Pattern[str]:
-    return re.compile(f"[{UNSPACED}]")
+_ANY_TOKEN = f"{_LETTER}+(?:{_JOINT}{_LETTER}+)*|[{UNSPACED}]+|[{EMOJI}]"
 
 
 class Analyser:
@@ -288,7 +301,7 @@ class Analyser:
     def terms(self, text: str) -> str:
         """The terms of `text`, separated by single spaces, in order, with repetitions."""
         text = normalise(text)
-        pattern = _ASCII_TOKEN if text.isascii() else _any_token()
+        pattern = _ASCII_TOKEN if text.isascii() else _pattern(_ANY_TOKEN)
         cache = self._cache
         found = []
         for token in pattern.findall(text):
@@ -361,12 +374,12 @@ class Analyser:
 
 def tokens(text: str) -> list[str]:
     """The tokens (words with their joints, unspaced runs, pictographs) of normalised text."""
-    return (_ASCII_TOKEN if text.isascii() else _any_token()).findall(text)
+    return (_ASCII_TOKEN if text.isascii() else _pattern(_ANY_TOKEN)).findall(text)
 
 
 def is_unspaced(token: str) -> bool:
     """Whether a token is a run of a script that is written without word spaces."""
-    return not token.isascii() and _unspaced_start().match(token) is not None
+    return not token.isascii() and _pattern(_UNSPACED_LETTER).match(token) is not None
 
 
 def detect_language(text: str) -> str:
@@ -389,7 +402,7 @@ def _without_apostrophes(part: str) -> str:
     head, _, tail = part.replace("’", "'").rpartition("'")
     if tail in {"s", "S"} and head:
         return head.replace("'", "")
-    return _APOSTROPHE.sub("", _ELISION.sub("", part))
+    return _APOSTROPHE.sub("", _pattern(_ELISION, re.IGNORECASE).sub("", part))
 
 
 def _bigrams(run: str) -> list[str]:

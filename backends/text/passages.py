@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from functools import cache
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
@@ -16,8 +17,14 @@ MAX_LINE_CHARS: Final = 700
 MAX_PIECE_CHARS: Final = 320
 """Less than half a snippet, so that a matching sentence can bring a neighbour along."""
 
-_SENTENCE_END = re.compile(r"[.!?…][)\"'”’»\]]*\s+|[。！？；][」』”）]*|[;:]\s+")
-_SPACE = re.compile(r"\s+")
+_SENTENCE_END = r"[.!?…][)\"'”’»\]]*\s+|[。！？；][」』”）]*|[;:]\s+"
+_SPACE = r"\s+"
+
+
+# Compiled with the first long line, not at start.
+@cache
+def _ends() -> tuple[re.Pattern[str], ...]:
+    return re.compile(_SENTENCE_END), re.compile(_SPACE)
 
 
 class Unit(msgspec.Struct, frozen=True, gc=False):
@@ -58,7 +65,7 @@ def _split_line(text: str, start: int, end: int) -> list[tuple[int, int]]:
 def _best_cut(text: str, start: int, limit: int, end: int) -> int:
     """The last sentence end in the second half before `limit`, else the last space, else a cluster."""
     middle = (start + limit) // 2
-    for pattern in (_SENTENCE_END, _SPACE):
+    for pattern in _ends():
         ends = [match.end() for match in pattern.finditer(text, middle, limit)]
         if ends:
             return ends[-1]
@@ -78,7 +85,7 @@ EXCERPT_TOKENS: Final = 150
 """About as much as a snippet shows. Half as much finds no more and doubles the vectors."""
 
 
-class ExcerptSpan(NamedTuple):
+class ExcerptSpan(msgspec.Struct, frozen=True, gc=False):
     """`text[start:end]`; `line` is that of its first character, counted from 0 in the text."""
 
     start: int
@@ -106,7 +113,7 @@ def cut_excerpts(text: str, start: int = 0) -> list[ExcerptSpan]:
             continue
         tokens = estimate_tokens(line)
         if tokens <= room:
-            spans[-1] = spans[-1]._replace(end=unit.end)
+            spans[-1] = replace(spans[-1], end=unit.end)
             room -= tokens
         else:
             spans.append(ExcerptSpan(unit.start, unit.end, unit.line))

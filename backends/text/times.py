@@ -27,13 +27,13 @@ _ASKED: Final = r"""
     |いつ|何日|何月|何年|何曜日|何時
     |언제|며칠|몇\s*월|몇\s*시|무슨\s*요일|어느\s*날
 """
-_DIGITS: Final = re.compile(
+_DIGITS: Final = (
     r"(?<!\d)(?:\d{4}-\d\d|\d?\d:\d\d|\d?\d\. ?\d?\d\.|\d?\d/\d?\d|(?:19|20)\d\d(?!\d)|\d?\d(?:st|nd|rd|th)\b"
     r"|\d{1,4} ?[年月日号號时時点點天周週년월일시주])"
 )
-_DIGIT: Final = re.compile(r"\d")
+_DIGIT: Final = r"\d"
 """Most lines have none, which is found out sooner."""
-_UNSPACED: Final = re.compile(
+_UNSPACED: Final = (
     "昨[天日晚]|前天|今[天日年月週朝]|明[天日年後]|后天|後天|[上下本这這](?:个|個)?(?:[周週月]|星期)|去年|[先来來][週月年]"
     "|[月火水木金土日]曜|[周週期拜][一二三四五六日天]|[一二三四五六七八九十两兩](?:月|天|周|週)|きのう|あした"
     "|어제|그제|오늘|내일|모레|(?:지난|다음|이번) ?[주달해]|작년|올해|내년|[월화수목금토일]요일"
@@ -67,22 +67,22 @@ _WORD: Final = re.compile(r"[^\W\d_]+")
 
 # Compiled with the first question, not at start.
 @cache
-def _pattern(source: str) -> re.Pattern[str]:
-    return re.compile(source, re.IGNORECASE | re.VERBOSE)
+def _pattern(source: str, flags: int = 0) -> re.Pattern[str]:
+    return re.compile(source, flags)
 
 
 def asks_when(question: str) -> bool:
     """Whether a question asks for a time: `When did ...?`, `Wann ...?`, `いつ...`."""
-    return _pattern(_ASKED).search(question) is not None
+    return _pattern(_ASKED, re.IGNORECASE | re.VERBOSE).search(question) is not None
 
 
 def tells_time(line: str) -> bool:
     """Whether a line names a day, a month, a year, a time of day, or a distance from today."""
     if not _WORDS.isdisjoint(_WORD.findall(line.lower())):
         return True
-    if _DIGIT.search(line) and _DIGITS.search(line):
+    if _pattern(_DIGIT).search(line) and _pattern(_DIGITS).search(line):
         return True
-    return not line.isascii() and _UNSPACED.search(line) is not None
+    return not line.isascii() and _pattern(_UNSPACED).search(line) is not None
 
 
 class Days(NamedTuple):
@@ -213,10 +213,10 @@ _TO: Final = (
     "[-–—~〜～]|to|until|till|through|and|bis|und|au|et|al|y|ao|a|e|по|и|до|から|到|至|和|と|부터"
 )
 _ARTICLE: Final = "the|dem|den|zum|le|el|o"
-_JOINED: Final = re.compile(rf"\s*(?:{_TO})\s*(?:(?:{_ARTICLE})\s+)?")
-_BOTH: Final = re.compile(rf"\s*(?:and|und|et|y|e|и|和|と)\s*(?:(?:{_ARTICLE})\s+)?")
-_BETWEEN: Final = re.compile(rf"(?:between|zwischen|entre|между)\s+(?:(?:{_ARTICLE})\s+)?\Z")
-_BEFORE_MONTH: Final = re.compile(
+_JOINED: Final = rf"\s*(?:{_TO})\s*(?:(?:{_ARTICLE})\s+)?"
+_BOTH: Final = rf"\s*(?:and|und|et|y|e|и|和|と)\s*(?:(?:{_ARTICLE})\s+)?"
+_BETWEEN: Final = rf"(?:between|zwischen|entre|между)\s+(?:(?:{_ARTICLE})\s+)?\Z"
+_BEFORE_MONTH: Final = (
     r"\b(?:in|during|since|until|till|before|after|by|of|last|next|this|early|mid|late|between|from|to"
     r"|im|ab|bis|seit|anfang|ende|mitte|letzten|nächsten|en|em|de|desde|até|hasta|au|du|fin|début|в|с|до|к|на|за)\s+\Z"
 )
@@ -251,9 +251,9 @@ def _ranges(mentions: list[_Mention], text: str) -> Iterator[_Mention]:
     joined: set[int] = set()
     for one, other in pairwise(mentions):
         between = text[one.end : other.start]
-        if one.start in joined or not _JOINED.fullmatch(between):
+        if one.start in joined or not _pattern(_JOINED).fullmatch(between):
             continue
-        if _BOTH.fullmatch(between) and not _BETWEEN.search(text[: one.start]):
+        if _pattern(_BOTH).fullmatch(between) and not _pattern(_BETWEEN).search(text[: one.start]):
             continue
         spans = [
             (first, last)
@@ -296,7 +296,7 @@ def _spaced_forms() -> Sequence[tuple[re.Pattern[str], _Reader]]:
     day = r"(?P<day>\d{1,2})(?:st|nd|rd|th|er|º|\.)?"
     to = rf"(?:\s*(?:{_TO})\s*(?:(?:{_ARTICLE})\s+)?{day.replace('<day>', '<to>')})?"
     year = r"(?:,?\s*(?:(?:of|de|do)\s+)?(?P<year>(?:19|20)\d\d)(?!\d))?"
-    words = _any_of(word for word in _BY_WORD if not _UNSPACED_WORD.match(word))
+    words = _any_of(word for word in _BY_WORD if not _pattern(_UNSPACED_WORD).match(word))
     return _compiled(
         (r"(?<![\w.-])(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)(?!\d)", _of_date),
         (
@@ -329,7 +329,7 @@ def _unspaced_forms() -> Sequence[tuple[re.Pattern[str], _Reader]]:
     to = rf"\s*(?:{_TO})\s*(?P<to>\d{{1,2}})[日号號일]"
     week = r"(?:周|週|星期|礼拜|禮拜|주)"
     letter = r"(?P<letter>[一二三四五六天日]|[月火水木金土](?=曜)|[월화수목금토일](?=요일))"
-    words = _any_of(word for word in _BY_WORD if _UNSPACED_WORD.match(word))
+    words = _any_of(word for word in _BY_WORD if _pattern(_UNSPACED_WORD).match(word))
     return _compiled(
         (rf"(?:(?P<year>(?:19|20)\d\d)[年년]\s*)?{month}(?:{day}(?:{to})?)?", _of_date),
         (rf"{count}\s*(?:{units})\s*[之以]?[前전]", _of_distance),
@@ -348,7 +348,7 @@ def _compiled(*forms: tuple[str, _Reader]) -> Sequence[tuple[re.Pattern[str], _R
     return tuple((re.compile(pattern), read) for pattern, read in forms)
 
 
-_UNSPACED_WORD: Final = re.compile(r"[\u3040-\u9fff\uac00-\ud7ff]")
+_UNSPACED_WORD: Final = r"[\u3040-\u9fff\uac00-\ud7ff]"
 
 
 def _any_of(words: Iterable[str]) -> str:
@@ -387,7 +387,7 @@ def _of_slashes(match: re.Match[str], today: date) -> Iterator[_Span]:  # noqa: 
 
 def _of_month(match: re.Match[str], today: date) -> Iterator[_Span]:
     is_sure = match["name"] not in _ALSO_OTHER_WORDS or match["year"]
-    if is_sure or _BEFORE_MONTH.search(match.string, 0, match.start()):
+    if is_sure or _pattern(_BEFORE_MONTH).search(match.string, 0, match.start()):
         yield from _months(_MONTHS[match["name"]], match["year"], today)
 
 

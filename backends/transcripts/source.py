@@ -7,7 +7,7 @@ import stat
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 import msgspec
 
@@ -161,7 +161,7 @@ def look_at(entry: os.DirEntry[str], path: str) -> FoundTranscript | SkippedFile
     )
 
 
-class Place(NamedTuple):
+class Place(msgspec.Struct, frozen=True, gc=False):
     """Between two entries of a transcript, which are numbered in their order."""
 
     byte: int
@@ -173,7 +173,7 @@ class Place(NamedTuple):
 BEGINNING: Final = Place(0, 0)
 
 
-class Entries(NamedTuple):
+class Entries(msgspec.Struct, frozen=True, gc=False):
     """Some entries of a transcript, from one place to another."""
 
     numbers: tuple[int, ...]

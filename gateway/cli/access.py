@@ -10,8 +10,7 @@ import math
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import anyio
 import msgspec
@@ -30,27 +29,24 @@ from backends.interface import (
 from config.errors import ungrouped
 from config.host_keys import is_disabled
 from config.settings import Settings
-from gateway.agent.conversations import Conversations
-from gateway.agent.memory import TRIAL_S, Memory, open_memory
-from gateway.agent.reloading import ReloadResult
 from gateway.client import Client, connect
-from gateway.ownership.bridge import PATIENCE_S
 from gateway.ownership.lock import check_workspace, name_owner, place_of
 from gateway.ownership.sockets import connect_owner
 from gateway.rpc.wire import DeadlineExceededError
 from gateway.sessions.terms import WITHOUT_CLAUDE_CODE
-from gateway.tools.get import AppendParams, AppendResult, GetParams
 from gateway.tools.search import SearchParams, without
-from gateway.tools.status import Health, MetricsResult, OverviewResult, StatusResult, judge_health
+
+if TYPE_CHECKING:
+    from gateway.agent.memory import Memory
+    from gateway.agent.reloading import ReloadResult
+    from gateway.tools.get import AppendParams, AppendResult, GetParams
+    from gateway.tools.status import Health, MetricsResult, OverviewResult, StatusResult
 
 _HEALTH_TIMEOUT_S: Final = 0.6
 """A probe has a second, and the interpreter takes its part of it."""
 
 _LOOK_S: Final = 1.0
 """How long a call goes on before the first sign of life is asked for."""
-
-_DEEP_TIMEOUT_S: Final = 3 * TRIAL_S + 5
-"""Provider, vector engine and QMD may each use up their time."""
 
 T = TypeVar("T")
 
@@ -91,6 +87,8 @@ async def reach_memory(settings: Settings, *, patient: bool = False) -> AsyncIte
     lock = place_of(settings).lock
     stream = None if is_disabled(settings) else await connect_owner(lock)
     if stream is None:
+        from gateway.agent.memory import TRIAL_S, open_memory  # whoever only asks needs none of it
+
         with _without_traces(settings) as ours:
             wait_s = TRIAL_S if patient else 0.0
             async with open_memory(ours, background=False, wait_s=wait_s) as memory:
@@ -110,6 +108,8 @@ def _without_traces(settings: Settings) -> Iterator[Settings]:
     if settings.workspace.exists() or search.extra_paths or is_there(settings):
         yield settings
         return
+    from tempfile import TemporaryDirectory
+
     with TemporaryDirectory(prefix="memory-gateway-") as directory:
         place = Path(directory, search.store.path.name)
         store = replace(search.store, path=place, former_path=None)
@@ -127,6 +127,8 @@ async def reload_owner(settings: Settings) -> ReloadResult:
             f"No gateway runs for {_whose(settings)}, so there is none to reload.",
             remedy="The next one reads the configuration when it starts.",
         )
+    from gateway.agent.reloading import ReloadResult
+
     async with stream, connect(stream, stream) as client:
         owner = _Attended(client, name_owner(place_of(settings).lock))
         return msgspec.convert(await owner.call("reload"), ReloadResult)
@@ -143,6 +145,8 @@ async def owner_metrics(settings: Settings) -> MetricsResult:
             f"No gateway runs for {_whose(settings)}, so nothing is counted.",
             remedy="Start one with `memory-gateway serve`, or as a service.",
         )
+    from gateway.tools.status import MetricsResult
+
     async with stream, connect(stream, stream) as client:
         return msgspec.convert(await client.call("metrics"), MetricsResult)
 
@@ -170,6 +174,8 @@ class _Opened:
         return await self._memory.get(params, operator=True)
 
     async def append(self, params: AppendParams) -> AppendResult:
+        from gateway.agent.conversations import Conversations
+
         return await Conversations(self._memory).append(params, None, operator=True)
 
     async def missed(self) -> str:
@@ -215,8 +221,10 @@ class _Attended:
         return result[0]
 
     async def _watch(self) -> None:
+        await anyio.sleep(_LOOK_S)
+        from gateway.ownership.bridge import PATIENCE_S
+
         while True:
-            await anyio.sleep(_LOOK_S)
             try:
                 await self._client.ping(timeout_s=PATIENCE_S - _LOOK_S)
             except DeadlineExceededError:
@@ -225,6 +233,7 @@ class _Attended:
                     remedy="Check whether it is stopped, and its log. Once it has ended, commands open the "
                     "index themselves.",
                 ) from None
+            await anyio.sleep(_LOOK_S)
 
 
 class _Asked:
@@ -255,24 +264,33 @@ class _Asked:
         return None if "disabled" in report else msgspec.convert(report, SyncReport)
 
     async def status(self) -> StatusResult:
-        found = await self._call("status", None, StatusResult)
+        found = await self._status()
         missed = self._missed_by(found)
         return replace(found, issues=(*found.issues, missed)) if missed else found
 
     async def overview(self) -> OverviewResult:
+        from gateway.tools.status import OverviewResult
+
         await self._introduce()
         return await self._call("overview", None, OverviewResult)
 
     async def missed(self) -> str:
         if not self._wants_claude_code:
             return ""
-        return self._missed_by(await self._call("status", None, StatusResult))
+        return self._missed_by(await self._status())
+
+    async def _status(self) -> StatusResult:
+        from gateway.tools.status import StatusResult
+
+        return await self._call("status", None, StatusResult)
 
     def _missed_by(self, owner: StatusResult) -> str:
         is_missed = self._wants_claude_code and owner.enabled and not owner.claude_code
         return WITHOUT_CLAUDE_CODE if is_missed else ""
 
     async def append(self, params: AppendParams) -> AppendResult:
+        from gateway.tools.get import AppendResult
+
         await self._introduce()
         return await self._call("memory_append", params, AppendResult)
 
@@ -280,9 +298,14 @@ class _Asked:
         return await self._health({}, _HEALTH_TIMEOUT_S)
 
     async def deep_health(self) -> Health:
-        return await self._health({"deep": True}, _DEEP_TIMEOUT_S)
+        """Provider, vector engine and QMD may each use up their time."""
+        from gateway.agent.memory import TRIAL_S
+
+        return await self._health({"deep": True}, 3 * TRIAL_S + 5)
 
     async def _health(self, params: dict[str, bool], timeout_s: float) -> Health:
+        from gateway.tools.status import Health, judge_health
+
         try:
             result = await self._client.call("health", params, timeout_s=timeout_s)
         except DeadlineExceededError:

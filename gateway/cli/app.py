@@ -28,7 +28,7 @@ from gateway.cli.commands.indexing import (
 from gateway.cli.commands.inspecting import config, doctor, health, metrics, status
 from gateway.cli.commands.reporting import report
 from gateway.cli.commands.serving import demo, reload, serve, service
-from gateway.cli.guard import guarded
+from gateway.cli.guard import guarded, run_logged
 from gateway.cli.options import (
     PROGRAM,
     SERVE_OPTIONS,
@@ -99,23 +99,17 @@ def with_options(
     command: Callable[..., int], shared: Sequence[SharedOption] = SHARED_OPTIONS
 ) -> Callable[..., int]:
     """The command as typer wants it. Its first parameter takes the `Options`."""
-    own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
+    names = {"typer": typer}  # commands that often run without typer do not import it
+    own = list(inspect.signature(command, eval_str=True, locals=names).parameters.values())[1:]
     fields = [option.field for option in shared]
 
     def run(**values: Any) -> int:
         options = Options(**{field: values.pop(field) for field in fields})
-        return guarded(lambda: _run_logged(command, options, values), options)
+        return guarded(lambda: run_logged(command, options, values), options)
 
     run.__name__, run.__doc__ = command.__name__, command.__doc__
     run.__signature__ = inspect.Signature([*own, *map(_parameter, shared)])  # type: ignore[attr-defined]
     return run
-
-
-def _run_logged(command: Callable[..., int], options: Options, values: dict[str, Any]) -> int:
-    from gateway.process.logs import configure_logs
-
-    configure_logs(options.log_level or "warning", for_people=not options.json)
-    return command(options, **values)
 
 
 def _parameter(option: SharedOption) -> inspect.Parameter:

@@ -1,7 +1,7 @@
 """Where the command line begins: arguments in, exit code out.
 
-Importing typer and rich takes longer than opening an index, so a plain `serve` is read here without
-them. Typer reads everything else, mistakes and `--help` included.
+Importing typer and rich takes longer than opening an index, so a plain `serve`, `search`, `get` or `status`
+is read here without them. Typer reads everything else, mistakes and `--help` included.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 
-from gateway.cli.guard import guarded
-from gateway.cli.options import LOG_LEVELS, SERVE_OPTIONS, Options
+from gateway.cli.guard import guarded, run_logged
+from gateway.cli.options import LOG_LEVELS, SERVE_OPTIONS, SHARED_OPTIONS, Options
 from gateway.process.orphans import PARENT, is_orphan
 from gateway.process.tuning import forbid_core_dumps, pause_collector
 
@@ -23,9 +23,18 @@ _FIELDS: Final = {option.flag: option.field for option in SERVE_OPTIONS if optio
 _SOCKET_ONLY: Final = "--socket-only"
 
 
-class PlainServe(NamedTuple):
+class PlainServe(msgspec.Struct, frozen=True):
     options: Options
     socket_only: bool = False
+
+
+class PlainQuestion(msgspec.Struct, frozen=True):
+    """One of the commands that ask a memory something, which scripts and agents run again and again."""
+
+    command: str
+    options: Options
+    values: Mapping[str, Any]
+    """What the command takes beside the options, by parameter."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -39,6 +48,9 @@ def run(arguments: Sequence[str]) -> int:
         if not plain.socket_only and is_orphan(PARENT):
             return os.EX_OK  # whoever wanted it is gone; there is nobody to tell
         return guarded(lambda: _serve(plain), plain.options)
+    question = read_plain_question(arguments)
+    if question is not None:
+        return guarded(lambda: _ask(question), question.options)
     return guarded(lambda: _by_typer(arguments), _glance(arguments))
 
 
@@ -49,6 +61,21 @@ def _serve(plain: PlainServe) -> int:
     from gateway.cli.running import run_gateway
 
     return run_gateway(plain.options, socket_only=plain.socket_only)
+
+
+def _ask(question: PlainQuestion) -> int:
+    _import_structlog_without_rich()
+    return run_logged(_command(question.command), question.options, question.values)
+
+
+def _command(name: str) -> Callable[..., int]:
+    if name == "status":
+        from gateway.cli.commands.inspecting import status
+
+        return status
+    from gateway.cli.commands.asking import get, search
+
+    return search if name == "search" else get
 
 
 def _import_structlog_without_rich() -> None:
@@ -93,3 +120,73 @@ def read_plain_serve(arguments: Sequence[str]) -> PlainServe | None:
     if values.get("log_level", LOG_LEVELS[0]) not in LOG_LEVELS:
         return None
     return PlainServe(msgspec.convert(values, Options), socket_only)
+
+
+_SHARED: Final = {
+    flag: option
+    for option in SHARED_OPTIONS
+    for flag in (option.flag, option.short)
+    if flag is not None
+}
+_NUMBERS: Final[Mapping[str, Mapping[str, str]]] = {
+    "search": {"--max-results": "max_results", "-n": "max_results"},
+    "get": {"--from": "first_line", "--lines": "lines"},
+    "status": {},
+}
+"""Of each such command, what its own options set."""
+_MOST_DIGITS: Final = 9
+
+
+def read_plain_question(arguments: Sequence[str]) -> PlainQuestion | None:
+    """What `search`, `get` or `status` with the usual options ask for; None for any other line."""
+    if not arguments or arguments[0] not in _NUMBERS:
+        return None
+    command = arguments[0]
+    options: dict[str, Any] = {}
+    values: dict[str, Any] = {}
+    words: list[str] = []
+    rest = iter(arguments[1:])
+    for argument in rest:
+        if not argument.startswith("-"):
+            words.append(argument)
+        elif not _read_option(command, argument, rest, options, values):
+            return None
+    if command == "search" and words:
+        values["query"] = words
+    elif command == "get" and len(words) == 1:
+        values["path"] = words[0]
+    elif command != "status" or words:
+        return None
+    return PlainQuestion(command, msgspec.convert(options, Options), values)
+
+
+def _read_option(
+    command: str,
+    argument: str,
+    rest: Iterator[str],
+    options: dict[str, Any],
+    values: dict[str, Any],
+) -> bool:
+    """Reads one option, with the value that follows it; False for what typer has to look at."""
+    flag, equals, joined = argument.partition("=") if argument[:2] == "--" else (argument, "", "")
+    shared, number = _SHARED.get(flag), _NUMBERS[command].get(flag)
+    if shared is not None and shared.metavar is None and not equals:
+        options[shared.field] = True
+        return True
+    value = joined if equals else next(rest, "-")
+    if value.startswith("-"):
+        return False
+    if shared is not None and shared.metavar is not None:
+        options[shared.field] = value
+        return shared.field != "log_level" or value in LOG_LEVELS
+    if number is None or not _is_plain(value):
+        return False
+    values[number] = int(value)
+    return True
+
+
+def _is_plain(number: str) -> bool:
+    """Whether it is one from 1 on that needs no explanation."""
+    return (
+        number.isascii() and number.isdecimal() and len(number) <= _MOST_DIGITS and int(number) > 0
+    )

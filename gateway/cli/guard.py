@@ -7,7 +7,7 @@ import os
 import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Final, TypeGuard
+from typing import Any, Final, TypeGuard
 
 from config.errors import ErrorKind, MemoryGatewayError, lone_error
 from config.runtime.tasks import lacks_threads
@@ -115,6 +115,14 @@ def _number(error: BaseException) -> int | None:
     if isinstance(error, ImportError):
         return next((one for one in _SHORTAGES if os.strerror(one) in str(error)), None)
     return None
+
+
+def run_logged(command: Callable[..., int], options: Options, values: Mapping[str, Any]) -> int:
+    """The exit code of a command, with a log for whoever reads its output."""
+    from gateway.process.logs import configure_logs
+
+    configure_logs(options.log_level or "warning", for_people=not options.json)
+    return command(options, **values)
 
 
 def guarded(command: Callable[[], int], options: Options) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Final, Literal, NamedTuple, get_args
+from typing import Final, Literal, get_args
 
 import msgspec
 from msgspec.structs import replace
@@ -34,7 +34,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     log_level: LogLevel | None = None
 
 
-class SharedOption(NamedTuple):
+class SharedOption(msgspec.Struct, frozen=True, gc=False):
     field: str
     metavar: str | None
     help: str

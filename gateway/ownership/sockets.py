@@ -10,9 +10,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterat
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import anyio
+import msgspec
 import structlog
 from anyio.abc import SocketAttribute, SocketListener, SocketStream, TaskGroup
 
@@ -30,7 +31,7 @@ _CREDENTIALS: Final = "iII"
 """Process, user and group, as Linux has them."""
 
 
-class Listening(NamedTuple):
+class Listening(msgspec.Struct, frozen=True):
     socket: socket.socket
     path: Path
 

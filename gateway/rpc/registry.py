@@ -208,12 +208,11 @@ def _spell(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
-_AT_PATH = re.compile(r"(?P<problem>.*?)(?: - at `(?P<path>\$.*)`)?", re.DOTALL)
-_TOP_LEVEL_NAME = re.compile(r"\$\.([^.\[]+)")
-_UNKNOWN = re.compile(r"unknown field `(.*)`$", re.DOTALL)
-_MISSING = re.compile(r"missing required field `(.+)`$")
-
-_STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
+_AT_PATH = r"(?s)(?P<problem>.*?)(?: - at `(?P<path>\$.*)`)?"
+_TOP_LEVEL_NAME = r"\$\.([^.\[]+)"
+_UNKNOWN = r"(?s)unknown field `(.*)`$"
+_MISSING = r"missing required field `(.+)`$"
+_STEP = r"\.([^.\[]+)|\[(\d+)\]"
 
 _SHOWN_CHARS = 200
 _SHOWN_VALUE = 60
@@ -273,15 +272,15 @@ def _name_positions(method: str, params_type: type[msgspec.Struct], raw: bytes) 
 def _explain(
     method: str, params_type: type[msgspec.Struct], raw: bytes, error: str
 ) -> InvalidParamsError:
-    match = _AT_PATH.fullmatch(error)
+    match = re.fullmatch(_AT_PATH, error)
     assert match is not None
     problem, path = match["problem"], match["path"] or ""
-    if not path and (unknown := _UNKNOWN.search(problem)):
+    if not path and (unknown := re.search(_UNKNOWN, problem)):
         return _unknown_names(method, params_type, raw, unknown[1])
-    if not path and (missing := _MISSING.search(problem)):
+    if not path and (missing := re.search(_MISSING, problem)):
         name, message = missing[1], f"{method} needs the parameter `{missing[1]}`."
     else:
-        top = _TOP_LEVEL_NAME.match(path)
+        top = re.match(_TOP_LEVEL_NAME, path)
         name = top[1] if top else ""
         message = f"{method}: {_refused(raw, path)}."
     return InvalidParamsError(
@@ -296,7 +295,7 @@ def _refused(raw: bytes, path: str) -> str:
     if len(raw) <= _LISTED_BYTES:
         with suppress(msgspec.DecodeError, LookupError, TypeError):
             value = msgspec.json.decode(raw)
-            for name, index in _STEP.findall(path):
+            for name, index in re.findall(_STEP, path):
                 value = value[name] if name else value[int(index)]
             shown = msgspec.json.encode(value).decode()
             if len(shown) <= _SHOWN_VALUE:

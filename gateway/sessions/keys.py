@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
+
+import msgspec
 
 from config.agents import normalize_agent_id
 from config.settings import ScopeMatch, ScopePolicy, Settings
@@ -15,7 +17,7 @@ _NO_PERSON = frozenset({"subagent", "cron", "hook", "heartbeat"})
 _AGENT_KEY = re.compile(r"agent:(?P<agent>[^:]*):(?P<rest>.+)", re.IGNORECASE | re.DOTALL)
 
 
-class SessionKey(NamedTuple):
+class SessionKey(msgspec.Struct, frozen=True, gc=False):
     """`agent:<id>:<rest>`; `agent` is None for a key of another form."""
 
     agent: str | None
@@ -83,7 +85,7 @@ class KnownSessions:
         return before
 
 
-class Verdict(NamedTuple):
+class Verdict(msgspec.Struct, frozen=True, gc=False):
     allowed: bool
     reason: str
     """Which rule decided, in words that help to change it."""

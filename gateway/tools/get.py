@@ -60,7 +60,7 @@ def failed_result(
 MAX_ENTRY_BYTES = 64 * 1024
 """More than one entry of a log should ever hold."""
 
-_FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
+_FORBIDDEN = "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]"
 
 Target = Literal["daily", "longterm"]
 
@@ -91,7 +91,7 @@ def read_entry(params: AppendParams) -> str:
     text = params.text.replace("\r\n", "\n").replace("\r", "\n").strip("\n")
     if not text.strip():
         raise InvalidParamsError("text is blank.", remedy="Say what should be remembered.")
-    if _FORBIDDEN.search(text):
+    if re.search(_FORBIDDEN, text):
         raise InvalidParamsError(
             "text holds control characters.", remedy="Markdown needs only newlines and tabs."
         )

@@ -6,7 +6,7 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -65,7 +65,7 @@ MAX_DIRECTORIES: Final = 8192
 """All processes of a user share their inotify watches, 8,192 on older kernels."""
 
 
-class Interest(NamedTuple):
+class Interest(msgspec.Struct, frozen=True, gc=False):
     """Which events in one directory matter to one place."""
 
     place: Place
@@ -73,7 +73,7 @@ class Interest(NamedTuple):
     """Where the place itself is, or will be, one of many; None inside of the place."""
 
 
-class Directory(NamedTuple):
+class Directory(msgspec.Struct, frozen=True, gc=False):
     identity: tuple[int, int]
     """Device and inode: another directory may take over the path."""
     interests: tuple[Interest, ...]

@@ -11,7 +11,9 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, cast
+
+import msgspec
 
 from gateway.watching.directories import Directory, Place, WatchingFailedError, WatchPlan
 
@@ -58,7 +60,7 @@ class Debounce:
         return True
 
 
-class Ended(NamedTuple):
+class Ended(msgspec.Struct, frozen=True, gc=False):
     """Bursts that are over."""
 
     reasons: tuple[str, ...]
@@ -181,7 +183,8 @@ class _Watch:
     def on_event(self, event: InotifyEvent) -> None:
         concerns_itself = event.is_delete_self or event.is_move_self
         name = os.fsdecode(event.name)
-        for place, own_name in self.directory.interests:
+        for interest in self.directory.interests:
+            place, own_name = interest.place, interest.name
             if concerns_itself:
                 self._bursts.note(place.reason, structural=True)
             elif own_name is not None:
@@ -192,8 +195,8 @@ class _Watch:
 
     def on_watch_deleted(self, wd: WatchDescriptor) -> None:  # noqa: ARG002 - watchdog's signature
         self.is_dead = True
-        for place, _ in self.directory.interests:
-            self._bursts.note(place.reason, structural=True)
+        for interest in self.directory.interests:
+            self._bursts.note(interest.place.reason, structural=True)
 
     def on_queue_overflow(self) -> None:
         self._bursts.note_all()

@@ -13,6 +13,7 @@ import sys
 import time
 from pathlib import Path
 
+import anyio
 import pytest
 
 from fakes.hub import FakeHub, model_bytes
@@ -247,22 +248,30 @@ def test_commands_options_and_choices_are_completed(shell):
         assert set(done.stdout.split()) == completions, words
 
 
+LOADED = (
+    "import sys\nfrom gateway.cli.entry import run\ncode = run(sys.argv[1:])\n"
+    "print(*sys.modules, code, file=sys.stderr)"
+)
+"""Runs a command line and says which modules were imported."""
 NOT_AT_THE_START = {
     *("typer", "rich", "pygments", "attr", "prometheus_client", "numpy", "pydantic"),
     *("zoneinfo", "backends.redaction.patterns", "backends.qmd", "openai", "difflib"),
     *("gateway.mcp", "gateway.flush", "gateway.ownership.bridge"),
+    *("backends.chunking.chunker", "backends.chunking.cuts", "backends.transcripts.host"),
+    *("backends.transcripts.jsonl", "backends.transcripts.turns"),
 }
+NOT_FOR_A_QUESTION = NOT_AT_THE_START | {
+    *("gateway.agent.memory", "gateway.methods", "gateway.process.serve", "providers.choosing"),
+    *("backends.builtin.backend", "backends.builtin.searching", "backends.ranking.fusion"),
+}
+"""While a gateway answers it."""
 
 
 def test_serve_answers_without_what_only_other_commands_and_settings_need(shell):
-    program = (
-        "import sys\nfrom gateway.cli.entry import run\ncode = run(sys.argv[1:])\n"
-        "print(*sys.modules, code, file=sys.stderr)"
-    )
     request = {"jsonrpc": "2.0", "id": 1, "method": "memory_search", "params": {"query": "boiler"}}
     assert not shell.run("index").returncode  # a search would wait for a busy disk only for so long
     done = subprocess.run(
-        [sys.executable, "-c", program, *shell.command("serve", "--log-level", "error")[3:]],
+        [sys.executable, "-c", LOADED, *shell.command("serve", "--log-level", "error")[3:]],
         env=shell.environment,
         cwd=shell.directory,
         input=json.dumps(request) + "\n",
@@ -275,3 +284,18 @@ def test_serve_answers_without_what_only_other_commands_and_settings_need(shell)
     *loaded, code = done.stderr.split()
     assert (code, NOT_AT_THE_START.intersection(loaded)) == ("0", set())
     assert {"structlog", "backends.builtin.backend"} <= set(loaded)
+
+
+@pytest.mark.anyio
+async def test_a_question_that_a_running_gateway_answers_opens_no_memory_of_its_own(shell):
+    async with shell.home.gateway() as gateway:
+        await gateway.call("memory_search", {"query": "boiler"})
+        for name, *arguments in (["search", "--json", "boiler"], ["get", "MEMORY.md"]):
+            done = await anyio.run_process(
+                [sys.executable, "-c", LOADED, *shell.command(name, *arguments)[3:]],
+                env=shell.environment,
+                cwd=shell.directory,
+            )
+            *loaded, code = done.stderr.decode().split()
+            assert (code, NOT_FOR_A_QUESTION.intersection(loaded)) == ("0", set())
+            assert b"boiler" in done.stdout

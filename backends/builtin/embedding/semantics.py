@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import anyio
+import msgspec
 import structlog
 from anyio.to_thread import run_sync
 from msgspec.structs import replace
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from providers.interface import EmbeddingsState
 
 
-class Meaning(NamedTuple):
+class Meaning(msgspec.Struct, frozen=True, gc=False):
     """Neither vector nor warning: none was wanted, or there is no provider."""
 
     vector: QueryVector | None = None

@@ -17,7 +17,7 @@ import hashlib
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 import msgspec
 
@@ -54,7 +54,7 @@ def now_ms() -> int:
 # --- What is searched ----------------------------------------------------------------------------
 
 
-class Corpus(NamedTuple):
+class Corpus(msgspec.Struct, frozen=True, gc=False):
     """The whole index, as far as every search needs it."""
 
     documents: int
@@ -65,14 +65,14 @@ class Corpus(NamedTuple):
     """Those that have files."""
 
 
-class Word(NamedTuple):
+class Word(msgspec.Struct, frozen=True, gc=False):
     """One index term, or, of a prefix, all that begin with it."""
 
     term: str
     is_prefix: bool
 
 
-class Lookup(NamedTuple):
+class Lookup(msgspec.Struct, frozen=True, gc=False):
     """Which words are looked up, in which order, and how many chunks are scored."""
 
     tiers: Sequence[Sequence[Concept]]
@@ -124,7 +124,7 @@ class FileCard(msgspec.Struct, frozen=True, gc=False):
     tags: tuple[str, ...] = ()
 
 
-class NoteNames(NamedTuple):
+class NoteNames(msgspec.Struct, frozen=True, gc=False):
     """What a wiki link may call a note."""
 
     path: str
@@ -151,7 +151,7 @@ class IndexedFile(msgspec.Struct, frozen=True, gc=False):
     seen: Seen = "here"
 
 
-class ReadFile(NamedTuple):
+class ReadFile(msgspec.Struct, frozen=True, gc=False):
     """One file as it was read: the stamps are those of the content."""
 
     found: FoundFile
@@ -166,7 +166,7 @@ class ReadFile(NamedTuple):
         return found.size, found.mtime_ns, found.ctime_ns, found.inode, self.read_at_ns
 
 
-class PreparedExcerpt(NamedTuple):
+class PreparedExcerpt(msgspec.Struct, frozen=True, gc=False):
     """Characters `start` to `end` of its chunk's text, and `line` of it, counted from 0."""
 
     start: int
@@ -175,7 +175,7 @@ class PreparedExcerpt(NamedTuple):
     text_hash: bytes
 
 
-class PreparedChunk(NamedTuple):
+class PreparedChunk(msgspec.Struct, frozen=True, gc=False):
     start: int
     start_line: int
     end_line: int
@@ -189,14 +189,14 @@ class PreparedChunk(NamedTuple):
     """The excerpts of what the chunk does not repeat of the one before it."""
 
 
-class PreparedFile(NamedTuple):
+class PreparedFile(msgspec.Struct, frozen=True, gc=False):
     chunks: tuple[PreparedChunk, ...]
     note_date: str | None
     languages: frozenset[str]
     facts: FrontMatter = FrontMatter()
 
 
-class OddEncoding(NamedTuple):
+class OddEncoding(msgspec.Struct, frozen=True, gc=False):
     encoding: str
     notes: int
     first_path: str
@@ -289,7 +289,7 @@ class FileWrites(FileReads, Protocol):
         ...
 
 
-class Checkpoint(NamedTuple):
+class Checkpoint(msgspec.Struct, frozen=True, gc=False):
     """A place between two lines of a transcript, and what was counted up to there."""
 
     end_byte: int
@@ -309,7 +309,7 @@ class Checkpoint(NamedTuple):
 START: Final = Checkpoint(0, 0, 0, 0, hashlib.blake2b(digest_size=HASH_BYTES).digest())
 
 
-class IndexedTranscript(NamedTuple):
+class IndexedTranscript(msgspec.Struct, frozen=True, gc=False):
     """One transcript with the stamps it had when this viewpoint last looked at it; 0 if it did not see it.
 
     While a part is missing `size` is only that of what was taken in, so that it never seems complete.
@@ -335,7 +335,7 @@ class IndexedTranscript(NamedTuple):
         return FoundTranscript(path, *self.stamps), Place(self.end_byte, self.end_line)
 
 
-class TranscriptPiece(NamedTuple):
+class TranscriptPiece(msgspec.Struct, frozen=True, gc=False):
     """One part of a transcript, once it was read and prepared."""
 
     path: str
@@ -354,7 +354,7 @@ class TranscriptPiece(NamedTuple):
     """The transcript no longer holds what was taken in beyond `begin`."""
 
 
-class Turns(NamedTuple):
+class Turns(msgspec.Struct, frozen=True, gc=False):
     """Some turns of a transcript, one after the other."""
 
     file_id: int
@@ -407,13 +407,13 @@ class TranscriptWrites(TranscriptReads, Protocol):
 EngineName = Literal["resident", "sqlite-vec", "numpy", "pgvector"]
 
 
-class VectorHit(NamedTuple):
+class VectorHit(msgspec.Struct, frozen=True, gc=False):
     excerpt_id: int
     cosine: float
     """-1..1."""
 
 
-class VectorAnswer(NamedTuple):
+class VectorAnswer(msgspec.Struct, frozen=True, gc=False):
     """The nearest excerpts, best first; equal ones by excerpt id."""
 
     hits: list[VectorHit]
@@ -422,7 +422,7 @@ class VectorAnswer(NamedTuple):
     """Why nothing could be compared: the query's vector does not belong to the stored ones."""
 
 
-class Unavailable(NamedTuple):
+class Unavailable(msgspec.Struct, frozen=True, gc=False):
     """An engine cannot search now; another one has to."""
 
     reason: str
@@ -659,7 +659,7 @@ class JobWrites(JobReads, Protocol):
 # --- Transactions --------------------------------------------------------------------------------
 
 
-class Version(NamedTuple):
+class Version(msgspec.Struct, frozen=True, gc=False):
     """The version of the index as one reader sees it: another `number` after every commit of any other connection
     or process.
     """
@@ -668,7 +668,7 @@ class Version(NamedTuple):
     number: int
 
 
-class Viewpoint(NamedTuple):
+class Viewpoint(msgspec.Struct, frozen=True, gc=False):
     """One host's sight of the files."""
 
     name: str

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -33,7 +33,7 @@ _UNKNOWN: Final = -2
 T = TypeVar("T")
 
 
-class Place(NamedTuple):
+class Place(msgspec.Struct, frozen=True, gc=False):
     """A directory, or a file, whose notes come and go together."""
 
     absolute: str
@@ -45,7 +45,7 @@ class Place(NamedTuple):
     """A place that it cannot exist without."""
 
 
-class _FirstLook(NamedTuple):
+class _FirstLook(msgspec.Struct, frozen=True, gc=False):
     """When files of a place were first missed."""
 
     at: float

@@ -8,9 +8,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 import structlog
@@ -45,13 +44,12 @@ from backends.interface import SkippedFile, SyncProgress, SyncReport, SyncReques
 from config.settings import Settings, Source
 
 
-@dataclass(frozen=True, slots=True)
-class _Level:
+class _Level(msgspec.Struct, frozen=True):
     """One state of the disk, and which states of the index were level with it."""
 
     found: ScanResult
     pipeline: str
-    versions: dict[int, int] = field(default_factory=dict)
+    versions: dict[int, int] = msgspec.field(default_factory=dict)
     """By reader."""
 
 
@@ -92,7 +90,7 @@ _REMEMBERING_PATIENCE_S: Final = 0.05
 """A search must not wait for it."""
 
 
-class _Fault(NamedTuple):
+class _Fault(msgspec.Struct, frozen=True):
     """What one file brought out, and in which state."""
 
     task: Task
@@ -100,7 +98,7 @@ class _Fault(NamedTuple):
     outcome: FileOutcome
 
 
-class Survey(NamedTuple):
+class Survey(msgspec.Struct, frozen=True, gc=False):
     """One look at disk and index together."""
 
     scan: ScanResult

@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum, auto
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -27,7 +27,7 @@ VERIFIED_BYTES: Final = 8_000_000
 """How much one verifying sync reads again, in files and in all; one file however large it is."""
 
 
-class ObsoleteFile(NamedTuple):
+class ObsoleteFile(msgspec.Struct, frozen=True, gc=False):
     """A file whose rows should go, as of the reading that they stem from."""
 
     path: str
@@ -37,7 +37,7 @@ class ObsoleteFile(NamedTuple):
     """No viewpoint saw it that is not forgotten."""
 
 
-class Held(NamedTuple):
+class Held(msgspec.Struct, frozen=True, gc=False):
     """Files of one place that are gone from the disk and stay in the index for now."""
 
     place: str
@@ -144,7 +144,7 @@ class Change(Enum):
     """It could not be read this time; what the index holds of it may be old, or nothing."""
 
 
-class FileOutcome(NamedTuple):
+class FileOutcome(msgspec.Struct, frozen=True, gc=False):
     change: Change
     chunks: int = 0
     bytes_read: int = 0
@@ -197,7 +197,7 @@ class SessionPlan(msgspec.Struct, frozen=True):
         return frozenset(part.path for part in self.parts)
 
 
-class _Need(NamedTuple):
+class _Need(msgspec.Struct, frozen=True, gc=False):
     begin: Place
     """Where the first step is expected to begin."""
     is_certain: bool

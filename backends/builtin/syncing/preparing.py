@@ -119,18 +119,20 @@ class _Ticks:
         self._is_wanted = is_wanted
         self._give_way = give_way
         self._deadline = time.thread_time() + MAX_SECONDS
+        self._earliest = time.monotonic() + MAX_SECONDS
+        """No thread has used so much of its processor before; to read this clock is cheap."""
 
     def tick(self) -> None:
         self._give_way()
         if not self._is_wanted():
             raise EndedError
-        if time.thread_time() > self._deadline:
+        if time.monotonic() > self._earliest and time.thread_time() > self._deadline:
             raise TooCostlyError(f"it takes more than {MAX_SECONDS:g} s to index")
 
 
 def _excerpts(text: str, start: int) -> tuple[PreparedExcerpt, ...]:
     return tuple(
-        PreparedExcerpt(*span, _digest(text[span.start : span.end]))
+        PreparedExcerpt(span.start, span.end, span.line, _digest(text[span.start : span.end]))
         for span in cut_excerpts(text, start)
     )
 

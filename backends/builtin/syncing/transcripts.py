@@ -6,8 +6,9 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Final
 
+import msgspec
 from msgspec.structs import replace
 
 from backends.builtin.store.port import (
@@ -75,7 +76,7 @@ CLAUDE: Final = "sessions of Claude Code"
 _SOURCES: Final = (FILES, DATABASE, CLAUDE)
 
 
-class Begin(NamedTuple):
+class Begin(msgspec.Struct, frozen=True, gc=False):
     checkpoint: Checkpoint
     is_rewritten: bool = False
     """What was taken in beyond it is no longer in the transcript."""
@@ -83,7 +84,7 @@ class Begin(NamedTuple):
     """Everything before it was read again and compared."""
 
 
-class Rendered(NamedTuple):
+class Rendered(msgspec.Struct, frozen=True, gc=False):
     """The turns of some entries, one a line of the text."""
 
     text: str

@@ -7,7 +7,6 @@ import re
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
-import typer
 from msgspec.structs import replace
 
 from config.errors import ErrorKind
@@ -17,6 +16,8 @@ from gateway.cli.options import Options
 from gateway.rpc.wire import InvalidParamsError
 
 if TYPE_CHECKING:
+    import typer
+
     from backends.interface import ReadAnswer, SearchAnswer
     from config.settings import Settings
     from gateway.tools.get import AppendParams, AppendResult, GetParams

@@ -9,24 +9,22 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
-import anyio
-import typer
-from rich.live import Live
-from rich.text import Text
-
 from config.errors import MemoryGatewayError, lone_error
 from gateway.cli import output
 from gateway.cli.guard import HEALTH_CODES
 from gateway.cli.options import Options
-from gateway.cli.rendering.status_lines import status_line, status_lines
-from gateway.cli.terminal import console
 from gateway.rpc.wire import InvalidParamsError
-from gateway.tools.status import StatusResult
 
 if TYPE_CHECKING:
+    import typer
+    from rich.text import Text
+
     from config.describe import Row
     from config.settings import Settings
-    from gateway.tools.status import Health
+    from gateway.tools.status import Health, StatusResult
+
+    Look = Callable[[], Awaitable[StatusResult]]
+    Show = Callable[[StatusResult | MemoryGatewayError], None]
 
 
 def status(
@@ -247,16 +245,17 @@ def metrics(
 
 _EVERY_S: Final = 2.0
 
-Look = Callable[[], Awaitable[StatusResult]]
-Show = Callable[[StatusResult | MemoryGatewayError], None]
-
 
 async def watch_status(look: Look, as_json: bool) -> None:
     """Until it is interrupted."""
+    from gateway.cli.terminal import console
+
     out = console()
     if as_json:
         await _watch(look, _show_json)
     elif out.is_terminal and not out.is_dumb_terminal:
+        from rich.live import Live
+
         with Live(console=out, auto_refresh=False) as live:
             await _watch(look, lambda seen: live.update(_picture(seen), refresh=True))
     else:
@@ -264,6 +263,8 @@ async def watch_status(look: Look, as_json: bool) -> None:
 
 
 async def _watch(look: Look, show: Show) -> None:
+    import anyio
+
     while True:
         show(await _seen(look))
         await anyio.sleep(_EVERY_S)
@@ -281,22 +282,26 @@ async def _seen(look: Look) -> StatusResult | MemoryGatewayError:
 
 
 def _show_json(seen: StatusResult | MemoryGatewayError) -> None:
-    if isinstance(seen, StatusResult):
-        output.write_json_line(seen)
-    else:
+    if isinstance(seen, MemoryGatewayError):
         told = {"kind": seen.kind, "message": seen.message, "remedy": seen.remedy}
         output.write_json_line({"error": told})
+    else:
+        output.write_json_line(seen)
 
 
 def _picture(seen: StatusResult | MemoryGatewayError) -> Text:
-    lines = [Text(str(seen))]
-    if isinstance(seen, StatusResult):
-        lines = list(status_lines(seen))
-    return Text("\n").join([Text(_now(), style="dim"), *lines])
+    from rich.text import Text
+
+    from gateway.cli.rendering.status_lines import status_lines
+
+    told = [Text(str(seen))] if isinstance(seen, MemoryGatewayError) else status_lines(seen)
+    return Text("\n").join([Text(_now(), style="dim"), *told])
 
 
 def _line(seen: StatusResult | MemoryGatewayError) -> str:
-    text = status_line(seen) if isinstance(seen, StatusResult) else str(seen)
+    from gateway.cli.rendering.status_lines import status_line
+
+    text = str(seen) if isinstance(seen, MemoryGatewayError) else status_line(seen)
     return f"{_now()} {text}"
 
 

@@ -210,8 +210,8 @@ def spoil() -> Callable[[Path], None]:
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         size = path.stat().st_size
         with path.open("r+b") as file:
-            file.seek(4096)
-            file.write(b"\xa5" * (size - 4096))
+            file.seek(8192)
+            file.write(b"\xa5" * (size - 8192))
 
     return destroy
 

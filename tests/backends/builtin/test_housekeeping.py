@@ -10,6 +10,7 @@ from backends.builtin.store.sqlite.store import (
     give_back_unused,
 )
 from backends.interface import SyncRequest
+from benchmarks.notes import NoteWriter
 
 
 @pytest.fixture
@@ -22,7 +23,7 @@ def database(tmp_path):
 def leave_unused(database, pages):
     """Writes rows of one page each and deletes them again."""
     with database.writing() as connection:
-        rows = [(f"row {number}", "x" * 3_900) for number in range(pages)]
+        rows = [(f"row {number}", "x" * 7_900) for number in range(pages)]
         connection.executemany("INSERT INTO meta VALUES (?, ?)", rows)
     with database.writing() as connection:
         connection.execute("DELETE FROM meta")
@@ -73,3 +74,12 @@ async def test_a_sync_that_removes_notes_shortens_the_file(home, look):
         await backend.sync(SyncRequest())
         with look(home.index) as db:
             assert db.pragma("page_count") < before / 2
+
+
+@pytest.mark.anyio
+async def test_the_rows_of_chunks_leave_little_of_their_pages_empty(home):
+    writer = NoteWriter()
+    writer.workspace(home.workspace, 100, bullets=30)
+    notes = sum(file.stat().st_size for file in home.workspace.rglob("*.md"))
+    await home.synced()
+    assert home.settings.search.store.path.stat().st_size < 4.9 * notes  # 5.2 on pages of 4 kB

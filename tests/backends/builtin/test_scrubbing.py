@@ -12,7 +12,7 @@ from backends.interface import SearchRequest, SyncRequest
 
 pytestmark = pytest.mark.anyio
 
-PAGE = 4096
+PAGE = 8192
 
 
 def flip(path, place: int) -> None:

@@ -14,7 +14,15 @@ from backends.chunking import ChunkLimits
 from backends.ranking import fusion
 from backends.ranking.evidence import NO_EVIDENCE, units_by_file
 from backends.ranking.fusion import PassageRanker
-from backends.ranking.passages import GAP, File, Passage, Selection, best_selections, to_passage
+from backends.ranking.passages import (
+    GAP,
+    File,
+    Lines,
+    Passage,
+    Selection,
+    best_selections,
+    to_passage,
+)
 from backends.ranking.query import Concept, Weights
 from backends.text.passages import utf16_length
 
@@ -367,7 +375,7 @@ def test_what_fits_into_one_snippet_is_shown_without_a_gap(passages):
     text = "- The boiler.\n\n- Something else.\n- And more.\n- Much more.\n- The boiler again."
     (best,) = passages(text, "boiler")
     assert best.text == text
-    assert best.stretches == ((1, 6),)
+    assert best.stretches == (Lines(1, 6),)
 
 
 def test_no_heading_ends_a_passage_after_a_gap(passages):

@@ -1,10 +1,11 @@
-"""The quick way of `serve` reads exactly what typer would, and leaves everything else to it."""
+"""The quick way of `serve`, `search`, `get` and `status` reads exactly what typer would, and leaves everything else to it."""
 
 from __future__ import annotations
 
 import pytest
 
-from gateway.cli.entry import PlainServe, read_plain_serve
+from gateway.cli import app
+from gateway.cli.entry import PlainQuestion, PlainServe, read_plain_question, read_plain_serve
 from gateway.cli.options import LOG_LEVELS, SERVE_OPTIONS, Options
 from gateway.process.logs import LEVELS
 
@@ -71,3 +72,63 @@ def test_every_other_command_line_is_left_to_typer(arguments):
 
 def test_the_log_levels_are_those_of_the_logs():
     assert tuple(LEVELS) == LOG_LEVELS
+
+
+QUESTIONS = [
+    ["search", "pump"],
+    ["search", "the pump", "and", "", "the boiler"],
+    ["search", "--json", "pump", "--max-results", "3"],
+    ["search", "-j", "-n", "07", "pump", "-w", "/notes", "--agent=work"],
+    ["search", "pump", "--claude-code", "--log-level", "debug", "--agent", "a", "--agent", "b"],
+    ["get", "MEMORY.md"],
+    ["get", "MEMORY.md", "--from=3", "--lines", "2", "-c", "a=b.json"],
+    ["get", "", "--state-dir", ""],
+    ["status"],
+    ["status", "--notes", "folder", "--json"],
+]
+
+
+@pytest.mark.parametrize("arguments", QUESTIONS, ids=" ".join)
+def test_a_plain_question_is_read_as_typer_reads_it(arguments, monkeypatch):
+    asked = read_plain_question(arguments)
+    by_typer = []
+
+    def note(command, options, values):
+        given = {name: value for name, value in values.items() if value not in (None, False)}
+        by_typer.append(PlainQuestion(command.__name__, options, given))
+        return 0
+
+    monkeypatch.setattr(app, "run_logged", note)
+    assert app.run_app(arguments) == 0
+    assert [asked] == by_typer
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["index"],
+        ["search"],
+        ["search", "--help"],
+        ["search", "--", "-x"],
+        ["search", "- an item"],
+        ["search", "pump", "--tag", "house"],
+        ["search", "pump", "--max-results"],
+        ["search", "pump", "--max-results", "0"],
+        ["search", "pump", "--max-results", "-1"],
+        ["search", "pump", "--max-results", "1_0"],
+        ["search", "pump", "-n3"],
+        ["search", "pump", "--json=yes"],
+        ["search", "pump", "--agent", "-x"],
+        ["search", "pump", "--log-level", "loud"],
+        ["get"],
+        ["get", "a.md", "b.md"],
+        ["get", "a.md", "--max-results", "3"],
+        ["status", "now"],
+        ["status", "--watch"],
+        ["--json", "status"],
+    ],
+    ids=" ".join,
+)
+def test_every_other_question_is_left_to_typer(arguments):
+    assert read_plain_question(arguments) is None

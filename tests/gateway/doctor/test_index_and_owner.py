@@ -31,7 +31,7 @@ def test_an_index_that_somebody_holds_is_told(settings, index, worst, severities
 
 def test_damage_in_an_index_is_found_and_left_for_the_next_start(settings, index, worst):
     data = bytearray(index.read_bytes())
-    data[4096 : 3 * 4096] = b"\xff" * 8192
+    data[8192 : 3 * 8192] = b"\xff" * 2 * 8192
     index.write_bytes(data)
     assert worst(check_index(settings)).severity == "error"
     assert index.read_bytes() == bytes(data)

@@ -521,7 +521,7 @@ def replace_chunks(
     if words:
         work.append((_INSERT_POSTINGS, _columns(words, Posting._fields)))
     if excerpts:
-        columns = _columns(excerpts, PreparedExcerpt._fields)
+        columns = _columns(excerpts, PreparedExcerpt.__struct_fields__)
         work.append((_INSERT_EXCERPTS, {**columns, "file": file_id}))
     if work:
         transaction.write_all(*work)
@@ -549,8 +549,7 @@ def _chunk_columns(chunks: Sequence[PreparedChunk]) -> dict[str, list[Any]]:
 
 def _columns(rows: Sequence[tuple[int, Any]], names: Sequence[str]) -> dict[str, list[Any]]:
     """The fields of records, and the ids that stand before them."""
-    columns = zip(*(record for _, record in rows), strict=True)
-    named = {name: list(column) for name, column in zip(names, columns, strict=True)}
+    named = {name: [getattr(record, name) for _, record in rows] for name in names}
     return {**named, "ids": [number for number, _ in rows]}
 
 

@@ -7,6 +7,8 @@ from array import array
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from backends.builtin.store.port import (
     START,
     Checkpoint,
@@ -236,7 +238,7 @@ def _part(file_id: int, piece: TranscriptPiece) -> dict[str, object]:
     if sys.byteorder == "big":
         lines.byteswap()
     return {
-        **piece.end._asdict(),
+        **msgspec.structs.asdict(piece.end),
         "file": file_id,
         "first_turn": piece.begin.end_turn + 1,
         "lines": lines.tobytes(),
@@ -247,7 +249,8 @@ def _moved(piece: TranscriptPiece) -> list[PreparedChunk]:
     """The chunks at their places in the whole transcript."""
     chars, turns = piece.begin.end_char, piece.begin.end_turn
     return [
-        chunk._replace(
+        msgspec.structs.replace(
+            chunk,
             start=chunk.start + chars,
             start_line=chunk.start_line + turns,
             end_line=chunk.end_line + turns,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import apsw
+import msgspec
 
 from backends.builtin.store.port import (
     FileCard,
@@ -310,7 +311,7 @@ def stamp(
     connection.execute(_STAMP, (viewpoint, *stamps, source, path))
 
 
-class Replaced(NamedTuple):
+class Replaced(msgspec.Struct, frozen=True, gc=False):
     """How many chunks were new, and how many are gone."""
 
     written: int
@@ -393,7 +394,10 @@ def _insert_chunk(connection: apsw.Connection, file_id: int, chunk: PreparedChun
     connection.executemany(
         'INSERT INTO excerpts (chunk_id, file_id, start, "end", line, text_hash)'
         " VALUES (?, ?, ?, ?, ?, ?)",
-        [(chunk_id, file_id, *excerpt) for excerpt in chunk.excerpts],
+        [
+            (chunk_id, file_id, one.start, one.end, one.line, one.text_hash)
+            for one in chunk.excerpts
+        ],
     )
 
 

@@ -12,9 +12,10 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import apsw
+import msgspec
 import structlog
 
 from backends.builtin.store.sqlite.connections import is_damage, open_checked
@@ -39,7 +40,7 @@ whoever starts beside one becomes its guest."""
 _POLL_S: Final = 0.02
 
 
-class Settled(NamedTuple):
+class Settled(msgspec.Struct, frozen=True, gc=False):
     """Where to open the index, and what a person should know about the choice."""
 
     path: Path

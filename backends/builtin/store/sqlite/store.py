@@ -378,11 +378,11 @@ def _identity(path: Path) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-MIN_UNUSED_PAGES: Final = 1_024
+MIN_UNUSED_PAGES: Final = 512
 """4 MiB."""
 UNUSED_SHARE: Final = 8
 """One page in so many may stay unused."""
-PAGES_A_STEP: Final = 512
+PAGES_A_STEP: Final = 256
 """A write transaction of some milliseconds, so that others get their turns."""
 MAX_STEPS: Final = 128
 """256 MiB; what is left then goes the next time."""

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 import apsw
+from msgspec.structs import replace
 
 from backends.builtin.store.port import (
     START,
@@ -192,7 +193,8 @@ def _moved(piece: TranscriptPiece) -> list[PreparedChunk]:
     """The chunks at their places in the whole transcript."""
     chars, turns = piece.begin.end_char, piece.begin.end_turn
     return [
-        chunk._replace(
+        replace(
+            chunk,
             start=chunk.start + chars,
             start_line=chunk.start_line + turns,
             end_line=chunk.end_line + turns,

@@ -10,8 +10,11 @@ import pytest
 from backends.builtin.store.port import (
     START,
     Checkpoint,
+    Corpus,
     JobRecord,
     Lookup,
+    NoteNames,
+    OddEncoding,
     TranscriptPiece,
     Turns,
     Word,
@@ -79,7 +82,7 @@ def test_what_a_tick_raises_between_two_chunks_undoes_the_publication(store, she
         writer.files.publish(read, "test", prepared, tick=tick)
     with store.view() as view:
         assert view.files.indexed() == {}
-        assert view.keywords.corpus() == (0, (), frozenset())
+        assert view.keywords.corpus() == Corpus(0, (), frozenset())
 
 
 def test_a_file_goes_with_its_words_and_languages_if_it_is_as_it_was_read(store, shelf):
@@ -89,7 +92,7 @@ def test_a_file_goes_with_its_words_and_languages_if_it_is_as_it_was_read(store,
         assert writer.files.remove("memory", "memory/a.md", read_at_ns=5)
         assert not writer.files.remove("memory", "memory/a.md")
     with store.view() as view:
-        assert view.keywords.corpus() == (0, (), frozenset())
+        assert view.keywords.corpus() == Corpus(0, (), frozenset())
         assert view.keywords.count([Word("boiler", is_prefix=False)]) == [0]
 
 
@@ -131,8 +134,8 @@ def test_notes_are_named_with_the_shortest_path_first(store, shelf):
     shelf.write("memory/alice.md", ALICE)
     with store.view() as view:
         assert list(view.files.names()) == [
-            ("memory/alice.md", "Alice", ("Al", "Ally")),
-            ("memory/deep/alice.md", "", ()),
+            NoteNames("memory/alice.md", "Alice", ("Al", "Ally")),
+            NoteNames("memory/deep/alice.md", "", ()),
         ]
 
 
@@ -141,7 +144,7 @@ def test_encodings_other_than_utf_8_are_counted(store, shelf):
     shelf.write("memory/a.md", "a\n", encoding=BROKEN)
     shelf.write("memory/c.md", "c\n")
     with store.view() as view:
-        assert list(view.files.odd_encodings()) == [(BROKEN, 2, "memory/a.md")]
+        assert list(view.files.odd_encodings()) == [OddEncoding(BROKEN, 2, "memory/a.md")]
 
 
 def test_an_overview_counts_files_by_day_size_and_language(store, shelf):

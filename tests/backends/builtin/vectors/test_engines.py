@@ -123,7 +123,7 @@ def test_the_cosines_of_some_chunks_are_those_of_the_search(filled, loaded, vect
     number = filled.number
     with filled.database.reading() as connection:
         cosines = cosines_of(connection, number, query, [hit.excerpt_id for hit in everything[:20]])
-        assert cosines == dict(everything[:20])
+        assert cosines == {hit.excerpt_id: hit.cosine for hit in everything[:20]}
         broken = connection.execute(
             "SELECT x.id FROM excerpts AS x JOIN chunks AS c ON c.id = x.chunk_id"
             " WHERE c.text = 'text 5'"
