@@ -1,4 +1,7 @@
-"""Opening an agent's index, and all that is asked of it from outside: the one place that knows which stores there are."""
+"""Opening an agent's index, and all that is asked of it from outside: the one place that knows which stores there are.
+
+A store itself is loaded when it is opened: who only asks for the lock of an index, as a guest does, needs none.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,6 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from backends.builtin.store.port import Store, View
 from backends.builtin.store.sqlite.connections import network_note
 from backends.builtin.store.sqlite.index_file import (
     IndexState,
@@ -18,20 +20,17 @@ from backends.builtin.store.sqlite.index_file import (
     judge,
 )
 from backends.builtin.store.sqlite.moving import is_movable, lock_path, present_path
-from backends.builtin.store.sqlite.store import SqliteStore
-from backends.builtin.store.sqlite.store import look_into as _look_into_file
-from backends.builtin.store.sqlite.vectors.engines import LibraryProblems, probe_libraries
 from backends.errors import IndexUnavailableError
 from backends.files.scan import shared_type
 from config.settings import Settings
-from providers.installing import install_remedy
 
 if TYPE_CHECKING:
+    from backends.builtin.store.port import Store, View
     from backends.builtin.store.postgres.store import PostgresStore
+    from backends.builtin.store.sqlite.vectors.engines import LibraryProblems
 
 __all__ = [
     "IndexState",
-    "LibraryProblems",
     "connect",
     "doubt",
     "if_there",
@@ -55,9 +54,11 @@ def connect(settings: Settings, *, is_owner: bool = False) -> Store:
 
     The process that holds the lock of the index `is_owner`. Raises IndexUnavailableError.
     """
-    place = settings.search.store
-    if place.driver == "postgres":
+    if settings.search.store.driver == "postgres":
         return _connect_postgres(settings)
+    from backends.builtin.store.sqlite.store import SqliteStore  # noqa: PLC0415 - see above
+
+    place = settings.search.store
     viewpoint = viewpoint_of(settings)
     return SqliteStore(place.path, former=place.former_path, is_owner=is_owner, viewpoint=viewpoint)
 
@@ -82,6 +83,8 @@ def _connect_postgres(settings: Settings) -> PostgresStore:
             PostgresStore,
         )
     except ImportError as error:
+        from providers.installing import install_remedy  # noqa: PLC0415 - for this message alone
+
         raise IndexUnavailableError(
             f"memorySearch.store.driver is postgres, and its library cannot be imported: {error}.",
             remedy=install_remedy("postgres"),
@@ -99,12 +102,14 @@ def look_into(settings: Settings) -> Iterator[View]:
         with closing(_connect_postgres(settings)) as rows, rows.view() as view:
             yield view
         return
+    from backends.builtin.store.sqlite.store import look_into_file  # noqa: PLC0415 - see above
+
     try:
         path = index_file(settings)
     except OSError as error:
         message = f"The index {settings.search.store.path} cannot be looked at: {error}."
         raise IndexUnavailableError(message) from error
-    with _look_into_file(path, viewpoint_of(settings)) as view:
+    with look_into_file(path, viewpoint_of(settings)) as view:
         yield view
 
 
@@ -184,4 +189,8 @@ def _path(settings: Settings) -> Path:
 
 def vector_libraries(settings: Settings) -> LibraryProblems:
     """Which libraries of vector search cannot be used, and why. Blocks."""
+    from backends.builtin.store.sqlite.vectors.engines import (  # noqa: PLC0415 - see above
+        probe_libraries,
+    )
+
     return probe_libraries(settings.search.store.vector.extension_path)
