@@ -23,7 +23,6 @@ from backends.builtin.store.sqlite.moving import is_movable, lock_path, present_
 from backends.errors import IndexUnavailableError
 from backends.files.scan import shared_type
 from config.settings import Settings
-from providers.installing import install_remedy
 
 if TYPE_CHECKING:
     from backends.builtin.store.port import Store, View
@@ -55,11 +54,11 @@ def connect(settings: Settings, *, is_owner: bool = False) -> Store:
 
     The process that holds the lock of the index `is_owner`. Raises IndexUnavailableError.
     """
+    if settings.search.store.driver == "postgres":
+        return _connect_postgres(settings)
     from backends.builtin.store.sqlite.store import SqliteStore  # noqa: PLC0415 - see above
 
     place = settings.search.store
-    if place.driver == "postgres":
-        return _connect_postgres(settings)
     viewpoint = viewpoint_of(settings)
     return SqliteStore(place.path, former=place.former_path, is_owner=is_owner, viewpoint=viewpoint)
 
@@ -84,6 +83,8 @@ def _connect_postgres(settings: Settings) -> PostgresStore:
             PostgresStore,
         )
     except ImportError as error:
+        from providers.installing import install_remedy  # noqa: PLC0415 - for this message alone
+
         raise IndexUnavailableError(
             f"memorySearch.store.driver is postgres, and its library cannot be imported: {error}.",
             remedy=install_remedy("postgres"),
@@ -97,12 +98,12 @@ def look_into(settings: Settings) -> Iterator[View]:
 
     This process may have it open. Raises IndexUnavailableError, also where there is none.
     """
-    from backends.builtin.store.sqlite.store import look_into_file  # noqa: PLC0415 - see above
-
     if settings.search.store.driver == "postgres":
         with closing(_connect_postgres(settings)) as rows, rows.view() as view:
             yield view
         return
+    from backends.builtin.store.sqlite.store import look_into_file  # noqa: PLC0415 - see above
+
     try:
         path = index_file(settings)
     except OSError as error:
