@@ -237,9 +237,10 @@ async def test_a_search_leaves_nothing_to_the_collector(shelf, fusion, vector):
 
 @contextmanager
 def collected():
-    """All that only the collector gave back by its end, of whichever thread."""
+    """All made meanwhile that only the collector gave back by its end, of whichever thread."""
     values = []
     gc.collect()
+    gc.freeze()  # what threads of earlier tests still hold
     gc.disable()
     try:
         yield values
@@ -250,6 +251,7 @@ def collected():
         gc.set_debug(0)
         gc.garbage.clear()
         gc.enable()
+        gc.unfreeze()
 
 
 def is_of_a_search(value):

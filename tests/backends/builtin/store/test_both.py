@@ -7,6 +7,7 @@ from contextlib import ExitStack, closing
 from itertools import count
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -128,7 +129,8 @@ def found(store: Store, query: str, only: int | None) -> list[Any]:
         files = None if only is None else [card.id for card in cards[:only]]
         results = []
         for most, enough in ((1_000, 200), (1_000, 1)):
-            wanted = lookup(analysed, counts, corpus.documents)._replace(most=most, enough=enough)
+            looked_up = lookup(analysed, counts, corpus.documents)
+            wanted = msgspec.structs.replace(looked_up, most=most, enough=enough)
             matches = view.keywords.matches(wanted, files)
             first, more = matches.best(3), matches.best(99, 3)
             results += [first, more, matches.of([one.chunk_id for one in reversed(first)])]
