@@ -54,6 +54,7 @@ def report_status(
         vector = semantics.report(view)
         languages = view.keywords.corpus().languages
         journal = view.journal()
+        place = view.details()
         encodings = odd_encodings(view.files)
     differing = {found.path for found in plan.to_read} - plan.doubtful
     unreadable = tuple(one for one in freshness.unreadable if one.path in differing)
@@ -93,6 +94,7 @@ def report_status(
         details=Details(
             keyword=KeywordDetails("fts5", available=True, languages=languages),
             vector=vector,
+            store=place,
             journal=journal or msgspec.UNSET,
             sessions=sessions.details,
             skipped=_by_reason(scan, (*unreadable, *sessions.skipped)) or msgspec.UNSET,
