@@ -84,13 +84,31 @@ class VectorStoreSettings(msgspec.Struct, frozen=True, kw_only=True):
     """None: the bundled sqlite-vec."""
     engine: Literal["auto", "resident", "sqlite-vec", "numpy"] = "auto"
     max_resident_mb: int = 256
+    hnsw_from: int = 20_000
+    """Vectors of one agent from which on PostgreSQL searches an approximate index, where there is one."""
+
+
+class PoolSettings(msgspec.Struct, frozen=True, kw_only=True):
+    max: int = 4
 
 
 class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
     path: Path
     former_path: Path | None = None
     """Where earlier releases had the index of the default `path`; None for a path that was set."""
-    driver: Literal["sqlite"] = "sqlite"
+    driver: Literal["sqlite", "postgres"] = "sqlite"
+    url: Secret | None = None
+    """Of the PostgreSQL database; it may hold a password."""
+    url_problem: str | None = None
+    """Why the configured one could not be read."""
+    password_file: Path | None = None
+    schema: str = "memory_gateway"
+    tenant: str = "default"
+    view: str | None = None
+    """Names the copy of the workspace that this process sees; None: it is found out."""
+    pool: PoolSettings = PoolSettings()
+    statement_timeout_ms: int = 15_000
+    """0: no limit."""
     vector: VectorStoreSettings = VectorStoreSettings()
 
 

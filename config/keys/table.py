@@ -210,8 +210,19 @@ _PROVIDER_SETTINGS = (
 )
 
 _STORE = (
-    Key("store.driver", Choice(("sqlite",)), "Kind of database."),
+    Key("store.driver", Choice(("sqlite", "postgres")), "Kind of database."),
     Key("store.path", IndexPath(), "The index database; {agentId} stands for the agent."),
+    Key("store.url", ApiKey(), "Address of the PostgreSQL database, as libpq reads it."),
+    Key("store.passwordFile", PathText(), "File that holds nothing but the database's password."),
+    Key("store.schema", Text(), "PostgreSQL schema that holds the tables."),
+    Key("store.tenant", Text(), "Whose agents these are, where several owners share a database."),
+    Key("store.view", Text(), "Name of this copy of the workspace; it is found out otherwise."),
+    Key("store.pool.max", _COUNT, "Connections to PostgreSQL that one process opens at most."),
+    Key(
+        "store.statementTimeoutMs",
+        _MILLISECONDS,
+        "How long PostgreSQL may work on one statement; 0 for no limit.",
+    ),
     Key("store.vector.enabled", Flag(), "Keeps and searches vectors."),
     Key("store.vector.extensionPath", PathText(), "sqlite-vec library instead of the bundled one."),
     Key(
@@ -224,6 +235,11 @@ _STORE = (
         Whole(unit="MiB"),
         "Memory that the resident engine may use.",
         field="store.vector.max_resident_mb",
+    ),
+    Key(
+        "store.vector.hnswFrom",
+        Whole(unit="vectors"),
+        "Vectors from which on PostgreSQL searches an approximate index, once `store migrate` made it.",
     ),
     Key("chunking.tokens", Whole(minimum=1, unit="tokens"), "Size of a chunk, about."),
     Key(
@@ -332,6 +348,10 @@ _UNREADABLE = {
     "remote.baseUrl": (
         Unresolved("memorySearch.remote.baseUrl cannot be read"),
         "no key is sent to any other address",
+    ),
+    "store.url": (
+        Unresolved("memorySearch.store.url cannot be read"),
+        "no other database is used in its place",
     ),
 }
 

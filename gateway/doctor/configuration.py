@@ -282,7 +282,7 @@ def check_secrets(settings: Settings) -> Iterator[Finding]:
 def _files_with_keys(settings: Settings) -> Iterator[Path]:
     yield settings.state_dir / ".env"
     yield from auth_profile_paths(settings.state_dir, settings.agent_dir)
-    keys = [settings.search.remote.api_key]
+    keys = [settings.search.remote.api_key, settings.search.store.url]
     keys += [one.api_key for one in settings.model_providers.values()]
     if settings.config_path and any(keys):
         yield settings.config_path

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from config.describe import describe_json
 from config.settings import ModelProviderSettings, Secret
 
 KEY = "sk-live-0123456789"
@@ -214,3 +217,23 @@ def test_wrong_types_in_auth_are_problems(machine):
         "auth.order.openai",
         "auth.order.google[0]",
     ]
+
+
+DATABASE = "postgresql://gateway:{password}@db.example:5432/memory"
+
+
+def test_the_address_of_a_database_is_a_secret_that_may_stand_in_a_variable(machine):
+    key = "agents.defaults.memorySearch.store"
+    address = DATABASE.format(password="pass-word")
+    text = written(key, "driver: 'postgres', url: '${MEMORY_DATABASE}'")
+    settings = machine.load(text, environment={"MEMORY_DATABASE": address})
+    assert settings.search.store.url == Secret(address)
+    assert "pass-word" not in repr(settings)
+    assert "pass-word" not in json.dumps(describe_json(settings))
+
+
+def test_an_address_of_a_database_that_cannot_be_read_is_no_other_one(machine):
+    text = written("agents.defaults.memorySearch.store", "driver: 'postgres', url: '${MISSING}'")
+    store = machine.load(text).search.store
+    assert (store.driver, store.url) == ("postgres", None)
+    assert "MISSING, which is not set" in store.url_problem

@@ -153,6 +153,7 @@ def test_every_key_that_fills_a_field_is_in_the_table():
         "scope",
         "search.extra_paths",
         "search.remote.api_key",
+        "search.store.url",
     }
     fields = {field_of(section, key) for section in SECTIONS for key in section.keys} - {None}
     assert fields == {row["field"] for row in ROWS} | elsewhere

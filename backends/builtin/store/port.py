@@ -388,7 +388,7 @@ class TranscriptWrites(TranscriptReads, Protocol):
 
 # --- Vectors -------------------------------------------------------------------------------------
 
-EngineName = Literal["resident", "sqlite-vec", "numpy"]
+EngineName = Literal["resident", "sqlite-vec", "numpy", "pgvector"]
 
 
 class VectorHit(NamedTuple):

@@ -16,16 +16,33 @@ from backends.files.encodings import UTF8
 from backends.files.scan import FoundFile
 from providers.interface import Fingerprint
 
-OPENERS: dict[str, Callable[[Path], Store]] = {
-    "sqlite": lambda root: SqliteStore(root / "index.sqlite"),
+Opener = Callable[[], Store]
+
+
+def _sqlite(request) -> Opener:
+    root: Path = request.getfixturevalue("tmp_path")
+    return lambda: SqliteStore(root / "index.sqlite")
+
+
+def _postgres(request) -> Opener:
+    from backends.builtin.store.postgres.store import PostgresStore
+
+    settings = request.getfixturevalue("postgres_settings")
+    return lambda: PostgresStore(settings, "main")
+
+
+OPENERS: dict[str, Callable[[pytest.FixtureRequest], Opener]] = {
+    "sqlite": _sqlite,
+    "postgres": _postgres,
 }
 
 
 @pytest.fixture(params=OPENERS)
-def opened(request, tmp_path) -> Iterator[Callable[[], Store]]:
+def opened(request) -> Iterator[Opener]:
     """Opens the same index, again and again."""
+    opener = OPENERS[request.param](request)
     with ExitStack() as stack:
-        yield lambda: stack.enter_context(closing(OPENERS[request.param](tmp_path)))
+        yield lambda: stack.enter_context(closing(opener()))
 
 
 @pytest.fixture

@@ -1,0 +1,425 @@
+"""Connections to PostgreSQL: where it is, a small pool, transactions without any session state, and what errors mean.
+
+It works through pgbouncer in transaction mode: every setting is made inside the transaction that needs it, nothing is
+prepared, and what idles is closed.
+"""
+
+from __future__ import annotations
+
+import select
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import psycopg
+from psycopg import sql
+from psycopg.adapt import Dumper
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq import Format, TransactionStatus
+
+from backends.errors import IndexUnavailableError
+from config.secrets import redact
+from config.settings import Secret, StoreSettings
+
+CONNECT_TIMEOUT_S: Final = 5
+PATIENCE_S: Final = 5.0
+"""How long to wait for a connection of the pool, or for a lock that another process holds."""
+IDLE_S: Final = 30.0
+"""After that an unused connection is closed: a thousand gateways must not hold thousands of them."""
+LONGEST_LIFE_S: Final = 1_800.0
+_MOST_PASSWORD_BYTES: Final = 4_096
+
+Statement = tuple[str | sql.Composed, Sequence[Any] | dict[str, Any]]
+Cursor = psycopg.Cursor[Any]
+
+
+class Address(NamedTuple):
+    """Which database, and which schema of it."""
+
+    url: Secret
+    password_file: Path | None
+    schema: str
+
+    @classmethod
+    def of(cls, store: StoreSettings) -> Address:
+        """Raises IndexUnavailableError where the settings name no database."""
+        if store.url is None:
+            reason = store.url_problem or "it is not set"
+            raise IndexUnavailableError(
+                f"memorySearch.store.driver is postgres, and memorySearch.store.url names no database: {reason}.",
+                remedy='Set it to an address such as "postgresql://gateway@db.example/memory".',
+            )
+        return cls(store.url, store.password_file, store.schema)
+
+    def __str__(self) -> str:
+        """For people: without any credential."""
+        try:
+            parts = conninfo_to_dict(self.url.reveal())
+        except psycopg.ProgrammingError:
+            return "the PostgreSQL database of memorySearch.store.url"
+        host, port = parts.get("host") or parts.get("hostaddr") or "", parts.get("port") or ""
+        name = parts.get("dbname") or parts.get("service") or ""
+        place = f"{host}:{port}" if port else f"{host}"
+        return f"the PostgreSQL database {name!r} at {place or 'this machine'}"
+
+    def connect(self) -> psycopg.Connection:
+        """A connection of its own, in which nothing is begun. Raises psycopg.Error, IndexUnavailableError."""
+        given, password = self._parts(), self._password()
+        ours: dict[str, Any] = {
+            "connect_timeout": CONNECT_TIMEOUT_S,
+            "application_name": "memory-gateway",
+        }
+        own = {name: value for name, value in ours.items() if name not in given}
+        if password is not None:
+            own["password"] = password
+        conninfo = make_conninfo(self.url.reveal(), **own)
+        connection = psycopg.connect(conninfo, autocommit=True, prepare_threshold=None)
+        connection.adapters.register_dumper(Reals, _RealsDumper)
+        return connection
+
+    @contextmanager
+    def connected(self) -> Iterator[psycopg.Connection]:
+        """The same for one piece of work. Raises IndexUnavailableError."""
+        with self.translating_errors(), closing(self.connect()) as connection:
+            yield connection
+
+    @contextmanager
+    def translating_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except psycopg.Error as error:
+            raise index_unavailable(self, error) from error
+
+    def _parts(self) -> dict[str, Any]:
+        try:
+            return dict(conninfo_to_dict(self.url.reveal()))
+        except psycopg.ProgrammingError:
+            # Its own words repeat parts of the address, which may be those of a password.
+            raise IndexUnavailableError(
+                "memorySearch.store.url is no address of a PostgreSQL database.",
+                remedy='Write it as "postgresql://role@host:5432/database"; special characters of a password as %XX,'
+                " or put the password into a file that memorySearch.store.passwordFile names.",
+            ) from None
+
+    def _password(self) -> str | None:
+        """Read anew for each connection: it may be another one by now."""
+        if self.password_file is None:
+            return None
+        try:
+            with self.password_file.open("rb") as file:
+                content = file.read(_MOST_PASSWORD_BYTES).decode()
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+            raise IndexUnavailableError(
+                f"The password of {self} cannot be read from {self.password_file}: {reason}.",
+                remedy="See memorySearch.store.passwordFile and the permissions of the file.",
+            ) from None
+        return content.rstrip("\r\n")
+
+    def secrets(self) -> list[str]:
+        """What no message may hold."""
+        known = [self.url.reveal()]
+        with suppress(psycopg.ProgrammingError):
+            known.append(str(conninfo_to_dict(known[0]).get("password") or ""))
+        with suppress(IndexUnavailableError):
+            known.append(self._password() or "")
+        return known
+
+
+class Reals:
+    """Numbers for PostgreSQL's `real[]`, in the binary form of an array: none becomes text on the way."""
+
+    def __init__(self, array: bytes) -> None:
+        self.array = array
+
+
+class _RealsDumper(Dumper):
+    format = Format.BINARY
+    oid = 1021  # of real[]; built-in types have the same everywhere
+
+    def dump(self, obj: Reals) -> bytes:
+        return obj.array
+
+
+class _Line:
+    """One connection, and when it was made and last used."""
+
+    def __init__(self, connection: psycopg.Connection) -> None:
+        self.connection = connection
+        self.is_fresh = True
+        self.used_at = self._made_at = time.monotonic()
+        self._is_ending = False
+
+    @property
+    def is_old(self) -> bool:
+        return time.monotonic() - self._made_at > LONGEST_LIFE_S
+
+    def end(self, command: bytes) -> None:
+        """Ends the transaction without waiting for the answer: that costs no round trip."""
+        pgconn = self.connection.pgconn
+        pgconn.send_query(command)
+        self._is_ending = True
+        pgconn.flush()
+
+    def settle(self) -> None:
+        """Reads the answer to the above. Raises psycopg.OperationalError."""
+        if not self._is_ending:
+            return
+        pgconn, until = self.connection.pgconn, time.monotonic() + PATIENCE_S
+        poll = select.poll()
+        poll.register(pgconn.socket, select.POLLIN)
+        while pgconn.is_busy():
+            if not poll.poll(max(0.0, until - time.monotonic()) * 1000):
+                raise psycopg.OperationalError("the server did not answer")
+            pgconn.consume_input()
+        while pgconn.get_result() is not None:
+            pass
+        self._is_ending = False
+        if pgconn.transaction_status != TransactionStatus.IDLE:
+            raise psycopg.OperationalError("the last transaction did not end")
+
+    def close(self) -> None:
+        with suppress(psycopg.Error):
+            self.connection.close()
+
+
+class Pool:
+    """At most `size` connections to one database. Any thread may call."""
+
+    def __init__(
+        self, address: Address, size: int, greet: Callable[[psycopg.Connection], None]
+    ) -> None:
+        """`greet` looks at each new connection and raises what is wrong with its database."""
+        self.address = address
+        self._greet = greet
+        self._free = threading.BoundedSemaphore(size)
+        self._lock = threading.Lock()
+        self._idle: list[_Line] = []
+        self._reaper: threading.Timer | None = None
+        self._closed = False
+
+    @contextmanager
+    def transaction(self, begin: Sequence[Statement], patience_s: float) -> Iterator[Transaction]:
+        """Rolled back when it was not committed. Raises psycopg.Error, IndexUnavailableError."""
+        if not self._free.acquire(timeout=patience_s):
+            raise IndexUnavailableError(
+                f"All connections of this process to {self.address} are in use.",
+                remedy="It is tried again. If that stays so, raise memorySearch.store.pool.max.",
+            )
+        try:
+            transaction = Transaction(self, begin)
+            try:
+                yield transaction
+            finally:
+                transaction.leave()
+        finally:
+            self._free.release()
+
+    def take(self) -> _Line:
+        """An idle connection, or a new one."""
+        while True:
+            with self._lock:
+                if self._closed:
+                    raise IndexUnavailableError(
+                        f"{self.address} was closed.", remedy="The gateway is ending."
+                    )
+                line = self._idle.pop() if self._idle else None
+            if line is None:
+                return self.make()
+            try:
+                line.settle()
+            except psycopg.Error:
+                line.close()
+                continue
+            return line
+
+    def make(self) -> _Line:
+        connection = self.address.connect()
+        try:
+            self._greet(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return _Line(connection)
+
+    def give_back(self, line: _Line) -> None:
+        line.used_at, line.is_fresh = time.monotonic(), False
+        with self._lock:
+            if not (self._closed or line.is_old or line.connection.closed):
+                self._idle.append(line)
+                self._start_reaper()
+                return
+        line.close()
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+            if self._reaper is not None:
+                self._reaper.cancel()
+                self._reaper = None
+        for line in idle:
+            line.close()
+
+    def _start_reaper(self) -> None:
+        if self._reaper is None:
+            self._reaper = threading.Timer(IDLE_S, self._reap)
+            self._reaper.daemon = True
+            self._reaper.name = "idle connections to PostgreSQL"
+            self._reaper.start()
+
+    def _reap(self) -> None:
+        since = time.monotonic() - IDLE_S
+        with self._lock:
+            self._reaper = None
+            unused = [line for line in self._idle if line.used_at <= since]
+            self._idle = [line for line in self._idle if line.used_at > since]
+            if self._idle:
+                self._start_reaper()
+        for line in unused:
+            line.close()
+
+
+class Transaction:
+    """One transaction on one connection. It begins with its first statement, in the same round trip."""
+
+    def __init__(self, pool: Pool, begin: Sequence[Statement]) -> None:
+        self._pool = pool
+        self._begin = begin
+        self._line: _Line | None = None
+        self.trips = 0
+        """How often the server was waited for."""
+
+    def run(
+        self, statement: str | sql.Composed, parameters: Sequence[Any] | dict[str, Any] = ()
+    ) -> Cursor:
+        """The result of one statement."""
+        return self.run_all((statement, parameters))[-1]
+
+    def run_all(self, *statements: Statement) -> list[Cursor]:
+        """The results of several, in one round trip. The first error undoes all of them."""
+        if self._line is None:
+            return self._first(statements)
+        return self._send(self._line, statements)
+
+    def end(self, *statements: Statement) -> list[Cursor]:
+        """Runs the statements and commits, in one round trip; waits until all of it is durable."""
+        if self._line is None and not statements:
+            return []
+        cursors = self.run_all(*statements, ("COMMIT", ()))
+        self._give_back()
+        return cursors[:-1]
+
+    def leave(self) -> None:
+        """Undoes what was not committed; of a view that only read there is nothing to undo."""
+        line = self._line
+        if line is None:
+            return
+        try:
+            if line.connection.closed:
+                return
+            status = line.connection.info.transaction_status
+            if status in (TransactionStatus.INTRANS, TransactionStatus.INERROR):
+                line.end(b"ROLLBACK")
+            elif status != TransactionStatus.IDLE:
+                line.close()
+        except psycopg.Error:
+            line.close()
+        finally:
+            self._give_back()
+
+    def _first(self, statements: Sequence[Statement]) -> list[Cursor]:
+        """A connection that the server has closed meanwhile is replaced, once: nothing was done on it yet."""
+        self._line = self._pool.take()
+        every = (*self._begin, *statements)
+        try:
+            return self._send(self._line, every)[len(self._begin) :]
+        except psycopg.OperationalError:
+            if self._line.is_fresh or not self._line.connection.closed:
+                raise
+            self._line = self._pool.make()
+            return self._send(self._line, every)[len(self._begin) :]
+
+    def _send(self, line: _Line, statements: Sequence[Statement]) -> list[Cursor]:
+        self.trips += 1
+        connection = line.connection
+        if len(statements) == 1:
+            return [connection.execute(*statements[0])]
+        with connection.pipeline():
+            return [connection.execute(*one) for one in statements]
+
+    def _give_back(self) -> None:
+        if self._line is not None:
+            line, self._line = self._line, None
+            self._pool.give_back(line)
+
+
+_REMEDIES: Final = (
+    ("28P01", "See the password: memorySearch.store.url or memorySearch.store.passwordFile."),
+    (
+        "28",
+        "See the role and the password in memorySearch.store.url, and the server's pg_hba.conf.",
+    ),
+    ("3D000", "Make the database, or correct its name in memorySearch.store.url."),
+    ("3F000", "Run `memory-gateway store migrate` as a role that may make tables."),
+    ("42P01", "Run `memory-gateway store migrate` as a role that may make tables."),
+    ("42704", "Install pgvector on the server, then run `memory-gateway store migrate`."),
+    ("0A000", "Install pgvector on the server, then run `memory-gateway store migrate`."),
+    ("58P01", "Install pgvector on the server, then run `memory-gateway store migrate`."),
+    ("42501", "Let the role have its rights by `memory-gateway store migrate --role`."),
+    ("53100", "The disk of the server is full: free some space; searches go on meanwhile."),
+    (
+        "53300",
+        "The server has too many connections: raise its max_connections, or put pgbouncer before it.",
+    ),
+    (
+        "25006",
+        "The server is read-only: add target_session_attrs=read-write to memorySearch.store.url.",
+    ),
+    ("57014", "The server is slow; it is tried again. See memorySearch.store.statementTimeoutMs."),
+    ("55P03", "Somebody else holds the index; it is tried again."),
+    ("40", "Somebody else changed the same rows; it is tried again."),
+    ("57P", "The server is starting, ending or failing over; it is tried again."),
+    ("25P03", "It is tried again."),
+)
+"""By the beginning of the SQLSTATE."""
+_DEFAULT_REMEDY: Final = "See whether the server runs and can be reached from here, and memorySearch.store.url; it is tried again."
+
+
+def index_unavailable(address: Address, error: psycopg.Error) -> IndexUnavailableError:
+    """The error to raise instead of `error`, which becomes its cause. It holds no credential."""
+    words = error.diag.message_primary or str(error) or type(error).__name__
+    reason = redact(" ".join(words.split()), address.secrets()).rstrip(".")
+    state = error.sqlstate or ""
+    remedy = next(
+        (text for beginning, text in _REMEDIES if state.startswith(beginning)), _DEFAULT_REMEDY
+    )
+    return IndexUnavailableError(
+        f"{_capital(str(address))} cannot be used: {reason}.", remedy=remedy
+    )
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def begin(
+    *, schema_path: Sequence[str], settings: dict[str, str], read_only: bool, agent_id: int | None
+) -> list[Statement]:
+    """What each transaction begins with. Nothing of it outlives the transaction."""
+    path = ", ".join(sql.Identifier(name).as_string(None) for name in schema_path)
+    chosen = {
+        "search_path": path,
+        "jit": "off",  # a search takes less than compiling it
+        "max_parallel_workers_per_gather": "0",
+        **settings,
+    }
+    mode = "ISOLATION LEVEL REPEATABLE READ, READ ONLY" if read_only else "READ WRITE"
+    # By SET LOCAL, which a cluster of Citus hands on to its nodes.
+    agent = sql.SQL("SET LOCAL mg.agent = {}").format("" if agent_id is None else str(agent_id))
+    calls = ", ".join(["set_config(%s, %s, true)"] * len(chosen))
+    pairs = [part for pair in chosen.items() for part in pair]
+    return [(f"BEGIN {mode}", ()), (agent, ()), (f"SELECT {calls}", pairs)]

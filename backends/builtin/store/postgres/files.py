@@ -1,0 +1,489 @@
+"""The rows of files: their stamps, their chunks, words and excerpts, and what notes say of themselves."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from backends.builtin.store.port import (
+    FileCard,
+    IndexedFile,
+    NoteNames,
+    OddEncoding,
+    PreparedChunk,
+    PreparedExcerpt,
+    PreparedFile,
+    ReadFile,
+)
+from backends.files.encodings import UTF8
+from backends.interface import DayCount, LanguageCount, Overview, SizeCount
+from backends.text.frontmatter import FrontMatter
+from config.settings import Source
+
+if TYPE_CHECKING:
+    from backends.builtin.store.postgres.transactions import (
+        AgentStatement,
+        AgentTransaction,
+        WritingTransaction,
+    )
+
+SEPARATOR: Final = "\x1f"
+"""Between the aliases, the tags or the headings of one row."""
+
+_SELECT_INDEXED: Final = """
+    SELECT s.path, s.size, s.mtime_ns, s.ctime_ns, s.inode, f.pipeline, s.read_at_ns
+    FROM stamps AS s JOIN files AS f
+        ON f.agent_id = s.agent_id AND f.source = s.source AND f.path = s.path
+    WHERE s.agent_id = %(agent)s AND s.view_id = %(view)s AND s.source = 'memory'
+"""
+_SELECT_CARDS: Final = """
+    SELECT f.file_id, f.source, f.path, f.note_date, f.chunk_count,
+        coalesce(n.title, ''), coalesce(n.tags, '')
+    FROM files AS f
+    LEFT JOIN note_facts AS n ON n.agent_id = f.agent_id AND n.file_id = f.file_id
+    WHERE f.agent_id = %(agent)s AND f.file_id = ANY(%(ids)s::bigint[])
+"""
+_SELECT_ALL_CARDS: Final = """
+    SELECT f.file_id, f.source, f.path, f.note_date, f.chunk_count, '' FROM files AS f
+    WHERE f.agent_id = %(agent)s ORDER BY f.file_id
+"""
+_SELECT_TAGGED_CARDS: Final = """
+    SELECT f.file_id, f.source, f.path, f.note_date, f.chunk_count, coalesce(n.tags, '')
+    FROM files AS f
+    LEFT JOIN note_facts AS n ON n.agent_id = f.agent_id AND n.file_id = f.file_id
+    WHERE f.agent_id = %(agent)s ORDER BY f.file_id
+"""
+_SELECT_NAMES: Final = """
+    SELECT f.path, coalesce(n.title, ''), coalesce(n.aliases, '') FROM files AS f
+    LEFT JOIN note_facts AS n ON n.agent_id = f.agent_id AND n.file_id = f.file_id
+    WHERE f.agent_id = %(agent)s AND f.source = 'memory' ORDER BY length(f.path), f.path
+"""
+_MOST_DAYS: Final = 1000
+"""A picture cannot show more; where there are more, they are told by month, then by year."""
+_SELECT_DAYS: Final = """
+    SELECT source, substr(note_date, 1, %(characters)s::int) AS day, count(*) FROM files
+    WHERE agent_id = %(agent)s AND pipeline <> '' GROUP BY source, day
+    ORDER BY (substr(note_date, 1, %(characters)s::int) IS NOT NULL), 2 DESC LIMIT %(limit)s::bigint
+"""
+_SELECT_SIZES: Final = """
+    SELECT CASE WHEN size < 10 THEN 0 WHEN size < 100 THEN 10 WHEN size < 1000 THEN 100
+        WHEN size < 10000 THEN 1000 WHEN size < 100000 THEN 10000 WHEN size < 1000000 THEN 100000
+        ELSE 1000000 END AS least, count(*), sum(size)::bigint
+    FROM files WHERE agent_id = %(agent)s AND source = 'memory' AND pipeline <> ''
+    GROUP BY least ORDER BY least
+"""
+_SELECT_LANGUAGES: Final = """
+    SELECT language, count(*) AS files FROM file_languages WHERE agent_id = %(agent)s
+    GROUP BY language ORDER BY files DESC, language
+"""
+
+LOCK: Final = """
+    SELECT pg_advisory_xact_lock(hashtextextended(%(source)s::text || U&'\\001F' || %(path)s::text, %(agent)s))
+"""
+"""Whoever publishes a file waits for others that publish the same one, whatever rows it has."""
+_UPSERT: Final = """
+    INSERT INTO files AS f (agent_id, source, path, size, mtime_ns, content_hash, pipeline, note_date, chunk_count)
+    VALUES (%(agent)s, %(source)s, %(path)s, %(size)s, %(mtime_ns)s, %(content_hash)s, %(pipeline)s,
+        %(note_date)s, %(chunk_count)s)
+    ON CONFLICT (agent_id, source, path) DO UPDATE SET size = excluded.size, mtime_ns = excluded.mtime_ns,
+        content_hash = excluded.content_hash, pipeline = excluded.pipeline,
+        note_date = excluded.note_date, chunk_count = excluded.chunk_count, revision = f.revision + 1
+    RETURNING file_id
+"""
+UPSERT_STAMPS: Final = """
+    INSERT INTO stamps (agent_id, view_id, source, path, size, mtime_ns, ctime_ns, inode, read_at_ns)
+    VALUES (%(agent)s, %(view)s, %(source)s, %(path)s, %(size)s, %(mtime_ns)s, %(ctime_ns)s, %(inode)s,
+        %(read_at_ns)s)
+    ON CONFLICT (agent_id, view_id, source, path) DO UPDATE SET size = excluded.size,
+        mtime_ns = excluded.mtime_ns, ctime_ns = excluded.ctime_ns, inode = excluded.inode,
+        read_at_ns = excluded.read_at_ns
+"""
+_TOUCH: Final = """
+    WITH touched AS (
+        UPDATE files SET size = %(size)s, mtime_ns = %(mtime_ns)s
+        WHERE agent_id = %(agent)s AND source = %(source)s AND path = %(path)s RETURNING 1
+    )
+    INSERT INTO stamps (agent_id, view_id, source, path, size, mtime_ns, ctime_ns, inode, read_at_ns)
+    SELECT %(agent)s, %(view)s, %(source)s, %(path)s, %(size)s, %(mtime_ns)s, %(ctime_ns)s, %(inode)s,
+        %(read_at_ns)s FROM touched
+    ON CONFLICT (agent_id, view_id, source, path) DO UPDATE SET size = excluded.size,
+        mtime_ns = excluded.mtime_ns, ctime_ns = excluded.ctime_ns, inode = excluded.inode,
+        read_at_ns = excluded.read_at_ns
+"""
+_SELECT_OWN: Final = """
+    SELECT f.file_id FROM files AS f
+    WHERE f.agent_id = %(agent)s AND f.source = %(source)s AND f.path = %(path)s
+    AND (%(read_at_ns)s::bigint IS NULL OR EXISTS (SELECT 1 FROM stamps AS s
+        WHERE s.agent_id = f.agent_id AND s.view_id = %(view)s AND s.source = f.source
+        AND s.path = f.path AND s.read_at_ns = %(read_at_ns)s::bigint))
+"""
+_DELETE_STAMPS: Final = """
+    DELETE FROM stamps WHERE agent_id = %(agent)s AND source = %(source)s AND path = %(path)s
+"""
+_KEPT_CHUNKS: Final = """
+    SELECT chunk_id, identity FROM chunks
+    WHERE agent_id = %(agent)s AND file_id = %(file)s AND start >= %(first)s::bigint
+        AND start < coalesce(%(before)s::bigint, 9223372036854775807) ORDER BY start DESC
+"""
+_INSERT_CHUNKS: Final = """
+    INSERT INTO chunks (agent_id, file_id, start, start_line, end_line, identity, headings, text, terms, context)
+    SELECT %(agent)s, %(file)s, c.start, c.start_line, c.end_line, c.identity, c.headings, c.text, c.terms, c.context
+    FROM unnest(%(start)s::bigint[], %(start_line)s::bigint[], %(end_line)s::bigint[], %(identity)s::bytea[],
+        %(headings)s::text[], %(text)s::bytea[], %(terms)s::text[], %(context)s::text[]) WITH ORDINALITY
+        AS c (start, start_line, end_line, identity, headings, text, terms, context, number)
+    ORDER BY c.number RETURNING chunk_id
+"""
+_DELETE_CHUNKS: Final = """
+    DELETE FROM chunks WHERE agent_id = %(agent)s AND chunk_id = ANY(%(ids)s::bigint[])
+    RETURNING chunk_id, terms, context
+"""
+_MOVE_CHUNKS: Final = """
+    UPDATE chunks AS c SET start = m.start, start_line = m.start_line, end_line = m.end_line
+    FROM unnest(%(ids)s::bigint[], %(start)s::bigint[], %(start_line)s::bigint[], %(end_line)s::bigint[])
+        AS m (chunk_id, start, start_line, end_line)
+    WHERE c.agent_id = %(agent)s AND c.chunk_id = m.chunk_id
+        AND (c.start, c.start_line, c.end_line) IS DISTINCT FROM (m.start, m.start_line, m.end_line)
+"""
+_INSERT_EXCERPTS: Final = """
+    INSERT INTO excerpts (agent_id, chunk_id, file_id, start, "end", line, text_hash)
+    SELECT %(agent)s, x.chunk_id, %(file)s, x.start, x."end", x.line, x.text_hash
+    FROM unnest(%(ids)s::bigint[], %(start)s::bigint[], %(end)s::bigint[], %(line)s::bigint[],
+        %(text_hash)s::bytea[]) WITH ORDINALITY AS x (chunk_id, start, "end", line, text_hash, number)
+    ORDER BY x.number
+"""
+_INSERT_POSTINGS: Final = """
+    INSERT INTO postings (agent_id, term, chunk_id, body, context, length)
+    SELECT %(agent)s, * FROM unnest(%(term)s::text[], %(ids)s::bigint[], %(body)s::smallint[],
+        %(context)s::smallint[], %(length)s::int[])
+"""
+_DELETE_POSTINGS: Final = """
+    DELETE FROM postings AS p USING unnest(%(terms)s::text[], %(ids)s::bigint[]) AS d (term, chunk_id)
+    WHERE p.agent_id = %(agent)s AND p.term = d.term AND p.chunk_id = d.chunk_id
+"""
+
+
+class PostgresFiles:
+    """`FileReads` in one transaction."""
+
+    def __init__(self, transaction: AgentTransaction) -> None:
+        self._transaction = transaction
+
+    def indexed(self) -> dict[str, IndexedFile]:
+        rows = self._transaction.run(_SELECT_INDEXED)
+        return {row[0]: IndexedFile(*row[1:]) for row in rows}
+
+    def holds(self, source: Source, path: str, content_hash: bytes, pipeline: str) -> bool:
+        row = self._transaction.run(
+            "SELECT 1 FROM files WHERE agent_id = %(agent)s AND source = %(source)s AND path = %(path)s"
+            " AND content_hash = %(content_hash)s AND pipeline = %(pipeline)s",
+            {"source": source, "path": path, "content_hash": content_hash, "pipeline": pipeline},
+        ).fetchone()
+        return row is not None
+
+    def count(self, source: Source) -> tuple[int, int]:
+        files, chunks = self._transaction.one(
+            "SELECT count(*), coalesce(sum(chunk_count), 0)::bigint FROM files"
+            " WHERE agent_id = %(agent)s AND source = %(source)s AND pipeline <> ''",
+            {"source": source},
+        )
+        return files, chunks
+
+    def odd_encodings(self) -> list[OddEncoding]:
+        rows = self._transaction.run(
+            "SELECT n.encoding, count(*), min(f.path) FROM note_facts AS n"
+            " JOIN files AS f ON f.agent_id = n.agent_id AND f.file_id = n.file_id"
+            " WHERE n.agent_id = %(agent)s AND n.encoding <> '' GROUP BY n.encoding ORDER BY 1"
+        )
+        return [OddEncoding(*row) for row in rows]
+
+    def overview(self) -> Overview:
+        run = self._transaction.run
+        return Overview(
+            days=tuple(sorted(self._days(), key=lambda one: (one.day or "", one.source))),
+            sizes=tuple(SizeCount(*row) for row in run(_SELECT_SIZES)),
+            languages=tuple(LanguageCount(*row) for row in run(_SELECT_LANGUAGES)),
+        )
+
+    def _days(self) -> Sequence[DayCount]:
+        """At most `_MOST_DAYS` rows, but for years."""
+        days: list[DayCount] = []
+        for characters in (len("2026-02-08"), len("2026-02"), len("2026")):
+            rows = self._transaction.run(
+                _SELECT_DAYS, {"characters": characters, "limit": 10 * _MOST_DAYS}
+            )
+            days = [DayCount(*row) for row in rows]
+            if len(days) <= _MOST_DAYS:
+                break
+        return days
+
+    def cards(self, file_ids: Collection[int]) -> Mapping[int, FileCard]:
+        """Those of files whose chunks were read in this transaction are known."""
+        known = self._transaction.cards
+        unknown = [file_id for file_id in file_ids if file_id not in known]
+        if unknown:
+            for file_id, source, path, day, chunks, title, tags in self._transaction.run(
+                _SELECT_CARDS, {"ids": unknown}
+            ):
+                known[file_id] = FileCard(file_id, source, path, day, chunks, title, split(tags))
+        return {file_id: known[file_id] for file_id in file_ids if file_id in known}
+
+    def all_cards(self, *, with_tags: bool) -> list[FileCard]:
+        rows = self._transaction.run(_SELECT_TAGGED_CARDS if with_tags else _SELECT_ALL_CARDS)
+        return [
+            FileCard(file_id, source, path, day, chunks, tags=split(tags))
+            for file_id, source, path, day, chunks, tags in rows
+        ]
+
+    def note_dates(self, file_ids: Collection[int]) -> Mapping[int, str]:
+        return {
+            file_id: card.note_date
+            for file_id, card in self.cards(file_ids).items()
+            if card.note_date is not None
+        }
+
+    def names(self) -> Sequence[NoteNames]:
+        rows = self._transaction.run(_SELECT_NAMES)
+        return [NoteNames(path, title, split(aliases)) for path, title, aliases in rows]
+
+
+class PostgresFileWrites(PostgresFiles):
+    """`FileWrites` in one transaction."""
+
+    def __init__(self, transaction: WritingTransaction) -> None:
+        super().__init__(transaction)
+        self._writing = transaction
+
+    def publish(
+        self,
+        read: ReadFile,
+        pipeline: str,
+        prepared: PreparedFile,
+        *,
+        tick: Callable[[], None] = lambda: None,
+    ) -> int:
+        row = {
+            **stamps_of(read),
+            "content_hash": read.content_hash,
+            "pipeline": pipeline,
+            "note_date": prepared.note_date,
+            "chunk_count": len(prepared.chunks),
+        }
+        *_, found = self._writing.write_all((LOCK, row), (UPSERT_STAMPS, row), (_UPSERT, row))
+        ((file_id,),) = found
+        facts = _facts(file_id, prepared.facts, read.encoding)
+        languages = (FORGET_LANGUAGES, {"file": file_id}), languages_of(file_id, prepared)
+        chunks = _ticking(prepared.chunks, tick)
+        return replace_chunks(self._writing, file_id, chunks, also=(*languages, *facts)).written
+
+    def touch(self, read: ReadFile) -> None:
+        self._writing.write(_TOUCH, stamps_of(read))
+
+    def remove(self, source: Source, path: str, *, read_at_ns: int | None = None) -> bool:
+        row = {"source": source, "path": path, "read_at_ns": read_at_ns}
+        *_, found = self._transaction.run_all((LOCK, row), (_SELECT_OWN, row))
+        own = found.fetchone()
+        if own is None:
+            return False
+        replace_chunks(self._writing, own[0], ())
+        self._writing.write_all(
+            (
+                "DELETE FROM files WHERE agent_id = %(agent)s AND file_id = %(file)s",
+                {"file": own[0]},
+            ),
+            (_DELETE_STAMPS, row),
+        )
+        return True
+
+
+FORGET_LANGUAGES: Final = (
+    "DELETE FROM file_languages WHERE agent_id = %(agent)s AND file_id = %(file)s"
+)
+
+
+def languages_of(file_id: int, prepared: PreparedFile) -> AgentStatement:
+    """Queries are stemmed in every language that any stored text was stemmed in."""
+    return (
+        (
+            "INSERT INTO file_languages (agent_id, language, file_id)"
+            " SELECT %(agent)s, l, %(file)s FROM unnest(%(languages)s::text[]) AS l ON CONFLICT DO NOTHING"
+        ),
+        {"file": file_id, "languages": sorted(prepared.languages)},
+    )
+
+
+def stamps_of(read: ReadFile) -> dict[str, Any]:
+    names = ("size", "mtime_ns", "ctime_ns", "inode", "read_at_ns")
+    return {
+        **dict(zip(names, read.stamps, strict=True)),
+        "source": read.found.source,
+        "path": read.found.path,
+    }
+
+
+def _facts(file_id: int, facts: FrontMatter, encoding: str) -> list[AgentStatement]:
+    encoding = "" if encoding == UTF8 else encoding
+    work: list[AgentStatement] = [
+        (
+            "DELETE FROM note_facts WHERE agent_id = %(agent)s AND file_id = %(file)s",
+            {"file": file_id},
+        )
+    ]
+    if facts.words or encoding:
+        row = {
+            "file": file_id,
+            "title": plain(facts.title),
+            "aliases": plain(SEPARATOR.join(facts.aliases)),
+            "tags": plain(SEPARATOR.join(facts.tags)),
+            "encoding": encoding,
+        }
+        work.append(
+            (
+                (
+                    "INSERT INTO note_facts (agent_id, file_id, title, aliases, tags, encoding)"
+                    " VALUES (%(agent)s, %(file)s, %(title)s, %(aliases)s, %(tags)s, %(encoding)s)"
+                ),
+                row,
+            )
+        )
+    return work
+
+
+_WORDS: Final = re.compile("[0-9A-Za-z_\u0080-\U0010ffff]+")
+"""As FTS5's tokenizer "ascii tokenchars '_'" cuts them."""
+_MOST_IN_CHUNK: Final = 2**15 - 1
+
+
+class Posting(NamedTuple):
+    """How often one word stands in a chunk."""
+
+    term: str
+    body: int
+    context: int
+    length: int
+    """Words of the whole chunk."""
+
+
+def postings(terms: str, context: str) -> list[Posting]:
+    """All words of a chunk."""
+    body, about = Counter(_WORDS.findall(terms)), Counter(_WORDS.findall(context))
+    length, most = body.total() + about.total(), _MOST_IN_CHUNK
+    return [
+        Posting(term, min(body[term], most), min(about[term], most), length)
+        for term in body | about
+    ]
+
+
+class Replaced(NamedTuple):
+    """How many chunks were new, and how many are gone."""
+
+    written: int
+    removed: int
+
+
+def _ticking(chunks: Iterable[PreparedChunk], tick: Callable[[], None]) -> Iterator[PreparedChunk]:
+    for chunk in chunks:
+        tick()
+        yield chunk
+
+
+def split(joined: str) -> tuple[str, ...]:
+    return tuple(joined.split(SEPARATOR)) if joined else ()
+
+
+def plain(text: str) -> str:
+    """The type text cannot hold U+0000."""
+    return text.replace("\0", "\ufffd")
+
+
+def replace_chunks(
+    transaction: WritingTransaction,
+    file_id: int,
+    chunks: Iterable[PreparedChunk],
+    *,
+    first: int = 0,
+    before: int | None = None,
+    also: Sequence[AgentStatement] = (),
+) -> Replaced:
+    """Puts chunks in the place of all that begin in this range of the file's text (None: its end).
+
+    What `also` says is done on the way. Three round trips, however many chunks there are.
+    """
+    *_, rows = transaction.write_all(
+        *also, (_KEPT_CHUNKS, {"file": file_id, "first": first, "before": before})
+    )
+    kept: dict[bytes, list[int]] = defaultdict(list)
+    for chunk_id, identity in rows:
+        kept[identity].append(chunk_id)
+    new: list[PreparedChunk] = []
+    moved: list[tuple[int, PreparedChunk]] = []
+    for chunk in chunks:
+        if kept[chunk.identity]:
+            moved.append((kept[chunk.identity].pop(), chunk))
+        else:
+            new.append(chunk)
+    obsolete = [chunk_id for ids in kept.values() for chunk_id in ids]
+    deleted, _, inserted = transaction.write_all(
+        (_DELETE_CHUNKS, {"ids": obsolete}),
+        (
+            _MOVE_CHUNKS,
+            {**_chunk_columns([one for _, one in moved]), "ids": [at for at, _ in moved]},
+        ),
+        (_INSERT_CHUNKS, {**_chunk_columns(new), "file": file_id}),
+    )
+    gone = [
+        (chunk_id, posting)
+        for chunk_id, terms, context in deleted
+        for posting in postings(terms, context)
+    ]
+    added = [(chunk_id, chunk) for (chunk_id,), chunk in zip(inserted, new, strict=True)]
+    words = [
+        (chunk_id, posting)
+        for chunk_id, chunk in added
+        for posting in postings(chunk.terms, chunk.context)
+    ]
+    excerpts = [(chunk_id, excerpt) for chunk_id, chunk in added for excerpt in chunk.excerpts]
+    work: list[AgentStatement] = []
+    if gone:
+        columns = {"terms": [one.term for _, one in gone], "ids": [at for at, _ in gone]}
+        work.append((_DELETE_POSTINGS, columns))
+    if words:
+        work.append((_INSERT_POSTINGS, _columns(words, Posting._fields)))
+    if excerpts:
+        columns = _columns(excerpts, PreparedExcerpt._fields)
+        work.append((_INSERT_EXCERPTS, {**columns, "file": file_id}))
+    if work:
+        transaction.write_all(*work)
+    transaction.count_words(
+        added=[posting.term for _, posting in words],
+        removed=[posting.term for _, posting in gone],
+        documents=len(new) - len(obsolete),
+        tokens=_tokens(words) - _tokens(gone),
+    )
+    return Replaced(len(new), len(obsolete))
+
+
+def _chunk_columns(chunks: Sequence[PreparedChunk]) -> dict[str, list[Any]]:
+    return {
+        "start": [chunk.start for chunk in chunks],
+        "start_line": [chunk.start_line for chunk in chunks],
+        "end_line": [chunk.end_line for chunk in chunks],
+        "identity": [chunk.identity for chunk in chunks],
+        "headings": [plain(chunk.headings) for chunk in chunks],
+        "text": [chunk.text.encode() for chunk in chunks],
+        "terms": [plain(chunk.terms) for chunk in chunks],
+        "context": [plain(chunk.context) for chunk in chunks],
+    }
+
+
+def _columns(rows: Sequence[tuple[int, Any]], names: Sequence[str]) -> dict[str, list[Any]]:
+    """The fields of records, and the ids that stand before them."""
+    columns = zip(*(record for _, record in rows), strict=True)
+    named = {name: list(column) for name, column in zip(names, columns, strict=True)}
+    return {**named, "ids": [number for number, _ in rows]}
+
+
+def _tokens(words: Sequence[tuple[int, Posting]]) -> int:
+    """The words of all of these chunks."""
+    return sum({chunk_id: posting.length for chunk_id, posting in words}.values())

@@ -1,0 +1,243 @@
+"""The keyword lane in PostgreSQL: a row for each word of each chunk, scored by the formula of SQLite's bm25().
+
+Words are counted, scored and put in order by the server, and the chunks come with the cards of their files: three round
+trips a search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from backends.builtin.store.port import (
+    BODY_WEIGHT,
+    CONTEXT_WEIGHT,
+    Corpus,
+    FileCard,
+    Lookup,
+    Word,
+)
+from backends.builtin.store.postgres.files import split
+from backends.ranking.evidence import BM25_K1, Candidate
+
+if TYPE_CHECKING:
+    from backends.builtin.store.postgres.transactions import AgentTransaction
+    from backends.ranking.query import Concept
+
+_BM25_B: Final = 0.75
+"""The other constant of FTS5's bm25()."""
+
+_COUNT: Final = """
+    SELECT CASE WHEN w.is_prefix
+        THEN (SELECT max(c.chunks) FROM term_counts AS c WHERE c.agent_id = %(agent)s
+            AND c.term >= w.term AND c.term < w.term || U&'\\+10FFFF')
+        ELSE (SELECT c.chunks FROM term_counts AS c
+            WHERE c.agent_id = %(agent)s AND c.term = w.term)
+        END
+    FROM unnest(%(terms)s::text[], %(prefixes)s::boolean[]) WITH ORDINALITY
+        AS w (term, is_prefix, number) ORDER BY w.number
+"""
+
+# What SQLite calls a phrase is one row of `words`. The sums run in the order of the phrases, as there: equal chunks
+# have equal scores to the last bit, so that their paths decide.
+_CORPUS: Final = """
+    corpus AS MATERIALIZED (
+        SELECT documents::float8 AS documents, tokens::float8 / greatest(documents, 1) AS average
+        FROM agents WHERE agent_id = %(agent)s
+    )
+"""
+_PERMITTED: Final = """
+    permitted AS MATERIALIZED (
+        SELECT chunk_id FROM chunks WHERE agent_id = %(agent)s AND file_id = ANY(%(files)s::bigint[])
+    )
+"""
+_EXACT: Final = """
+    SELECT w.number, p.chunk_id, p.body * {body}::float8 + p.context * {context}::float8 AS often,
+        p.length, k.chunks AS found
+    FROM unnest(%(terms{tier})s::text[], %(numbers{tier})s::int[]) AS w (term, number)
+    JOIN term_counts AS k ON k.agent_id = %(agent)s AND k.term = w.term
+    JOIN postings AS p ON p.agent_id = %(agent)s AND p.term = w.term
+    {condition}
+"""
+_PREFIX: Final = """
+    SELECT number, chunk_id, often, length, count(*) OVER (PARTITION BY number) AS found FROM (
+        SELECT w.number, p.chunk_id, sum(p.body * {body}::float8 + p.context * {context}::float8) AS often,
+            max(p.length) AS length
+        FROM unnest(%(prefixes{tier})s::text[], %(prefix_numbers{tier})s::int[]) AS w (term, number)
+        JOIN postings AS p ON p.agent_id = %(agent)s
+            AND p.term >= w.term AND p.term < w.term || U&'\\+10FFFF'
+        {condition} GROUP BY 1, 2
+    ) AS of_prefix
+"""
+_TIER: Final = """
+    tier{tier} AS MATERIALIZED (
+        SELECT h.chunk_id, sum(
+            (CASE WHEN i.idf <= 0 THEN 1e-6::float8 ELSE i.idf END)
+            * (h.often * {k1_1}::float8)
+            / (h.often + {k1}::float8 * ({one_b}::float8 + {b}::float8 * h.length / c.average))
+            ORDER BY h.number) AS score
+        FROM corpus AS c CROSS JOIN ({hits}) AS h
+        CROSS JOIN LATERAL
+            (SELECT ln((c.documents - h.found + 0.5::float8) / (h.found + 0.5::float8)) AS idf) AS i
+        {only} GROUP BY h.chunk_id ORDER BY h.chunk_id DESC LIMIT %(most)s::bigint
+    )
+"""
+_UNITED: Final = """
+    found{tier} AS MATERIALIZED (
+        SELECT chunk_id, coalesce(a.score, 0::float8) + coalesce(b.score, 0::float8) AS score
+        FROM found{before} AS a FULL JOIN tier{tier} AS b USING (chunk_id)
+    )
+"""
+_CANDIDATE: Final = """
+    c.chunk_id, c.file_id, c.start, c.start_line, c.text, c.terms, {score}, f.path, c.context,
+    f.source, f.note_date, f.chunk_count, coalesce(n.title, ''), coalesce(n.tags, '')
+"""
+_JOINED: Final = """
+    JOIN chunks AS c ON c.agent_id = %(agent)s AND c.chunk_id = {ids}.chunk_id
+    JOIN files AS f ON f.agent_id = %(agent)s AND f.file_id = c.file_id
+    LEFT JOIN note_facts AS n ON n.agent_id = %(agent)s AND n.file_id = f.file_id
+"""
+# Texts are read of those alone that are wanted; of equal scores all are put in order.
+_BEST: Final = f"""
+    SELECT {_CANDIDATE.format(score="r.score")}, (SELECT count(*) FROM {{found}}) FROM (
+        SELECT t.chunk_id, t.score, f.path, c.start FROM (
+            SELECT chunk_id, score FROM {{found}} ORDER BY score DESC
+            FETCH FIRST (%(end)s::bigint) ROWS WITH TIES
+        ) AS t
+        JOIN chunks AS c ON c.agent_id = %(agent)s AND c.chunk_id = t.chunk_id
+        JOIN files AS f ON f.agent_id = %(agent)s AND f.file_id = c.file_id
+        ORDER BY t.score DESC, f.path, c.start LIMIT %(limit)s::bigint OFFSET %(offset)s::bigint
+    ) AS r {_JOINED.format(ids="r")} ORDER BY r.score DESC, r.path, r.start
+"""
+_OF: Final = f"""
+    SELECT {_CANDIDATE.format(score="coalesce(t.score, 0::float8)")}, 0
+    FROM unnest(%(ids)s::bigint[]) WITH ORDINALITY AS r (chunk_id, number)
+    LEFT JOIN {{found}} AS t ON t.chunk_id = r.chunk_id {_JOINED.format(ids="r")} ORDER BY r.number
+"""
+_NOTHING: Final = "found0 AS (SELECT NULL::bigint AS chunk_id, 0::float8 AS score WHERE false)"
+_TIERS_AT_ONCE: Final = 4
+"""Most lookups have enough by then; planning further ones would cost more than it finds."""
+
+
+class PostgresKeywords:
+    """`KeywordReads` in one transaction."""
+
+    def __init__(self, transaction: AgentTransaction) -> None:
+        self._transaction = transaction
+
+    def corpus(self) -> Corpus:
+        return self._transaction.state.corpus
+
+    def count(self, words: Sequence[Word]) -> list[int]:
+        if not words:
+            return []
+        rows = self._transaction.run(
+            _COUNT,
+            {
+                "terms": [word.term for word in words],
+                "prefixes": [word.is_prefix for word in words],
+            },
+        )
+        return [number or 0 for (number,) in rows]
+
+    def matches(self, lookup: Lookup, file_ids: Sequence[int] | None) -> PostgresMatches:
+        return PostgresMatches(self._transaction, lookup, file_ids)
+
+
+class PostgresMatches:
+    """`Matches`: scored and ordered by the server, for each block anew."""
+
+    def __init__(
+        self, transaction: AgentTransaction, lookup: Lookup, file_ids: Sequence[int] | None
+    ) -> None:
+        self._transaction = transaction
+        self._lookup = lookup
+        self._file_ids = file_ids
+        tiers = lookup.tiers if file_ids is None or file_ids else ()
+        self._tiers = [tier for tier in tiers if tier]
+        self._looked_up = min(len(self._tiers), _TIERS_AT_ONCE)
+
+    def best(self, limit: int, offset: int = 0) -> list[Candidate]:
+        if not self._tiers:
+            return []
+        while True:
+            rows = self._select(_BEST, {"limit": limit, "offset": offset, "end": offset + limit})
+            scored = rows[0][-1] if rows else 0
+            is_enough = scored >= self._lookup.enough or (offset and not rows)
+            if is_enough or self._looked_up == len(self._tiers):
+                return list(self._candidates(rows))
+            self._looked_up = min(len(self._tiers), 2 * self._looked_up)
+
+    def of(self, chunk_ids: Sequence[int]) -> list[Candidate]:
+        if not chunk_ids:
+            return []
+        return list(self._candidates(self._select(_OF, {"ids": list(chunk_ids)})))
+
+    def _select(self, statement: str, parameters: dict[str, Any]) -> list[Any]:
+        """The statement over what the tiers find."""
+        tables = [_NOTHING]
+        name = "found0"
+        if self._tiers:
+            tables = [_CORPUS]
+            parameters["most"] = self._lookup.most
+            if self._file_ids is not None:
+                tables.append(_PERMITTED)
+                parameters["files"] = list(self._file_ids)
+            for number, concepts in enumerate(self._tiers[: self._looked_up]):
+                tables.append(self._tier(number, concepts, parameters))
+                if number:
+                    before = f"found{number - 1}" if number > 1 else "tier0"
+                    tables.append(_UNITED.format(tier=number, before="#").replace("found#", before))
+            last = self._looked_up - 1
+            name = f"found{last}" if last else "tier0"
+        text = f"WITH {', '.join(tables)} {statement.format(found=name)}"
+        return self._transaction.run(text, parameters).fetchall()
+
+    def _tier(self, number: int, concepts: Sequence[Concept], parameters: dict[str, Any]) -> str:
+        """The chunks with any of these concepts, unless earlier tiers found enough."""
+        words = [(term, concept.is_prefix) for concept in concepts for term in concept.alternatives]
+        numbered = list(enumerate(words))
+        exact = [(at, term) for at, (term, is_prefix) in numbered if not is_prefix]
+        begun = [(at, term) for at, (term, is_prefix) in numbered if is_prefix]
+        hits = []
+        condition = ""
+        if number:
+            before = f"found{number - 1}" if number > 1 else "tier0"
+            parameters["enough"] = self._lookup.enough
+            condition = f"WHERE (SELECT count(*) FROM {before}) < %(enough)s::bigint"
+        for rows, template, terms, numbers in (
+            (exact, _EXACT, "terms", "numbers"),
+            (begun, _PREFIX, "prefixes", "prefix_numbers"),
+        ):
+            if rows:
+                hits.append(template)
+                parameters[f"{terms}{number}"] = [term for _, term in rows]
+                parameters[f"{numbers}{number}"] = [at for at, _ in rows]
+        only = (
+            "" if self._file_ids is None else "WHERE h.chunk_id IN (SELECT chunk_id FROM permitted)"
+        )
+        values = {
+            "tier": number,
+            "condition": condition,
+            "body": repr(BODY_WEIGHT),
+            "context": repr(CONTEXT_WEIGHT),
+        }
+        return _TIER.format(
+            tier=number,
+            hits=" UNION ALL ".join(hits).format(**values),
+            only=only,
+            k1=repr(BM25_K1),
+            k1_1=repr(BM25_K1 + 1.0),
+            b=repr(_BM25_B),
+            one_b=repr(1 - _BM25_B),
+        )
+
+    def _candidates(self, rows: Sequence[Any]) -> Iterator[Candidate]:
+        cards = self._transaction.cards
+        for row in rows:
+            chunk_id, file_id, start, line, text, terms, score, path, context, *card, _ = row
+            source, day, chunks, title, tags = card
+            cards[file_id] = FileCard(file_id, source, path, day, chunks, title, split(tags))
+            yield Candidate(
+                chunk_id, file_id, start, line, text.decode(), terms, score, path, context
+            )

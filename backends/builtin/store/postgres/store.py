@@ -1,0 +1,279 @@
+"""The store in PostgreSQL: one agent's rows, its views and writers, and what comes of an agent that was dropped."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+import psycopg
+
+from backends.builtin.store.port import IndexDamagedError, Version
+from backends.builtin.store.postgres.connections import (
+    PATIENCE_S,
+    Address,
+    Pool,
+    Statement,
+    begin,
+)
+from backends.builtin.store.postgres.files import PostgresFiles, PostgresFileWrites
+from backends.builtin.store.postgres.keywords import PostgresKeywords
+from backends.builtin.store.postgres.schema import AGENT_TABLES, greeting
+from backends.builtin.store.postgres.transactions import AgentTransaction, WritingTransaction
+from backends.builtin.store.postgres.transcripts import (
+    PostgresTranscripts,
+    PostgresTranscriptWrites,
+)
+from backends.errors import IndexUnavailableError
+
+if TYPE_CHECKING:
+    from backends.builtin.store.postgres.jobs import PostgresJobs, PostgresJobWrites
+    from backends.builtin.store.postgres.vectors import (
+        PostgresEmbeddings,
+        PostgresEmbeddingWrites,
+        PostgresVectorMemory,
+        PostgresVectorSpace,
+    )
+    from config.settings import StoreSettings, VectorStoreSettings
+    from providers.interface import Fingerprint
+
+_FIND_AGENT: Final = "SELECT agent_id FROM agents WHERE tenant = %(tenant)s AND name = %(name)s"
+_MAKE_AGENT: Final = """
+    INSERT INTO agents (tenant, name) VALUES (%(tenant)s, %(name)s) ON CONFLICT DO NOTHING
+"""
+# Rows of other agents cannot be counted, so the share is that of the chunks, as the server estimates them.
+_SIZE: Final = """
+    SELECT (SELECT sum(pg_total_relation_size(name::regclass)) FROM unnest(%(tables)s::text[]) AS name)::float8,
+        (SELECT reltuples FROM pg_class WHERE oid = 'chunks'::regclass)::float8,
+        coalesce((SELECT documents FROM agents WHERE agent_id = %(agent)s), 0)::float8
+"""
+
+
+class PostgresView:
+    """`View` in a transaction that only reads."""
+
+    def __init__(
+        self, transaction: AgentTransaction, memory: PostgresVectorMemory | None, generation: int
+    ) -> None:
+        self._transaction = transaction
+        self._memory = memory
+        self._generation = generation
+        self.files = PostgresFiles(transaction)
+        self.transcripts = PostgresTranscripts(transaction)
+
+    @property
+    def keywords(self) -> PostgresKeywords:
+        return PostgresKeywords(self._transaction)
+
+    @cached_property
+    def embeddings(self) -> PostgresEmbeddings:
+        from backends.builtin.store.postgres.vectors import (  # noqa: PLC0415 - not for keywords alone
+            PostgresEmbeddings,
+        )
+
+        return PostgresEmbeddings(self._transaction)
+
+    @cached_property
+    def jobs(self) -> PostgresJobs:
+        from backends.builtin.store.postgres.jobs import PostgresJobs  # noqa: PLC0415 - as above
+
+        return PostgresJobs(self._transaction)
+
+    def vectors(self, fingerprint: Fingerprint) -> PostgresVectorSpace | None:
+        memory = self._memory
+        return None if memory is None else memory.space(self._transaction, fingerprint)
+
+    def version(self) -> Version:
+        return Version(self._generation, self._transaction.state.version)
+
+    def remembered(self, key: str) -> str | None:
+        row = self._transaction.run(
+            "SELECT value FROM meta WHERE agent_id = %(agent)s AND key = %(key)s", {"key": key}
+        ).fetchone()
+        return row[0] if row else None
+
+    def probe(self) -> None:
+        self._transaction.run("SELECT 1 FROM chunks WHERE agent_id = %(agent)s LIMIT 1").fetchone()
+
+    def journal(self) -> None:
+        return None
+
+
+class PostgresWriter(PostgresView):
+    """`Writer` in a transaction that changes rows."""
+
+    def __init__(
+        self, transaction: WritingTransaction, memory: PostgresVectorMemory | None, generation: int
+    ) -> None:
+        super().__init__(transaction, memory, generation)
+        self._writing = transaction
+        self.files: PostgresFileWrites = PostgresFileWrites(transaction)
+        self.transcripts: PostgresTranscriptWrites = PostgresTranscriptWrites(transaction)
+
+    @property
+    def keywords(self) -> PostgresKeywords:
+        self._writing.settle()
+        return super().keywords
+
+    @cached_property
+    def embeddings(self) -> PostgresEmbeddingWrites:
+        from backends.builtin.store.postgres.vectors import (  # noqa: PLC0415 - as in a view
+            PostgresEmbeddingWrites,
+        )
+
+        return PostgresEmbeddingWrites(self._writing)
+
+    @cached_property
+    def jobs(self) -> PostgresJobWrites:
+        from backends.builtin.store.postgres.jobs import (  # noqa: PLC0415 - as in a view
+            PostgresJobWrites,
+        )
+
+        return PostgresJobWrites(self._writing)
+
+    def remember(self, key: str, text: str) -> None:
+        self._writing.remember(key, text)
+
+
+class PostgresStore:
+    """`Store`: the rows of one agent. Every method blocks and may be called from any thread."""
+
+    def __init__(self, settings: StoreSettings, agent: str) -> None:
+        """Makes nothing, not even the agent's own row: the first writer does. Raises IndexUnavailableError."""
+        self.address = Address.of(settings)
+        self.notes: tuple[str, ...] = ()
+        self.generation = 0
+        """Goes up when the agent was dropped, and begins anew."""
+        self._name = {"tenant": settings.tenant, "name": agent}
+        self._view_id = settings.view or "workspace"
+        self._timeout_ms = settings.statement_timeout_ms
+        self._agent: int | None = None
+        self._path: tuple[str, ...] = (settings.schema,)
+        self._memory: PostgresVectorMemory | None = None
+        self._writing = threading.Lock()
+        self._pool = Pool(self.address, settings.pool.max, self._greet)
+        with self.address.translating_errors():
+            self._find_agent()
+
+    @property
+    def place(self) -> str:
+        return f"{self.address}, schema {self.address.schema}"
+
+    @property
+    def exists(self) -> bool:
+        """Whether the agent ever wrote anything."""
+        return self._agent is not None
+
+    @contextmanager
+    def view(self) -> Iterator[PostgresView]:
+        """One state of the index. Raises IndexUnavailableError for everything that PostgreSQL cannot do."""
+        with self._transaction() as transaction:
+            yield PostgresView(transaction, self._memory, self.generation)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[AgentTransaction]:
+        with self.address.translating_errors():
+            agent = self._agent or self._find_agent()
+            with self._pool.transaction(self._begin(agent, read_only=True), PATIENCE_S) as inner:
+                yield AgentTransaction(inner, agent, self._view_id, self._forget(agent))
+
+    @contextmanager
+    def writer(self, patience_s: float | None = None) -> Iterator[PostgresWriter]:
+        """One writes at a time in this process; processes wait for each other file by file."""
+        if not self._writing.acquire(timeout=-1 if patience_s is None else patience_s):
+            raise IndexUnavailableError(
+                f"{self.place} cannot be used: another task is writing to it.",
+                remedy="Somebody else holds the index; it is tried again.",
+            )
+        try:
+            with self.address.translating_errors():
+                agent = self._agent or self._find_agent() or self._make_agent()
+                wait_s = PATIENCE_S if patience_s is None else patience_s
+                begun = self._begin(agent, read_only=False, lock_s=wait_s)
+                with self._pool.transaction(begun, max(wait_s, 0.0)) as inner:
+                    transaction = WritingTransaction(
+                        inner, agent, self._view_id, self._forget(agent)
+                    )
+                    try:
+                        yield PostgresWriter(transaction, self._memory, self.generation)
+                        transaction.commit()
+                    except psycopg.errors.ForeignKeyViolation:
+                        transaction.nobody()
+                        raise
+        finally:
+            self._writing.release()
+
+    def size_bytes(self) -> int:
+        """Of the tables, the share of this agent as far as the server's estimates go."""
+        with self._transaction() as transaction:
+            size, chunks, own = transaction.one(_SIZE, {"tables": list(AGENT_TABLES)})
+        return int(size * own / max(chunks, own, 1.0))
+
+    def tidy(self) -> None:
+        """PostgreSQL does that itself (autovacuum)."""
+
+    def scrub(self) -> bool:
+        """PostgreSQL looks after its own pages (data checksums)."""
+        return True
+
+    def close(self) -> None:
+        """Waits for a running transaction of a writer."""
+        with self._writing:
+            self._pool.close()
+
+    def open_vectors(self, settings: VectorStoreSettings) -> PostgresVectorMemory | None:
+        from backends.builtin.store.postgres.vectors import (  # noqa: PLC0415 - as in a view
+            PostgresVectorMemory,
+        )
+
+        self._memory = PostgresVectorMemory(settings) if settings.enabled else None
+        return self._memory
+
+    def _begin(
+        self, agent: int | None, *, read_only: bool, lock_s: float = PATIENCE_S
+    ) -> Sequence[Statement]:
+        settings = {
+            "statement_timeout": str(self._timeout_ms),
+            "lock_timeout": str(max(1, round(lock_s * 1000))),
+            "idle_in_transaction_session_timeout": str(_IDLE_IN_TRANSACTION_MS),
+            "mg.tenant": self._name["tenant"],
+            "mg.name": self._name["name"],
+        }
+        return begin(schema_path=self._path, settings=settings, read_only=read_only, agent_id=agent)
+
+    def _greet(self, connection: psycopg.Connection) -> None:
+        extension = greeting(connection, self.address)
+        self._path = tuple(dict.fromkeys((self.address.schema, extension)))
+
+    def _find_agent(self) -> int | None:
+        return self._named((_FIND_AGENT, self._name), read_only=True)
+
+    def _make_agent(self) -> int | None:
+        return self._named((_MAKE_AGENT, self._name), (_FIND_AGENT, self._name), read_only=False)
+
+    def _named(self, *statements: Statement, read_only: bool) -> int | None:
+        with self._pool.transaction(self._begin(None, read_only=read_only), PATIENCE_S) as inner:
+            row = inner.end(*statements)[-1].fetchone()
+        if row is not None:
+            self._agent = row[0]
+        return self._agent
+
+    def _forget(self, agent: int | None) -> Callable[[], None]:
+        def nobody() -> None:
+            if agent is None:
+                return
+            if self._agent == agent:
+                self._agent = None
+                self.generation += 1
+            raise IndexDamagedError(
+                f"The index of {self._name['name']!r} was dropped from {self.address}.",
+                remedy="It is built anew from Markdown.",
+            )
+
+        return nobody
+
+
+_IDLE_IN_TRANSACTION_MS: Final = 60_000
+"""A process that was stopped in the middle must not hold its locks for ever."""

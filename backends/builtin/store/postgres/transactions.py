@@ -1,0 +1,213 @@
+"""One agent's transaction: what each statement knows of it, its state, and the counts that are written last."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from psycopg.types.numeric import Int8
+
+from backends.builtin.store.port import Corpus
+from config.settings import Source
+
+if TYPE_CHECKING:
+    from backends.builtin.store.port import FileCard
+    from backends.builtin.store.postgres.connections import Cursor, Transaction
+
+# From one language to the next: DISTINCT would read a row of each file.
+_SELECT_STATE: Final = """
+    SELECT a.version, a.documents,
+        EXISTS (SELECT 1 FROM files AS f WHERE f.agent_id = a.agent_id AND f.source = 'memory'),
+        EXISTS (SELECT 1 FROM files AS f WHERE f.agent_id = a.agent_id AND f.source = 'sessions'),
+        ARRAY(
+            WITH RECURSIVE found (language) AS (
+                (SELECT min(language) FROM file_languages AS l WHERE l.agent_id = a.agent_id)
+                UNION ALL
+                SELECT (SELECT min(language) FROM file_languages AS l
+                    WHERE l.agent_id = a.agent_id AND l.language > found.language)
+                FROM found WHERE found.language IS NOT NULL
+            )
+            SELECT language FROM found WHERE language IS NOT NULL
+        )
+    FROM agents AS a WHERE a.agent_id = %(agent)s
+"""
+_SELECT_FINGERPRINTS: Final = """
+    SELECT digest, fingerprint_id, dimensions,
+        to_regclass(quote_ident(current_schema()) || '.embeddings_of_' || fingerprint_id) IS NOT NULL
+    FROM fingerprints WHERE agent_id = %(agent)s
+"""
+_COUNT_TERMS: Final = """
+    INSERT INTO term_counts AS t (agent_id, term, chunks)
+    SELECT %(agent)s, term, more FROM unnest(%(terms)s::text[], %(more)s::bigint[]) AS n (term, more)
+    ON CONFLICT (agent_id, term) DO UPDATE SET chunks = t.chunks + excluded.chunks
+"""
+_FORGET_TERMS: Final = """
+    DELETE FROM term_counts
+    WHERE agent_id = %(agent)s AND term = ANY(%(gone)s::text[]) AND chunks <= 0
+"""
+_COUNT_CHUNKS: Final = """
+    UPDATE agents SET version = version + 1, documents = documents + %(documents)s,
+        tokens = tokens + %(tokens)s
+    WHERE agent_id = %(agent)s RETURNING version
+"""
+_REMEMBER: Final = """
+    INSERT INTO meta (agent_id, key, value) VALUES (%(agent)s, %(key)s, %(value)s)
+    ON CONFLICT (agent_id, key) DO UPDATE SET value = excluded.value
+"""
+
+
+AgentStatement = tuple[str, Mapping[str, Any]]
+"""SQL with names, and what they stand for."""
+
+
+class StoredVectors(NamedTuple):
+    """A fingerprint that has vectors."""
+
+    fingerprint_id: int
+    dimensions: int
+    has_index: bool
+    """Whether `store migrate` made an approximate index of them."""
+
+
+class State(NamedTuple):
+    """What every search needs to know first."""
+
+    version: int
+    """Goes up with every commit."""
+    corpus: Corpus
+    fingerprints: Mapping[bytes, StoredVectors]
+    """By digest."""
+
+
+class AgentTransaction:
+    """A transaction in which statements know the agent and the view as `%(agent)s` and `%(view)s`."""
+
+    def __init__(
+        self, transaction: Transaction, agent: int | None, view: str, nobody: Callable[[], None]
+    ) -> None:
+        self._transaction = transaction
+        self._own: dict[str, Any] = {"agent": Int8(agent or 0), "view": view}
+        self.agent = agent
+        self.nobody = nobody
+        """To be called when the agent's own row is not there. Raises IndexDamagedError unless there never was one."""
+        self._state: State | None = None
+        self.cards: dict[int, FileCard] = {}
+        """Of files whose chunks were read."""
+
+    @property
+    def trips(self) -> int:
+        return self._transaction.trips
+
+    def run(self, statement: str, parameters: Mapping[str, Any] | None = None) -> Cursor:
+        return self._transaction.run(statement, {**self._own, **(parameters or {})})
+
+    def run_all(self, *statements: AgentStatement) -> list[Cursor]:
+        return self._transaction.run_all(
+            *((text, {**self._own, **parameters}) for text, parameters in statements)
+        )
+
+    def one(self, statement: str, parameters: Mapping[str, Any] | None = None) -> Any:
+        """The only row."""
+        (row,) = self.run(statement, parameters)
+        return row
+
+    @property
+    def state(self) -> State:
+        """Read once, in one round trip."""
+        if self._state is None:
+            found, known = self.run_all((_SELECT_STATE, {}), (_SELECT_FINGERPRINTS, {}))
+            row = found.fetchone()
+            if row is None:
+                self.nobody()
+            version, documents, has_memory, has_sessions, languages = row or (
+                0,
+                0,
+                False,
+                False,
+                (),
+            )
+            held: tuple[tuple[Source, bool], ...] = (
+                ("memory", has_memory),
+                ("sessions", has_sessions),
+            )
+            self._state = State(
+                version,
+                Corpus(
+                    documents,
+                    tuple(languages),
+                    frozenset(source for source, is_held in held if is_held),
+                ),
+                {digest: StoredVectors(*rest) for digest, *rest in known},
+            )
+        return self._state
+
+
+class WritingTransaction(AgentTransaction):
+    """Counts what is written, so that rows that every writer changes are locked last and in one order."""
+
+    def __init__(
+        self, transaction: Transaction, agent: int | None, view: str, nobody: Callable[[], None]
+    ) -> None:
+        super().__init__(transaction, agent, view, nobody)
+        self._is_changed = False
+        self._terms: Counter[str] = Counter()
+        self._documents = self._tokens = 0
+
+    def write_all(self, *statements: AgentStatement) -> list[Cursor]:
+        self._is_changed = True
+        return self.run_all(*statements)
+
+    def write(self, statement: str, parameters: Mapping[str, Any] | None = None) -> Cursor:
+        return self.write_all((statement, parameters or {}))[-1]
+
+    def write_many(self, statement: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """The same statement for each row, in one round trip."""
+        if rows:
+            self.write_all(*((statement, row) for row in rows))
+
+    def forget_state(self) -> None:
+        """What this transaction wrote is another one."""
+        self._state = None
+
+    def remember(self, key: str, text: str) -> None:
+        self.write(_REMEMBER, {"key": key, "value": text})
+
+    def count_words(
+        self, *, added: Sequence[str], removed: Sequence[str], documents: int, tokens: int
+    ) -> None:
+        """Each word once a chunk."""
+        self._terms.update(added)
+        self._terms.subtract(removed)
+        self._documents += documents
+        self._tokens += tokens
+
+    def settle(self) -> None:
+        """What was counted stands in the tables from here on, for those who read it in the same transaction."""
+        if self._documents or self._tokens or any(self._terms.values()):
+            self._counted(self.run_all(*self._counts()))
+            self.forget_state()
+
+    def commit(self) -> None:
+        if self._is_changed:
+            counts = [(text, {**self._own, **row}) for text, row in self._counts()]
+            self._counted(self._transaction.end(*counts))
+
+    def _counts(self) -> list[AgentStatement]:
+        """In the order of the words: two writers never wait for each other."""
+        changed = sorted((term, more) for term, more in self._terms.items() if more)
+        work: list[AgentStatement] = []
+        if changed:
+            terms, more = [term for term, _ in changed], [more for _, more in changed]
+            gone = [term for term, more in changed if more < 0]
+            work.append((_COUNT_TERMS, {"terms": terms, "more": more}))
+            if gone:
+                work.append((_FORGET_TERMS, {"gone": gone}))
+        work.append((_COUNT_CHUNKS, {"documents": self._documents, "tokens": self._tokens}))
+        return work
+
+    def _counted(self, cursors: Sequence[Cursor]) -> None:
+        self._terms.clear()
+        self._documents = self._tokens = 0
+        if cursors[-1].rowcount == 0:
+            self.nobody()

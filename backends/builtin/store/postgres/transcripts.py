@@ -1,0 +1,239 @@
+"""How far each transcript was taken in, and which entry each of its turns is."""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING, Final
+
+from backends.builtin.store.port import (
+    START,
+    Checkpoint,
+    IndexedTranscript,
+    PreparedChunk,
+    TranscriptPiece,
+    Turns,
+)
+from backends.builtin.store.postgres.files import (
+    FORGET_LANGUAGES,
+    LOCK,
+    UPSERT_STAMPS,
+    languages_of,
+    replace_chunks,
+)
+
+if TYPE_CHECKING:
+    from backends.builtin.store.postgres.transactions import (
+        AgentStatement,
+        AgentTransaction,
+        WritingTransaction,
+    )
+
+_LINE_BYTES: Final = 4
+"""The size of one entry's number in `transcript_parts.lines`."""
+
+_SELECT: Final = """
+    SELECT f.path, f.file_id, s.size, s.mtime_ns, s.ctime_ns, s.inode, f.pipeline, s.read_at_ns,
+        coalesce(p.end_byte, 0), coalesce(p.end_line, 0)
+    FROM files AS f JOIN stamps AS s ON s.agent_id = f.agent_id AND s.view_id = %(view)s
+        AND s.source = f.source AND s.path = f.path
+    LEFT JOIN LATERAL (
+        SELECT end_byte, end_line FROM transcript_parts AS p
+        WHERE p.agent_id = f.agent_id AND p.file_id = f.file_id AND NOT p.superseded
+        ORDER BY end_byte DESC LIMIT 1
+    ) AS p ON true
+    WHERE f.agent_id = %(agent)s AND f.source = 'sessions'
+"""
+_SELECT_ENTRIES: Final = """
+    SELECT w.file_id, w.turn, p.first_turn, p.lines
+    FROM unnest(%(files)s::bigint[], %(turns)s::bigint[]) AS w (file_id, turn)
+    CROSS JOIN LATERAL (
+        SELECT first_turn, lines FROM transcript_parts AS p
+        WHERE p.agent_id = %(agent)s AND p.file_id = w.file_id
+            AND p.first_turn <= w.turn AND p.end_turn >= w.turn
+        ORDER BY superseded LIMIT 1
+    ) AS p
+"""
+_UPSERT: Final = """
+    INSERT INTO files AS f (agent_id, source, path, size, mtime_ns, content_hash, pipeline, note_date, chunk_count)
+    VALUES (%(agent)s, 'sessions', %(path)s, %(size)s, %(mtime_ns)s, %(tail)s, %(pipeline)s, %(note_date)s, 0)
+    ON CONFLICT (agent_id, source, path) DO UPDATE SET size = excluded.size, mtime_ns = excluded.mtime_ns,
+        content_hash = excluded.content_hash, pipeline = excluded.pipeline,
+        note_date = excluded.note_date, revision = f.revision + 1
+    RETURNING file_id
+"""
+_ENROL: Final = """
+    WITH new AS (
+        INSERT INTO files (agent_id, source, path, size, mtime_ns, content_hash, pipeline, chunk_count)
+        SELECT %(agent)s, 'sessions', path, 0, 0, '', '', 0 FROM unnest(%(paths)s::text[]) AS path
+        ON CONFLICT DO NOTHING
+    )
+    INSERT INTO stamps (agent_id, view_id, source, path, size, mtime_ns, ctime_ns, inode, read_at_ns)
+    SELECT %(agent)s, %(view)s, 'sessions', path, 0, 0, 0, 0, 0 FROM unnest(%(paths)s::text[]) AS path
+    ON CONFLICT DO NOTHING
+"""
+_INSERT_PART: Final = """
+    INSERT INTO transcript_parts (agent_id, file_id, end_byte, end_line, end_turn, end_char, first_turn,
+        lines, digest, tail, superseded)
+    VALUES (%(agent)s, %(file)s, %(end_byte)s, %(end_line)s, %(end_turn)s, %(end_char)s, %(first_turn)s,
+        %(lines)s, %(digest)s, %(tail)s, false)
+    ON CONFLICT (agent_id, file_id, end_byte) DO UPDATE SET end_line = excluded.end_line,
+        end_turn = excluded.end_turn, end_char = excluded.end_char, first_turn = excluded.first_turn,
+        lines = excluded.lines, digest = excluded.digest, tail = excluded.tail, superseded = false
+"""
+
+
+class PostgresTranscripts:
+    """`TranscriptReads` in one transaction."""
+
+    def __init__(self, transaction: AgentTransaction) -> None:
+        self._transaction = transaction
+
+    def indexed(self) -> dict[str, IndexedTranscript]:
+        return {path: IndexedTranscript(*row) for path, *row in self._transaction.run(_SELECT)}
+
+    def one(self, path: str) -> IndexedTranscript | None:
+        statement = f"{_SELECT} AND f.path = %(path)s"
+        row = self._transaction.run(statement, {"path": path}).fetchone()
+        return IndexedTranscript(*row[1:]) if row else None
+
+    def checkpoints(self, file_id: int) -> list[Checkpoint]:
+        rows = self._transaction.run(
+            "SELECT end_byte, end_line, end_turn, end_char, tail, digest FROM transcript_parts"
+            " WHERE agent_id = %(agent)s AND file_id = %(file)s AND NOT superseded ORDER BY end_byte",
+            {"file": file_id},
+        )
+        return [START, *(Checkpoint(*row) for row in rows)]
+
+    def enrolled(self, among: Collection[str]) -> frozenset[str]:
+        rows = self._transaction.run(
+            "SELECT key FROM meta WHERE agent_id = %(agent)s AND key = ANY(%(keys)s::text[])",
+            {"keys": list(among)},
+        )
+        return frozenset(key for (key,) in rows)
+
+    def entries(self, turns: Collection[Turns]) -> dict[Turns, tuple[int, int]]:
+        wanted = {(one.file_id, turn) for one in turns for turn in (one.first, one.last)}
+        columns = {"files": [at for at, _ in wanted], "turns": [turn for _, turn in wanted]}
+        entry: dict[tuple[int, int], int] = {}
+        for file_id, turn, first_turn, lines in self._transaction.run(_SELECT_ENTRIES, columns):
+            place = (turn - first_turn) * _LINE_BYTES
+            number = int.from_bytes(lines[place : place + _LINE_BYTES], "little")
+            entry[file_id, turn] = number
+        return {one: (entry[one.file_id, one.first], entry[one.file_id, one.last]) for one in turns}
+
+
+class PostgresTranscriptWrites(PostgresTranscripts):
+    """`TranscriptWrites` in one transaction."""
+
+    def __init__(self, transaction: WritingTransaction) -> None:
+        super().__init__(transaction)
+        self._writing = transaction
+
+    def enrol(self, source: str, paths: Collection[str]) -> None:
+        self._writing.remember(source, "1")
+        self._writing.write(_ENROL, {"paths": sorted(paths)})
+
+    def disenrol(self, sources: Iterable[str]) -> None:
+        self._writing.write(
+            "DELETE FROM meta WHERE agent_id = %(agent)s AND key = ANY(%(keys)s::text[])",
+            {"keys": list(sources)},
+        )
+
+    def publish(self, piece: TranscriptPiece) -> int:
+        row = _row(piece)
+        *_, found = self._writing.write_all((LOCK, row), (UPSERT_STAMPS, row), (_UPSERT, row))
+        ((file_id,),) = found
+        work: list[AgentStatement] = list(_making_room(file_id, piece))
+        if piece.end.end_byte > piece.begin.end_byte:
+            work.append((_INSERT_PART, _part(file_id, piece)))
+        if piece.begin == START and piece.is_last:
+            work.append((FORGET_LANGUAGES, {"file": file_id}))
+        work.append(languages_of(file_id, piece.prepared))
+        beyond = piece.is_last or piece.is_rewritten
+        replaced = replace_chunks(
+            self._writing,
+            file_id,
+            _moved(piece),
+            first=piece.begin.end_char,
+            before=None if beyond else piece.end.end_char,
+            also=work,
+        )
+        self._writing.write(
+            "UPDATE files SET chunk_count = chunk_count + %(more)s"
+            " WHERE agent_id = %(agent)s AND file_id = %(file)s",
+            {"more": replaced.written - replaced.removed, "file": file_id},
+        )
+        return replaced.written
+
+
+def _row(piece: TranscriptPiece) -> dict[str, object]:
+    stamps = dict(zip(("size", "mtime_ns", "ctime_ns", "inode"), piece.stamps, strict=True))
+    return {
+        **stamps,
+        "source": "sessions",
+        "path": piece.path,
+        "pipeline": piece.pipeline,
+        "note_date": piece.prepared.note_date,
+        "read_at_ns": piece.read_at_ns,
+        "tail": piece.end.tail,
+    }
+
+
+def _making_room(file_id: int, piece: TranscriptPiece) -> Iterable[AgentStatement]:
+    """Parts beyond the beginning give way: at once, or when the new pass has come as far."""
+    row = {
+        "file": file_id,
+        "begin": piece.begin.end_byte,
+        "turn": piece.end.end_turn,
+        "all": piece.is_last,
+    }
+    if piece.is_rewritten:
+        yield (
+            (
+                "DELETE FROM transcript_parts WHERE agent_id = %(agent)s AND file_id = %(file)s"
+                " AND (superseded OR end_byte > %(begin)s)"
+            ),
+            row,
+        )
+    elif piece.begin == START:
+        yield (
+            (
+                "UPDATE transcript_parts SET superseded = true"
+                " WHERE agent_id = %(agent)s AND file_id = %(file)s"
+            ),
+            row,
+        )
+    yield (
+        (
+            "DELETE FROM transcript_parts WHERE agent_id = %(agent)s AND file_id = %(file)s"
+            " AND superseded AND (end_turn <= %(turn)s OR %(all)s)"
+        ),
+        row,
+    )
+
+
+def _part(file_id: int, piece: TranscriptPiece) -> dict[str, object]:
+    lines = array("I", piece.numbers)
+    if sys.byteorder == "big":
+        lines.byteswap()
+    return {
+        **piece.end._asdict(),
+        "file": file_id,
+        "first_turn": piece.begin.end_turn + 1,
+        "lines": lines.tobytes(),
+    }
+
+
+def _moved(piece: TranscriptPiece) -> list[PreparedChunk]:
+    """The chunks at their places in the whole transcript."""
+    chars, turns = piece.begin.end_char, piece.begin.end_turn
+    return [
+        chunk._replace(
+            start=chunk.start + chars,
+            start_line=chunk.start_line + turns,
+            end_line=chunk.end_line + turns,
+        )
+        for chunk in piece.prepared.chunks
+    ]

@@ -1,0 +1,598 @@
+"""The vector lane in PostgreSQL: the one durable copy of each vector, and search over them by pgvector.
+
+Exact over half precision, the best rescored in full; above `store.vector.hnswFrom` by the agent's own approximate index,
+where `store migrate` made one. A search under a filter is always exact, and none is ever short of results.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import numpy as np
+
+from backends.builtin.store.port import VectorAnswer, VectorHit, now_ms
+from backends.builtin.store.postgres.connections import Reals
+from backends.builtin.store.postgres.files import plain
+from backends.interface import Coverage, FailedText, VectorStatus
+from backends.ranking.evidence import Background, Excerpt
+from providers.interface import Fingerprint
+
+if TYPE_CHECKING:
+    from backends.builtin.store.port import Unavailable
+    from backends.builtin.store.postgres.transactions import (
+        AgentTransaction,
+        StoredVectors,
+        WritingTransaction,
+    )
+    from config.settings import VectorStoreSettings
+    from providers.interface import Vector
+
+FIRST_RETRY_MS: Final = 5_000
+LONGEST_RETRY_MS: Final = 24 * 3600 * 1000
+_MOST_DOUBLINGS: Final = 16
+"""Beyond the longest pause."""
+_LENGTH_TOLERANCE: Final = 1e-3
+_UNFIT: Final = "The provider's vector is not one of finite numbers and length 1 like the others."
+_BYTES_A_NUMBER: Final = 6
+"""Four in full precision, two in half."""
+
+SAMPLE: Final = 256
+_FEW: Final = 8
+"""As for SQLite's engines: see `sqlite/vectors/background`."""
+
+_RESCORED: Final = 4
+"""So many times as many as are wanted are found in half precision."""
+_RESCORED_AT_LEAST: Final = 64
+_LEAST_EF_SEARCH: Final = 200
+_MOST_EF_SEARCH: Final = 1_000
+"""pgvector's limit."""
+
+
+_ELEMENT: Final = np.dtype([("bytes", ">i4"), ("number", ">f4")])
+_FLOAT4: Final = 700
+"""The id of the type of the elements."""
+
+
+def reals(vector: Vector) -> Reals:
+    """One dimension, no nulls, counted from 1."""
+    elements = np.empty(len(vector), _ELEMENT)
+    elements["bytes"], elements["number"] = 4, vector
+    head = np.array([1, 0, _FLOAT4, len(vector), 1], ">i4")
+    return Reals(head.tobytes() + elements.tobytes())
+
+
+# Those that no excerpt uses any more are among the nearest, too, and are left out afterwards.
+_NEAREST_OF_ALL: Final = """
+    WITH nearest AS MATERIALIZED (
+        SELECT text_hash, vector FROM embeddings
+        WHERE agent_id = {agent} AND fingerprint_id = {fingerprint}
+        ORDER BY {half} <=> %(query)s::real[]::vector::halfvec({dimensions}) LIMIT %(most)s::bigint
+    )
+    SELECT x.excerpt_id, x.chunk_id, 1 - (n.vector <=> %(query)s::real[]::vector),
+        (SELECT count(*) FROM nearest)
+    FROM nearest AS n LEFT JOIN excerpts AS x
+        ON x.agent_id = {agent} AND x.text_hash = n.text_hash
+"""
+_NEAREST_OF_EXCERPTS: Final = """
+    SELECT n.excerpt_id, n.chunk_id, 1 - (n.vector <=> %(query)s::real[]::vector), 0 FROM (
+        SELECT x.excerpt_id, x.chunk_id, e.vector FROM excerpts AS x JOIN embeddings AS e
+            ON e.agent_id = x.agent_id AND e.fingerprint_id = {fingerprint} AND e.text_hash = x.text_hash
+        WHERE x.agent_id = {agent} {only}
+        ORDER BY e.half <=> %(query)s::real[]::vector::halfvec({dimensions}), x.excerpt_id
+        LIMIT %(most)s::bigint
+    ) AS n
+"""
+_OF_FILES: Final = "AND x.file_id = ANY(%(files)s::bigint[])"
+# Text hashes are as good as random, so the first ones are a fair sample, and the same one in every search.
+_SAMPLE: Final = """
+    SELECT 1 - (vector <=> %(query)s::real[]::vector) FROM (
+        SELECT vector FROM embeddings WHERE agent_id = %(agent)s AND fingerprint_id = %(fingerprint)s
+        ORDER BY text_hash LIMIT %(sample)s::bigint
+    ) AS s
+"""
+_EXCERPTS: Final = """
+    SELECT x.chunk_id, x.excerpt_id, x.start, x."end", 1 - (e.vector <=> %(query)s::real[]::vector)
+    FROM excerpts AS x LEFT JOIN embeddings AS e
+        ON e.agent_id = x.agent_id AND e.fingerprint_id = %(fingerprint)s AND e.text_hash = x.text_hash
+    WHERE x.agent_id = %(agent)s AND x.chunk_id = ANY(%(ids)s::bigint[]) ORDER BY x.chunk_id, x.start
+"""
+_IS_COMPLETE: Final = """
+    SELECT NOT EXISTS (SELECT 1 FROM excerpts AS x WHERE x.agent_id = %(agent)s AND NOT EXISTS (
+        SELECT 1 FROM embeddings AS e WHERE e.agent_id = x.agent_id
+            AND e.fingerprint_id = %(fingerprint)s AND e.text_hash = x.text_hash))
+"""
+_BYTES_PER_CHUNK: Final = """
+    SELECT coalesce(sum(f.dimensions * (SELECT count(*) FROM embeddings AS e
+            WHERE e.agent_id = f.agent_id AND e.fingerprint_id = f.fingerprint_id)), 0)::float8,
+        (SELECT documents FROM agents WHERE agent_id = %(agent)s)
+    FROM fingerprints AS f WHERE f.agent_id = %(agent)s
+"""
+
+
+class PostgresVectorMemory:
+    """`VectorMemory`: nothing is held here but what does not change; the server searches."""
+
+    def __init__(self, settings: VectorStoreSettings) -> None:
+        self.hnsw_from = settings.hnsw_from
+        self.covered: tuple[int, int, int] | None = None
+        """Version of the index, fingerprint and dimensions of which every text was last known to have a vector."""
+
+    is_long = False
+
+    def scan_ahead(self, query: Vector) -> None:
+        """There is nothing to scan."""
+
+    def release(self) -> None:
+        """There is nothing to give back."""
+
+    def space(self, transaction: AgentTransaction, fingerprint: Fingerprint) -> PostgresVectorSpace:
+        return PostgresVectorSpace(transaction, self, fingerprint)
+
+
+class PostgresVectorSpace:
+    """`VectorSpace` in one transaction."""
+
+    def __init__(
+        self, transaction: AgentTransaction, memory: PostgresVectorMemory, fingerprint: Fingerprint
+    ) -> None:
+        self._transaction = transaction
+        self._memory = memory
+        self._digest = fingerprint.digest()
+        self._chunk_of: dict[int, int] = {}
+        self._background: tuple[Vector, Background | None] | None = None
+
+    @property
+    def _known(self) -> StoredVectors | None:
+        return self._transaction.state.fingerprints.get(self._digest)
+
+    @property
+    def is_empty(self) -> bool:
+        return self._known is None
+
+    def search(
+        self, query: Vector, *, limit: int, file_ids: Sequence[int] | None = None
+    ) -> VectorAnswer | Unavailable:
+        known = self._known
+        if reason := _misfit(known, query):
+            return VectorAnswer([], "pgvector", reason)
+        assert known is not None
+        if limit < 1 or (file_ids is not None and not file_ids):
+            return VectorAnswer([], "pgvector")
+        most = _RESCORED * limit + _RESCORED_AT_LEAST
+        row: dict[str, Any] = {"query": reals(query), "most": most}
+        if file_ids is not None:
+            rows = self._nearest(
+                query, _NEAREST_OF_EXCERPTS, known, {**row, "files": list(file_ids)}
+            )
+        else:
+            rows = self._nearest(query, _NEAREST_OF_ALL, known, row)
+            used = [one for one in rows if one[0] is not None]
+            if len(used) < limit and rows and rows[0][-1] >= most:
+                rows = self._nearest(query, _NEAREST_OF_EXCERPTS, known, row)
+            else:
+                rows = used
+        return VectorAnswer(self._best(rows, limit), "pgvector")
+
+    def _best(self, rows: Sequence[Any], limit: int) -> list[VectorHit]:
+        hits = []
+        for excerpt_id, chunk_id, cosine, _ in rows:
+            if np.isfinite(cosine):
+                self._chunk_of[excerpt_id] = chunk_id
+                hits.append(VectorHit(excerpt_id, min(1.0, max(-1.0, cosine))))
+        return sorted(hits, key=lambda hit: (-hit.cosine, hit.excerpt_id))[:limit]
+
+    def _nearest(
+        self, query: Vector, template: str, known: StoredVectors, row: dict[str, Any]
+    ) -> list[Any]:
+        """With the sample of the same query, in one round trip."""
+        transaction = self._transaction
+        most = row["most"]
+        indexed = (
+            template is _NEAREST_OF_ALL
+            and known.has_index
+            and most <= _MOST_EF_SEARCH
+            and transaction.state.corpus.documents >= self._memory.hnsw_from
+        )
+        # Numbers of ours, as constants: otherwise the condition of a partial index would not be recognised.
+        statement = template.format(
+            agent=transaction.agent or 0,
+            fingerprint=known.fingerprint_id,
+            dimensions=known.dimensions,
+            half=f"half::halfvec({known.dimensions})" if indexed else "half",
+            only=_OF_FILES if "files" in row else "",
+        )
+        work = [(statement, row)]
+        if indexed:
+            ef = str(max(_LEAST_EF_SEARCH, most))
+            work.insert(0, ("SELECT set_config('hnsw.ef_search', %(ef)s, true)", {"ef": ef}))
+        wanted = {"query": row["query"], "fingerprint": known.fingerprint_id, "sample": SAMPLE}
+        *_, nearest, sample = transaction.run_all(*work, (_SAMPLE, wanted))
+        rows = nearest.fetchall()
+        self._background = query, _background([cosine for (cosine,) in sample], len(query))
+        return rows
+
+    def background(self, query: Vector) -> Background | None:
+        known = self._known
+        if known is None or _misfit(known, query):
+            return None
+        if self._background is None or self._background[0] is not query:
+            wanted = {"query": reals(query), "fingerprint": known.fingerprint_id, "sample": SAMPLE}
+            cosines = [cosine for (cosine,) in self._transaction.run(_SAMPLE, wanted)]
+            self._background = query, _background(cosines, len(query))
+        return self._background[1]
+
+    def covers_all(self, dimensions: int) -> bool:
+        known, transaction = self._known, self._transaction
+        if known is None or known.dimensions != dimensions:
+            return False
+        mark = (transaction.state.version, known.fingerprint_id, dimensions)
+        if mark != self._memory.covered:
+            (is_complete,) = transaction.one(_IS_COMPLETE, {"fingerprint": known.fingerprint_id})
+            if not is_complete:
+                return False
+            self._memory.covered = mark
+        return True
+
+    def chunks_of(self, excerpt_ids: Sequence[int]) -> list[int]:
+        """Those that a search of this space found are known."""
+        unknown = [number for number in excerpt_ids if number not in self._chunk_of]
+        if unknown:
+            self._chunk_of.update(
+                self._transaction.run(
+                    "SELECT excerpt_id, chunk_id FROM excerpts"
+                    " WHERE agent_id = %(agent)s AND excerpt_id = ANY(%(ids)s::bigint[])",
+                    {"ids": unknown},
+                ).fetchall()
+            )
+        return list(dict.fromkeys(self._chunk_of[number] for number in excerpt_ids))
+
+    def excerpts(
+        self, query: Vector, chunk_ids: Sequence[int], known: Mapping[int, float]
+    ) -> dict[int, tuple[Excerpt, ...]]:
+        found: dict[int, list[Excerpt]] = defaultdict(list)
+        fingerprint = self._known
+        if not chunk_ids or _misfit(fingerprint, query):
+            return {}
+        assert fingerprint is not None
+        row = {
+            "query": reals(query),
+            "fingerprint": fingerprint.fingerprint_id,
+            "ids": list(chunk_ids),
+        }
+        for chunk_id, excerpt_id, start, end, measured in self._transaction.run(_EXCERPTS, row):
+            of_chunk = found[chunk_id]
+            cosine = known.get(excerpt_id, measured)
+            if cosine is not None and np.isfinite(cosine):
+                of_chunk.append(Excerpt(start, end, min(1.0, max(-1.0, cosine))))
+        return {chunk_id: tuple(of_chunk) for chunk_id, of_chunk in found.items()}
+
+    def refresh(self) -> bool:
+        """The server is level by itself."""
+        return False
+
+    def status(self) -> VectorStatus:
+        known = self._known
+        numbers, chunks = self._transaction.one(_BYTES_PER_CHUNK)
+        return VectorStatus(
+            configured="pgvector",
+            engine="pgvector",
+            unavailable={},
+            dimensions=known.dimensions if known else None,
+            bytes_per_chunk=round(numbers * _BYTES_A_NUMBER / chunks, 1) if chunks else None,
+            resident_vectors=0,
+            resident_bytes=0,
+        )
+
+
+def _misfit(known: StoredVectors | None, query: Vector) -> str | None:
+    """Why a query cannot be compared with the vectors of a fingerprint, or None."""
+    if known is None:
+        return "no vectors of this provider and model are stored"
+    if known.dimensions != len(query):
+        return (
+            f"the query has {len(query)} dimensions and the stored vectors have {known.dimensions}"
+        )
+    return None
+
+
+def _background(cosines: Sequence[float], dimensions: int) -> Background | None:
+    """A few vectors are joined by one at a right angle: that is what an unrelated one would be like."""
+    measured = np.array(cosines, np.float64)
+    measured = measured[np.isfinite(measured)]
+    if not measured.size:
+        return None
+    if measured.size < _FEW:
+        measured = np.append(measured, 0.0)
+    return Background(float(measured.mean()), float(measured.std()), dimensions)
+
+
+# --- The rows --------------------------------------------------------------------------------------
+
+_HAS_NONE: Final = """
+    NOT EXISTS (SELECT 1 FROM embeddings AS e WHERE e.agent_id = x.agent_id
+        AND e.fingerprint_id = %(fingerprint)s::bigint AND e.text_hash = x.text_hash)
+    AND NOT EXISTS (SELECT 1 FROM batch_items AS b WHERE b.agent_id = x.agent_id
+        AND b.digest = %(digest)s AND b.text_hash = x.text_hash)
+    AND NOT EXISTS (SELECT 1 FROM embedding_failures AS y WHERE y.agent_id = x.agent_id
+        AND y.digest = %(digest)s AND y.text_hash = x.text_hash
+"""
+_SELECT_PENDING: Final = f"""
+    SELECT p.text_hash, c.text, p.start, p."end" FROM (
+        SELECT * FROM (
+            SELECT DISTINCT ON (x.text_hash) x.text_hash, x.chunk_id, x.start, x."end", f.mtime_ns, x.file_id
+            FROM excerpts AS x JOIN files AS f ON f.agent_id = x.agent_id AND f.file_id = x.file_id
+            WHERE x.agent_id = %(agent)s AND {_HAS_NONE} AND y.retry_at_ms > %(now)s)
+            ORDER BY x.text_hash, f.mtime_ns DESC, x.file_id, x.chunk_id, x.start
+        ) AS d ORDER BY mtime_ns DESC, file_id, chunk_id, start LIMIT %(limit)s::bigint
+    ) AS p JOIN chunks AS c ON c.agent_id = %(agent)s AND c.chunk_id = p.chunk_id
+    ORDER BY p.mtime_ns DESC, p.file_id, c.start, p.start
+"""
+_SELECT_BACKLOG: Final = f"""
+    SELECT x.text_hash, max(x."end" - x.start) FROM excerpts AS x
+    WHERE x.agent_id = %(agent)s AND {_HAS_NONE}) GROUP BY x.text_hash
+"""
+_IN_USE: Final = """
+    EXISTS (SELECT 1 FROM excerpts AS c WHERE c.agent_id = {table}.agent_id AND c.text_hash = {table}.text_hash)
+"""
+_TEXTS_READ: Final = f"""
+    SELECT f.digest, f.description::text, (SELECT count(*) FROM embeddings AS e
+        WHERE e.agent_id = f.agent_id AND e.fingerprint_id = f.fingerprint_id AND {_IN_USE.format(table="e")})
+    FROM fingerprints AS f WHERE f.agent_id = %(agent)s ORDER BY f.fingerprint_id
+"""
+_COVERAGE: Final = f"""
+    SELECT (SELECT count(DISTINCT text_hash) FROM excerpts WHERE agent_id = %(agent)s),
+        (SELECT count(*) FROM embeddings AS e WHERE e.agent_id = %(agent)s
+            AND e.fingerprint_id = %(fingerprint)s::bigint AND {_IN_USE.format(table="e")}),
+        (SELECT count(*) FROM embedding_failures AS x WHERE x.agent_id = %(agent)s
+            AND x.digest = %(digest)s AND {_IN_USE.format(table="x")}),
+        (SELECT count(*) FROM embeddings WHERE agent_id = %(agent)s)
+"""
+_SELECT_FAILED: Final = """
+    SELECT path, line, reason, attempts FROM (
+        SELECT DISTINCT ON (x.text_hash) f.path, c.start_line + e.line AS line, x.reason, x.attempts, x.retry_at_ms
+        FROM embedding_failures AS x
+        JOIN excerpts AS e ON e.agent_id = x.agent_id AND e.text_hash = x.text_hash
+        JOIN chunks AS c ON c.agent_id = x.agent_id AND c.chunk_id = e.chunk_id
+        JOIN files AS f ON f.agent_id = x.agent_id AND f.file_id = c.file_id
+        WHERE x.agent_id = %(agent)s AND x.digest = %(digest)s ORDER BY x.text_hash, e.excerpt_id
+    ) AS one ORDER BY retry_at_ms DESC, path, line LIMIT %(limit)s::bigint
+"""
+_RECORD_FAILURE: Final = """
+    INSERT INTO embedding_failures AS y (agent_id, digest, text_hash, reason, attempts, retry_at_ms)
+    VALUES (%(agent)s, %(digest)s, %(text_hash)s, %(reason)s, 1, %(now)s::bigint + %(first)s::bigint)
+    ON CONFLICT (agent_id, digest, text_hash) DO UPDATE SET reason = excluded.reason,
+        attempts = y.attempts + 1, retry_at_ms = %(now)s::bigint
+            + least(%(longest)s::bigint, %(first)s::bigint << least(2 * y.attempts, %(doublings)s)::int)
+"""
+_PUT: Final = """
+    INSERT INTO embeddings (agent_id, fingerprint_id, text_hash, vector, used_at_ms)
+    VALUES (%(agent)s, %(fingerprint)s, %(text_hash)s, %(vector)s::real[]::vector, 0)
+    ON CONFLICT (agent_id, fingerprint_id, text_hash)
+    DO UPDATE SET vector = excluded.vector, used_at_ms = 0
+"""
+_MAKE_FINGERPRINT: Final = """
+    INSERT INTO fingerprints (agent_id, digest, description, dimensions)
+    VALUES (%(agent)s, %(digest)s, %(description)s::jsonb, %(dimensions)s)
+    ON CONFLICT (agent_id, digest) DO UPDATE SET dimensions = excluded.dimensions
+    RETURNING fingerprint_id
+"""
+
+
+class PostgresEmbeddings:
+    """`EmbeddingReads` in one transaction."""
+
+    def __init__(self, transaction: AgentTransaction) -> None:
+        self._transaction = transaction
+
+    def has_vectors(self, fingerprint: Fingerprint) -> bool:
+        return self._number(fingerprint) is not None
+
+    def pending(
+        self, fingerprint: Fingerprint, *, limit: int, dimensions: int | None = None
+    ) -> list[tuple[bytes, str]]:
+        known = self._transaction.state.fingerprints.get(fingerprint.digest())
+        is_fit = known is not None and dimensions in (None, known.dimensions)
+        rows = self._transaction.run(
+            _SELECT_PENDING,
+            {
+                "fingerprint": known.fingerprint_id if known is not None and is_fit else None,
+                "digest": fingerprint.digest(),
+                "now": now_ms(),
+                "limit": limit,
+            },
+        )
+        return [(text_hash, text.decode()[start:end]) for text_hash, text, start, end in rows]
+
+    def backlog(self, fingerprint: Fingerprint) -> list[tuple[bytes, int]]:
+        wanted = {"fingerprint": self._number(fingerprint), "digest": fingerprint.digest()}
+        return self._transaction.run(_SELECT_BACKLOG, wanted).fetchall()
+
+    def superseded(self, current: Fingerprint) -> Fingerprint | None:
+        rows = {digest: (text, read) for digest, text, read in self._transaction.run(_TEXTS_READ)}
+        _, most = rows.pop(current.digest(), ("", 0))
+        best = None
+        for description, read in rows.values():
+            if read > most:
+                best, most = msgspec.json.decode(description, type=Fingerprint), read
+        return best
+
+    def coverage(self, fingerprint: Fingerprint) -> Coverage:
+        known = self._transaction.state.fingerprints.get(fingerprint.digest())
+        total, embedded, failed, stored = self._transaction.one(
+            _COVERAGE,
+            {
+                "fingerprint": known.fingerprint_id if known else None,
+                "digest": fingerprint.digest(),
+            },
+        )
+        return Coverage(
+            total=total,
+            embedded=embedded,
+            failed=failed,
+            dimensions=known.dimensions if known else None,
+            stored=stored,
+        )
+
+    def failed_texts(self, fingerprint: Fingerprint, *, limit: int) -> tuple[FailedText, ...]:
+        rows = self._transaction.run(
+            _SELECT_FAILED, {"digest": fingerprint.digest(), "limit": limit}
+        )
+        return tuple(
+            FailedText(path=path, start_line=line, reason=reason, attempts=attempts)
+            for path, line, reason, attempts in rows
+        )
+
+    def next_retry_s(self, fingerprint: Fingerprint) -> float | None:
+        (due,) = self._transaction.one(
+            "SELECT min(retry_at_ms) FROM embedding_failures"
+            " WHERE agent_id = %(agent)s AND digest = %(digest)s",
+            {"digest": fingerprint.digest()},
+        )
+        return None if due is None else max(0.0, (due - now_ms()) / 1000)
+
+    def fallen_out_of_use(self) -> list[int]:
+        in_use = _IN_USE.format(table="e")
+        rows = self._transaction.run(
+            "SELECT e.embedding_id FROM embeddings AS e WHERE e.agent_id = %(agent)s"
+            f" AND e.used_at_ms = 0 AND NOT {in_use}"
+        )
+        return [number for (number,) in rows]
+
+    def _number(self, fingerprint: Fingerprint) -> int | None:
+        known = self._transaction.state.fingerprints.get(fingerprint.digest())
+        return known.fingerprint_id if known else None
+
+
+class PostgresEmbeddingWrites(PostgresEmbeddings):
+    """`EmbeddingWrites` in one transaction."""
+
+    def __init__(self, transaction: WritingTransaction) -> None:
+        super().__init__(transaction)
+        self._writing = transaction
+
+    def put(self, fingerprint: Fingerprint, vectors: Sequence[tuple[bytes, Vector]]) -> None:
+        dimensions = len(vectors[0][1])
+        faults = [(key, _UNFIT) for key, vector in vectors if not _is_fit(vector, dimensions)]
+        if faults:
+            self.record_failures(fingerprint, faults)
+        unfit = dict(faults)
+        fit = {key: vector for key, vector in vectors if key not in unfit}
+        if not fit:
+            return
+        number = self._row_for(fingerprint, dimensions)
+        self._writing.write_many(
+            _PUT,
+            [
+                {"fingerprint": number, "text_hash": key, "vector": reals(fit[key])}
+                for key in sorted(fit)
+            ],
+        )
+        self._writing.write(
+            "DELETE FROM embedding_failures WHERE agent_id = %(agent)s AND digest = %(digest)s"
+            " AND text_hash = ANY(%(hashes)s::bytea[])",
+            {"digest": fingerprint.digest(), "hashes": list(fit)},
+        )
+
+    def record_failures(
+        self, fingerprint: Fingerprint, failures: Iterable[tuple[bytes, str]]
+    ) -> None:
+        common = {
+            "digest": fingerprint.digest(),
+            "now": now_ms(),
+            "first": FIRST_RETRY_MS,
+            "longest": LONGEST_RETRY_MS,
+            "doublings": _MOST_DOUBLINGS,
+        }
+        self._writing.write_many(
+            _RECORD_FAILURE,
+            [
+                {**common, "text_hash": text_hash, "reason": plain(reason)}
+                for text_hash, reason in failures
+            ],
+        )
+
+    def offer_again(self, fingerprint: Fingerprint) -> None:
+        self._writing.write(
+            "UPDATE embedding_failures SET retry_at_ms = 0"
+            " WHERE agent_id = %(agent)s AND digest = %(digest)s",
+            {"digest": fingerprint.digest()},
+        )
+
+    def forget_gone(self) -> None:
+        in_use = _IN_USE.format(table="y")
+        self._writing.write(
+            f"DELETE FROM embedding_failures AS y WHERE y.agent_id = %(agent)s AND NOT {in_use}", {}
+        )
+
+    def refresh_use(self, fallen: Sequence[int]) -> None:
+        in_use = _IN_USE.format(table="e")
+        self._writing.write_all(
+            (
+                (
+                    "UPDATE embeddings AS e SET used_at_ms = %(now)s WHERE e.agent_id = %(agent)s"
+                    f" AND e.embedding_id = ANY(%(ids)s::bigint[]) AND e.used_at_ms = 0 AND NOT {in_use}"
+                ),
+                {"now": now_ms(), "ids": list(fallen)},
+            ),
+            (
+                (
+                    "UPDATE embeddings AS e SET used_at_ms = 0"
+                    f" WHERE e.agent_id = %(agent)s AND e.used_at_ms > 0 AND {in_use}"
+                ),
+                {},
+            ),
+        )
+
+    def prune(self, max_entries: int | None) -> int:
+        if max_entries is None:
+            return 0
+        pruned = self._writing.write(
+            "DELETE FROM embeddings WHERE agent_id = %(agent)s AND embedding_id IN ("
+            "SELECT embedding_id FROM embeddings WHERE agent_id = %(agent)s AND used_at_ms > 0"
+            " ORDER BY used_at_ms, embedding_id LIMIT greatest(0,"
+            " (SELECT count(*) FROM embeddings WHERE agent_id = %(agent)s) - %(most)s::bigint))",
+            {"most": max_entries},
+        )
+        return int(pruned.rowcount)
+
+    def drop_superseded(self, kept: Sequence[Fingerprint]) -> None:
+        self._writing.write(
+            "DELETE FROM fingerprints WHERE agent_id = %(agent)s"
+            " AND NOT digest = ANY(%(digests)s::bytea[])",
+            {"digests": [fingerprint.digest() for fingerprint in kept]},
+        )
+        self._writing.forget_state()
+
+    def _row_for(self, fingerprint: Fingerprint, dimensions: int) -> int:
+        """The row of a fingerprint, a new one when there is none with these dimensions."""
+        digest = fingerprint.digest()
+        known = self._transaction.state.fingerprints.get(digest)
+        if known is not None and known.dimensions == dimensions:
+            return known.fingerprint_id
+        row = {
+            "digest": digest,
+            "dimensions": dimensions,
+            "description": msgspec.json.encode(fingerprint).decode(),
+        }
+        *_, made = self._writing.write_all(
+            (
+                (
+                    "DELETE FROM fingerprints WHERE agent_id = %(agent)s AND digest = %(digest)s"
+                    " AND dimensions <> %(dimensions)s"
+                ),
+                row,
+            ),
+            (_MAKE_FINGERPRINT, row),
+        )
+        self._writing.forget_state()
+        ((number,),) = made
+        return int(number)
+
+
+def _is_fit(vector: Vector, dimensions: int) -> bool:
+    if vector.shape != (dimensions,):
+        return False
+    return abs(float(vector @ vector) - 1.0) <= 2 * _LENGTH_TOLERANCE  # false for NaN

