@@ -380,9 +380,10 @@ class StoreCheck(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What a look at the store found, in sentences."""
 
     place: str
-    schema_version: int
-    facts: tuple[str, ...]
-    problems: tuple[str, ...]
+    schema_version: int | None = None
+    """None where nothing was made yet."""
+    facts: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
 
 
 class Details(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -116,7 +116,7 @@ class Backfill:
         """Whether texts or vectors changed in this process since it tidied up."""
         self._seen: Version | None = None
         """The version of the store at the end of the last round."""
-        self._told_at = 0.0
+        self._told_at = -math.inf
         """When others were last told which models are in use here."""
         self.running = False
         self.has_caught_up = False
@@ -178,7 +178,7 @@ class Backfill:
     def _others_wrote(self) -> bool:
         """Or do not know for some time which models are in use here."""
         with self._store.view() as view:
-            return view.version() != self._seen or time.monotonic() > self._told_at + _TELL_EVERY_S
+            return view.version() != self._seen or self._is_to_tell_models
 
     async def _embed_all(self) -> bool:
         """Whether nothing is left to do for the provider in use."""
@@ -340,34 +340,50 @@ class Backfill:
             self._seen = view.version()
 
     def _put_in_order(self, fingerprint: Fingerprint, *, is_untidy: bool) -> None:
+        """Writes only if there is a reason: each commit on a shared store makes the others look."""
         with self._store.view() as view:
             fallen = view.embeddings.fallen_out_of_use() if is_untidy else ()
             awaits = self._batch is not None and self._batch.is_waited_for(view, fingerprint)
-        with self._turns.writer() as writer:
-            embeddings = writer.embeddings
-            has_vectors = embeddings.has_vectors(fingerprint)
-            others_differ = self._store.is_shared and self._tell_models(writer)
-            if self._drops_superseded and has_vectors and not awaits and not others_differ:
-                embeddings.drop_superseded(self._embeddings.fingerprints())
-            if is_untidy:
-                embeddings.forget_gone()
-                embeddings.refresh_use(fallen)
-                embeddings.prune(self._cache.max_entries if self._cache.enabled else 0)
-            self._retry_in_s = embeddings.next_retry_s(fingerprint)
+            self._retry_in_s = view.embeddings.next_retry_s(fingerprint)
+        if is_untidy:
+            with self._turns.writer() as writer:
+                self._drop_unused(writer, fallen, may_supersede=not awaits)
+        elif self._is_to_tell_models:
+            with self._turns.writer() as writer:
+                self._tell_models(writer)
         if self._retry_in_s is None:
             self._offers.succeeded()
         self.has_caught_up |= not awaits
 
+    def _drop_unused(self, writer: Writer, fallen: Sequence[int], *, may_supersede: bool) -> None:
+        embeddings, fingerprint = writer.embeddings, self._embeddings.fingerprint
+        has_vectors = embeddings.has_vectors(fingerprint)
+        are_alone = not self._store.is_shared or self._tell_models(writer)
+        if self._drops_superseded and has_vectors and may_supersede and are_alone:
+            embeddings.drop_superseded(self._embeddings.fingerprints())
+        embeddings.forget_gone()
+        embeddings.refresh_use(fallen)
+        embeddings.prune(self._cache.max_entries if self._cache.enabled else 0)
+        self._retry_in_s = embeddings.next_retry_s(fingerprint)
+
+    @property
+    def _is_to_tell_models(self) -> bool:
+        return self._store.is_shared and time.monotonic() > self._told_at + _TELL_EVERY_S
+
     def _tell_models(self, writer: Writer) -> bool:
-        """Whether a gateway used another model lately: its vectors are in use, be they complete or not."""
+        """Whether no gateway used another model lately: its vectors are in use, be they complete or not."""
         now = now_ms()
         text = writer.remembered(_MODELS_KEY)
         used: dict[str, int] = msgspec.json.decode(text) if text else {}
         ours = {one.digest().hex(): now for one in self._embeddings.fingerprints()}
-        used = {digest: at for digest, at in used.items() if at > now - _MODEL_IS_USED_MS} | ours
-        writer.remember(_MODELS_KEY, msgspec.json.encode(used).decode())
+        others = {
+            digest: at
+            for digest, at in used.items()
+            if digest not in ours and at > now - _MODEL_IS_USED_MS
+        }
+        writer.remember(_MODELS_KEY, msgspec.json.encode({**others, **ours}).decode())
         self._told_at = time.monotonic()
-        return used.keys() != ours.keys()
+        return not others
 
     def report(self, view: View) -> BackfillState:
         """For `status`; the counts are those of the caller's view."""

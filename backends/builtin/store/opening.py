@@ -6,10 +6,13 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from backends.builtin.store.port import Store
 from backends.builtin.store.sqlite.moving import is_movable
 from backends.builtin.store.sqlite.store import SqliteStore, look_into
 from backends.errors import IndexUnavailableError
+from backends.interface import StoreCheck
 from config.settings import Settings
 from providers.installing import install_remedy
 
@@ -46,13 +49,69 @@ def if_there(settings: Settings) -> Iterator[Store | None]:
 
 
 def _connect_postgres(settings: Settings) -> PostgresStore:
-    try:
+    with _with_driver():
         from backends.builtin.store.postgres.store import (  # noqa: PLC0415 - its driver takes 0.2 s
             PostgresStore,
         )
+    return PostgresStore(settings.search.store, settings.agent_id)
+
+
+@contextmanager
+def _with_driver() -> Iterator[None]:
+    """Imports what needs the library of PostgreSQL. Raises IndexUnavailableError where that is not installed."""
+    try:
+        yield
     except ImportError as error:
         raise IndexUnavailableError(
             f"memorySearch.store.driver is postgres, and its library cannot be imported: {error}.",
             remedy=install_remedy("postgres"),
         ) from None
-    return PostgresStore(settings.search.store, settings.agent_id)
+
+
+# --- What a person asks of a store ---------------------------------------------------------------
+
+
+def migrate(settings: Settings, *, role: str | None = None) -> str:
+    """Makes the tables of a store that needs them made, and says what was done. Blocks.
+
+    `role` may read and write rows afterwards. Raises IndexUnavailableError.
+    """
+    _need_postgres(settings, "makes its tables itself")
+    with _with_driver():
+        from backends.builtin.store.postgres.connections import Address  # noqa: PLC0415 - as above
+        from backends.builtin.store.postgres.schema import migrate as make  # noqa: PLC0415
+    return make(Address.of(settings.search.store), role=role)
+
+
+def check(settings: Settings) -> StoreCheck:
+    """What is wrong with the store, if anything. Reads much of it. Blocks. Raises IndexUnavailableError."""
+    if settings.search.store.driver == "postgres":
+        with closing(_connect_postgres(settings)) as rows:
+            return rows.check()
+    with if_there(settings) as store:
+        if store is None:
+            place = str(settings.search.store.path)
+            return StoreCheck(place=place, facts=("There is no index yet.",))
+        is_whole = store.scrub()
+        with store.view() as view:
+            version = view.details().schema_version
+        fact = "All of it was read." if is_whole else "It is too large to be read in full now."
+        return StoreCheck(place=store.place, schema_version=version, facts=(fact, *store.notes))
+
+
+def drop(settings: Settings, agent: str) -> bool:
+    """Removes what a shared store holds of an agent, and says whether there was something. Blocks.
+
+    Raises IndexUnavailableError.
+    """
+    _need_postgres(settings, f"is the file {settings.search.store.path}, which may be deleted")
+    with closing(_connect_postgres(replace(settings, agent_id=agent))) as rows:
+        return rows.drop()
+
+
+def _need_postgres(settings: Settings, otherwise: str) -> None:
+    if settings.search.store.driver != "postgres":
+        raise IndexUnavailableError(
+            f'memorySearch.store.driver is "sqlite": the index {otherwise}.',
+            remedy='This is for the driver "postgres".',
+        )
