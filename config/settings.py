@@ -105,7 +105,7 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
     schema: str = "memory_gateway"
     tenant: str = "default"
     view: str | None = None
-    """Names the copy of the workspace that this process sees; None: it is found out."""
+    """Whose sight of the files the index keeps stamps of; None: this host's."""
     pool: PoolSettings = PoolSettings()
     statement_timeout_ms: int = 15_000
     """0: no limit."""

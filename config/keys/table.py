@@ -216,7 +216,11 @@ _STORE = (
     Key("store.passwordFile", PathText(), "File that holds nothing but the database's password."),
     Key("store.schema", Text(), "PostgreSQL schema that holds the tables."),
     Key("store.tenant", Text(), "Whose agents these are, where several owners share a database."),
-    Key("store.view", Text(), "Name of this copy of the workspace; it is found out otherwise."),
+    Key(
+        "store.view",
+        Text(),
+        "Whose sight of the files this is, where several hosts share one index; without it this host's.",
+    ),
     Key("store.pool.max", _COUNT, "Connections to PostgreSQL that one process opens at most."),
     Key(
         "store.statementTimeoutMs",

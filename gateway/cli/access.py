@@ -17,7 +17,7 @@ import anyio
 import msgspec
 from msgspec.structs import replace
 
-from backends.builtin.store.sqlite.moving import is_movable
+from backends.builtin.store.opening import is_there
 from backends.errors import IndexUnavailableError
 from backends.interface import (
     ProgressCallback,
@@ -107,8 +107,7 @@ async def reach_memory(settings: Settings, *, patient: bool = False) -> AsyncIte
 def _without_traces(settings: Settings) -> Iterator[Settings]:
     """The settings; for a workspace that does not exist, likely a slip, with an index that does not stay."""
     search = settings.search
-    is_there = search.store.path.exists() or is_movable(search.store.former_path)
-    if settings.workspace.exists() or search.extra_paths or is_there:
+    if settings.workspace.exists() or search.extra_paths or is_there(settings):
         yield settings
         return
     with TemporaryDirectory(prefix="memory-gateway-") as directory:

@@ -101,7 +101,7 @@ def _is_indexed(settings: Settings) -> bool:
     """Whether the workspace is that of the index; looked at only where it does not exist."""
     from backends.builtin.syncing.brake import is_made_for
 
-    return is_made_for(settings.search.store.path, settings.workspace)
+    return is_made_for(settings)
 
 
 def load_request(options: Options) -> LoadRequest:

@@ -9,8 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from backends.builtin.store.sqlite.index_file import Verdict, judge
-from backends.builtin.store.sqlite.moving import present_path
+from backends.builtin.store.opening import index_file, is_current
 from backends.builtin.syncing.indexing import missing_notes
 from backends.errors import IndexUnavailableError
 from backends.files.roots import MemoryRoots
@@ -114,9 +113,8 @@ def check_places(settings: Settings) -> Iterator[Finding]:
     )
     for one in own:
         yield from _check_own(one)
-    index = present_path(store, settings.search.store.former_path)
-    yield from _check_file_of_ours(index)
-    away = tuple(_missing_notes(index, settings))
+    yield from _check_file_of_ours(index_file(settings))
+    away = tuple(_missing_notes(settings))
     yield from away
     if not away or settings.workspace.is_dir():
         yield from _check_workspace(settings)
@@ -182,10 +180,10 @@ def _open_to_others(check: Check, path: Path, what: str) -> Iterator[Finding]:
         )
 
 
-def _missing_notes(index: Path, settings: Settings) -> Iterator[Finding]:
+def _missing_notes(settings: Settings) -> Iterator[Finding]:
     """Places of notes that were indexed and are away, such as an empty mount point."""
     try:
-        held = missing_notes(index, settings) if judge(index) is Verdict.OURS else ()
+        held = missing_notes(settings) if is_current(settings) else ()
     except (IndexUnavailableError, OSError):
         return  # the check of the index says what is wrong with it
     for one in held:

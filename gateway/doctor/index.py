@@ -17,8 +17,7 @@ import anyio
 from anyio.to_thread import run_sync
 from msgspec.structs import replace
 
-from backends.builtin.store.sqlite.index_file import IndexState, inspect_index
-from backends.builtin.store.sqlite.moving import is_movable, present_path
+from backends.builtin.store.opening import IndexState, index_file, inspect, is_index
 from backends.interface import SyncRequest
 from backends.transcripts.agents import AgentTranscripts
 from backends.transcripts.source import HostDatabase, TranscriptListing
@@ -37,10 +36,8 @@ _REBUILD: Final = "Delete it, or let the next start set it aside: it is rebuilt 
 
 
 def check_index(settings: Settings) -> Iterator[Finding]:
-    store = settings.search.store
-    path = present_path(store.path, store.former_path)
-    state = inspect_index(path, timeout_s=_INDEX_TIMEOUT_S)
-    yield _explain(state, str(path))
+    path = index_file(settings)
+    yield _explain(inspect(settings, timeout_s=_INDEX_TIMEOUT_S), str(path))
     yield from check_names(settings, path)
 
 
@@ -55,7 +52,7 @@ def check_names(settings: Settings, used: Path) -> Iterator[Finding]:
     names |= {folder / f"{settings.agent_id}.sqlite"}
     names |= set(folder.glob(f"{glob.escape(settings.agent_id)}.retry-*.sqlite"))
     for path in sorted(names):
-        if not _CLAIMED.match(path.name) or not (path == used or is_movable(path)):
+        if not _CLAIMED.match(path.name) or not (path == used or is_index(path)):
             continue
         yield Finding(
             check="index",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from backends.builtin.store.sqlite.vectors.engines import probe_libraries
+from backends.builtin.store.opening import vector_libraries
 from config.paths import auth_profile_paths
 from config.settings import Settings
 from gateway.doctor.finding import Finding, Severity, sentence
@@ -166,7 +166,7 @@ def check_libraries(settings: Settings) -> Iterator[Finding]:
             check="libraries", severity="ok", cause=cause, place=f"{_LIBRARIES_KEY}.enabled"
         )
         return
-    problems = probe_libraries(vector.extension_path)
+    problems = vector_libraries(settings)
     named = vector.extension_path is not None
     if any(problems) and not named and choose(settings).primary is None:
         cause = "Libraries of vector search are missing; by keywords alone nothing needs them."

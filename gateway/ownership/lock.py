@@ -15,7 +15,7 @@ import anyio
 import msgspec
 import structlog
 
-from backends.builtin.store.sqlite.moving import lock_path
+from backends.builtin.store.opening import owner_lock
 from backends.errors import IndexUnavailableError
 from config.errors import ungrouped
 from config.paths import runtime_dir
@@ -152,14 +152,13 @@ class Place(msgspec.Struct, frozen=True):
 
 def place_of(settings: Settings, environment: Mapping[str, str] = os.environ) -> Place:
     """The place of the index that these settings mean. Two indexes never share one."""
-    store = settings.search.store
-    index = Path(os.path.realpath(store.path))
-    mark = hashlib.blake2s(os.fsencode(index), digest_size=4).hexdigest()
+    lock = owner_lock(settings)
+    mark = hashlib.blake2s(os.fsencode(lock), digest_size=4).hexdigest()
     name = f"{settings.agent_id}-{mark}.sock"
     usual = runtime_dir(environment, state=settings.state_dir, uid=os.getuid())
     directories = dict.fromkeys((usual, settings.state_dir / "run"))
     return Place(
-        lock=lock_path(store.path, store.former_path),
+        lock=lock,
         sockets=tuple(directory / name for directory in directories),
     )
 

@@ -1,17 +1,29 @@
-"""Opening an agent's index: the one place that knows which stores there are."""
+"""Opening an agent's index, and all that is asked of it from outside: the one place that knows which stores there are."""
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from backends.builtin.store.port import Store
-from backends.builtin.store.sqlite.moving import is_movable
-from backends.builtin.store.sqlite.store import SqliteStore, look_into
+from backends.builtin.store.port import Store, View
+from backends.builtin.store.sqlite.index_file import (
+    IndexState,
+    Verdict,
+    inspect_index,
+    judge,
+)
+from backends.builtin.store.sqlite.moving import is_movable, lock_path, present_path
+from backends.builtin.store.sqlite.store import SqliteStore
+from backends.builtin.store.sqlite.store import look_into as _look_into_file
+from backends.builtin.store.sqlite.vectors.engines import LibraryProblems, probe_libraries
 from backends.errors import IndexUnavailableError
+from backends.files.scan import shared_type
 from backends.interface import StoreCheck
 from config.settings import Settings
 from providers.installing import install_remedy
@@ -19,7 +31,25 @@ from providers.installing import install_remedy
 if TYPE_CHECKING:
     from backends.builtin.store.postgres.store import PostgresStore
 
-__all__ = ["connect", "if_there", "look_into"]
+__all__ = [
+    "IndexState",
+    "LibraryProblems",
+    "connect",
+    "if_there",
+    "index_file",
+    "inspect",
+    "is_current",
+    "is_index",
+    "is_there",
+    "look_into",
+    "network_file_system",
+    "owner_lock",
+    "vector_libraries",
+    "viewpoint_of",
+]
+
+_MACHINE_ID: Final = Path("/etc/machine-id")
+_MARK_BYTES: Final = 4
 
 
 def connect(settings: Settings, *, is_owner: bool = False) -> Store:
@@ -30,18 +60,18 @@ def connect(settings: Settings, *, is_owner: bool = False) -> Store:
     place = settings.search.store
     if place.driver == "postgres":
         return _connect_postgres(settings)
-    return SqliteStore(place.path, former=place.former_path, is_owner=is_owner)
+    viewpoint = viewpoint_of(settings)
+    return SqliteStore(place.path, former=place.former_path, is_owner=is_owner, viewpoint=viewpoint)
 
 
 @contextmanager
 def if_there(settings: Settings) -> Iterator[Store | None]:
     """The index of the agent, for a command; None where none was made yet. Blocks. Raises as `connect`."""
-    place = settings.search.store
-    if place.driver == "postgres":
+    if settings.search.store.driver == "postgres":
         with closing(_connect_postgres(settings)) as rows:
             yield rows if rows.exists else None
         return
-    if not place.path.exists() and not is_movable(place.former_path):
+    if not is_there(settings):
         yield None
         return
     with closing(connect(settings)) as store:
@@ -53,7 +83,7 @@ def _connect_postgres(settings: Settings) -> PostgresStore:
         from backends.builtin.store.postgres.store import (  # noqa: PLC0415 - its driver takes 0.2 s
             PostgresStore,
         )
-    return PostgresStore(settings.search.store, settings.agent_id)
+    return PostgresStore(settings.search.store, settings.agent_id, viewpoint=viewpoint_of(settings))
 
 
 @contextmanager
@@ -66,6 +96,100 @@ def _with_driver() -> Iterator[None]:
             f"memorySearch.store.driver is postgres, and its library cannot be imported: {error}.",
             remedy=install_remedy("postgres"),
         ) from None
+
+
+@contextmanager
+def look_into(settings: Settings) -> Iterator[View]:
+    """A view of the index for those who only look: nothing is made, moved or replaced. Blocks.
+
+    This process may have it open. Raises IndexUnavailableError, also where there is none.
+    """
+    if settings.search.store.driver == "postgres":
+        with closing(_connect_postgres(settings)) as rows, rows.view() as view:
+            yield view
+        return
+    try:
+        path = index_file(settings)
+    except OSError as error:
+        message = f"The index {settings.search.store.path} cannot be looked at: {error}."
+        raise IndexUnavailableError(message) from error
+    with _look_into_file(path, viewpoint_of(settings)) as view:
+        yield view
+
+
+def is_there(settings: Settings) -> bool:
+    """Whether an index was made. Blocks. Raises IndexUnavailableError."""
+    place = settings.search.store
+    if place.driver == "postgres":
+        with closing(_connect_postgres(settings)) as rows:
+            return rows.exists
+    return place.path.exists() or is_movable(place.former_path)
+
+
+def viewpoint_of(settings: Settings) -> str:
+    """Whose sight of the files the stamps are: see `memorySearch.store.view`. Blocks.
+
+    A file on a disk of its own is opened by one host only, whatever that is called. Names of mounts are not
+    used: `127.0.0.1:/` or the tag of a virtual disk is the same on many hosts, with different files behind it.
+    """
+    store = settings.search.store
+    if store.view is not None:
+        return store.view
+    if store.driver == "postgres":
+        return host_name()
+    return "" if network_file_system(settings) is None else host_name()
+
+
+def host_name() -> str:
+    """The name of this host, with a mark that tells hosts of one name apart where the system has one."""
+    name = os.uname().nodename
+    try:
+        machine = _MACHINE_ID.read_bytes().strip()
+    except OSError:
+        machine = b""
+    if not machine:
+        return name
+    return f"{name}-{hashlib.blake2s(machine, digest_size=_MARK_BYTES).hexdigest()}"
+
+
+def owner_lock(settings: Settings) -> Path:
+    """What the owner of the index locks. Asks the disk where links lead."""
+    place = settings.search.store
+    return lock_path(place.path, place.former_path)
+
+
+# --- For those who look after the file -----------------------------------------------------------
+
+
+def index_file(settings: Settings) -> Path:
+    """Where the index is, or will be. Raises OSError."""
+    place = settings.search.store
+    return present_path(place.path, place.former_path)
+
+
+def is_index(path: Path) -> bool:
+    """Whether this is an index of ours, of this or an earlier release."""
+    return is_movable(path)
+
+
+def is_current(settings: Settings) -> bool:
+    """Whether there is an index that this release can read as it is. Raises OSError."""
+    return judge(index_file(settings)) is Verdict.OURS
+
+
+def inspect(settings: Settings, *, timeout_s: float) -> IndexState:
+    """What the index is, and what is wrong with it. Blocks for about `timeout_s`."""
+    return inspect_index(index_file(settings), timeout_s=timeout_s)
+
+
+def network_file_system(settings: Settings) -> str | None:
+    """The type of the file system that the index is on, if other hosts may have it, too. Blocks."""
+    return shared_type(Path(os.path.realpath(settings.search.store.path)).parent)
+
+
+def vector_libraries(settings: Settings) -> LibraryProblems:
+    """Which libraries of vector search cannot be used, and why. Blocks."""
+    return probe_libraries(settings.search.store.vector.extension_path)
 
 
 # --- What a person asks of a store ---------------------------------------------------------------

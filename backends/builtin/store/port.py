@@ -4,6 +4,9 @@ A `Store` gives views for reading and writers for changing; both are transaction
 outside of it. Everything blocks and may be called from any thread, but one view is used by one thread at a time. Whatever
 the engine below cannot do becomes an IndexUnavailableError.
 
+Several hosts may share one index. Content, chunks and vectors belong to all of them; stamps belong to a *viewpoint*, which is
+one host's sight of the files (`memorySearch.store.view`). A store is opened for one of them.
+
 A keyword search asks for `corpus`, `count`, `best` and `cards`, once each where one block of candidates suffices: a store
 behind a network answers it in three round trips if it reads the cards with the candidates.
 """
@@ -152,8 +155,15 @@ class NoteNames(NamedTuple):
     aliases: tuple[str, ...]
 
 
+Seen = Literal["here", "elsewhere", "nowhere"]
+"""Which viewpoints saw a file: this one (and perhaps others), others alone, or none that is not forgotten."""
+
+
 class IndexedFile(msgspec.Struct, frozen=True, gc=False):
-    """What the index remembers of one file: its stamps when it was read, and how it was cut."""
+    """What the index remembers of one file: its stamps when this viewpoint read it, and how it was cut.
+
+    Of a file that this viewpoint did not see the stamps are 0.
+    """
 
     size: int
     mtime_ns: int
@@ -161,6 +171,7 @@ class IndexedFile(msgspec.Struct, frozen=True, gc=False):
     inode: int
     pipeline: str
     read_at_ns: int
+    seen: Seen = "here"
 
 
 class ReadFile(NamedTuple):
@@ -216,11 +227,21 @@ class OddEncoding(NamedTuple):
 
 class FileReads(Protocol):
     def indexed(self) -> Mapping[str, IndexedFile]:
-        """All notes, by path."""
+        """All notes, by path, whoever saw them."""
+        ...
+
+    def seen(self, files: Collection[tuple[Source, str]]) -> frozenset[tuple[Source, str]]:
+        """Which of these this viewpoint may say of that they are gone: it saw them, or no other one did."""
         ...
 
     def holds(self, source: Source, path: str, content_hash: bytes, pipeline: str) -> bool:
-        """Whether the file is indexed with this content, cut in this way."""
+        """Whether nothing is to be published of a file with this content, cut in this way: it is indexed so, or
+        it is as this viewpoint saw it before, and another viewpoint has published a change since.
+        """
+        ...
+
+    def only_elsewhere(self, source: Source) -> int:
+        """How many files other viewpoints saw, and this one did not."""
         ...
 
     def count(self, source: Source) -> tuple[int, int]:
@@ -261,21 +282,22 @@ class FileWrites(FileReads, Protocol):
         *,
         tick: Callable[[], None] = lambda: None,
     ) -> int:
-        """Makes the index hold exactly this content for the file; returns the chunks written.
+        """Makes the index hold exactly this content for the file, as seen here; returns the chunks written.
 
-        Chunks that did not change keep their rows: an edit costs what it touches. What `tick` raises before a chunk
+        Stamps of other viewpoints stay: what they saw before, they need not read again. Chunks that did not change keep their rows: an edit costs what it touches. What `tick` raises before a chunk
         ends the work.
         """
         ...
 
     def touch(self, read: ReadFile) -> None:
-        """Records new stamps for a file whose content is still the indexed one."""
+        """Records the stamps of this viewpoint for a file of which nothing is to be published (`holds`)."""
         ...
 
     def remove(self, source: Source, path: str, *, read_at_ns: int | None = None) -> bool:
-        """Takes a file and all of its chunks out of the index, and says whether it was there.
+        """Takes a file and all of its chunks out of the index, for every viewpoint, and says whether it did.
 
-        With `read_at_ns` only when its rows still stem from that reading.
+        Not what only other viewpoints saw. With `read_at_ns` only when the stamps of this one still stem from
+        that reading; 0 for a file that no viewpoint saw.
         """
         ...
 
@@ -301,7 +323,7 @@ START: Final = Checkpoint(0, 0, 0, 0, hashlib.blake2b(digest_size=HASH_BYTES).di
 
 
 class IndexedTranscript(NamedTuple):
-    """One transcript with the stamps it had when it was last looked at.
+    """One transcript with the stamps it had when this viewpoint last looked at it; 0 if it did not see it.
 
     While a part is missing `size` is only that of what was taken in, so that it never seems complete.
     """
@@ -315,6 +337,7 @@ class IndexedTranscript(NamedTuple):
     read_at_ns: int
     end_byte: int
     end_line: int = 0
+    seen: Seen = "here"
 
     @property
     def stamps(self) -> tuple[int, int, int, int]:
@@ -354,7 +377,7 @@ class Turns(NamedTuple):
 
 class TranscriptReads(Protocol):
     def indexed(self) -> Mapping[str, IndexedTranscript]:
-        """By index path."""
+        """By index path, whoever saw them."""
         ...
 
     def one(self, path: str) -> IndexedTranscript | None: ...
@@ -364,7 +387,7 @@ class TranscriptReads(Protocol):
         ...
 
     def enrolled(self, among: Collection[str]) -> frozenset[str]:
-        """Which of these sources were one when the index was last brought up to date."""
+        """Which of these sources were one of this viewpoint when it last brought the index up to date."""
         ...
 
     def entries(self, turns: Collection[Turns]) -> Mapping[Turns, tuple[int, int]]:
@@ -374,15 +397,21 @@ class TranscriptReads(Protocol):
 
 class TranscriptWrites(TranscriptReads, Protocol):
     def publish(self, piece: TranscriptPiece) -> int:
-        """Makes the index hold the transcript up to the end of this part; returns the chunks written."""
+        """Makes the index hold the transcript up to the end of this part, as seen here; returns the chunks written."""
+        ...
+
+    def touch(self, path: str, stamps: tuple[int, int, int, int], read_at_ns: int) -> None:
+        """Records size, mtime, ctime and inode of this viewpoint for a transcript that stays as others published it."""
         ...
 
     def enrol(self, source: str, paths: Collection[str]) -> None:
-        """A source begins: all of these are due, however little they grow from now on."""
+        """A source of this viewpoint begins: all of these are due, however little they grow from now on."""
         ...
 
     def disenrol(self, sources: Iterable[str]) -> None:
-        """They are no source any more; their rows are removed like those of deleted files."""
+        """They are no source of this viewpoint any more; the rows of what it saw are removed like those of deleted
+        files.
+        """
         ...
 
 
@@ -662,13 +691,33 @@ class Version(NamedTuple):
     number: int
 
 
+class Viewpoint(NamedTuple):
+    """One host's sight of the files."""
+
+    name: str
+    """Empty for the only host that can open the index."""
+    used_at_ms: int
+    """When a gateway last used it, to a day."""
+    is_here: bool
+
+
+ARRIVAL_MS: Final = 24 * 3600 * 1000
+"""So often a viewpoint in use says so."""
+VIEWPOINT_LIFE_MS: Final = 30 * ARRIVAL_MS
+"""A viewpoint that was not in use for so long is forgotten."""
+
+
 class View(Protocol):
     """One state of the index, from its first query to the end."""
 
     def version(self) -> Version: ...
 
-    def remembered(self, key: str) -> str | None:
-        """What `Writer.remember` wrote down."""
+    def remembered(self, key: str, *, here: bool = False) -> str | None:
+        """What `Writer.remember` wrote down: for all, or only for this viewpoint."""
+        ...
+
+    def viewpoints(self) -> Sequence[Viewpoint]:
+        """All that are not forgotten, those used last first."""
         ...
 
     def probe(self) -> None:
@@ -718,7 +767,15 @@ class Writer(View, Protocol):
     @property
     def jobs(self) -> JobWrites: ...
 
-    def remember(self, key: str, text: str) -> None: ...
+    def remember(self, key: str, text: str, *, here: bool = False) -> None:
+        """For all, or only for this viewpoint."""
+        ...
+
+    def arrive(self, *, life_ms: int = VIEWPOINT_LIFE_MS) -> None:
+        """Notes that this viewpoint is in use now, and forgets all others that were not for `life_ms`, with their
+        stamps and what they remember.
+        """
+        ...
 
 
 class Store(Protocol):
@@ -732,6 +789,11 @@ class Store(Protocol):
     @property
     def notes(self) -> tuple[str, ...]:
         """What a person should know about its fate."""
+        ...
+
+    @property
+    def viewpoint(self) -> str:
+        """The name of the viewpoint that it was opened for."""
         ...
 
     @property

@@ -1,15 +1,15 @@
 """What is gone from the disk and must not go from the index, or not yet.
 
 A deletion is told apart from a disk that is away: nobody deletes a memory by unmounting it.
-The index remembers for which workspace it was made, on which file systems its places lie, and since when
-files of a place are missed, so that the looks of several processes count together. Blocks; for any thread.
+The index remembers, for each viewpoint, for which workspace it was made, on which file systems its places lie, and since
+when files of a place are missed, so that the looks of several processes count together. Blocks; for any thread.
 """
 
 from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
@@ -17,11 +17,12 @@ from typing import Final, NamedTuple, TypeVar
 import msgspec
 
 from backends.builtin.store.opening import look_into
-from backends.builtin.store.port import View, Writer
+from backends.builtin.store.port import IndexedFile, View, Writer
 from backends.builtin.syncing.planning import Held, ObsoleteFile, SyncPlan
 from backends.errors import IndexUnavailableError
 from backends.files.roots import MemoryRoots
 from backends.files.scan import MANY_FILES, SECOND_LOOK_S, ScanResult, is_mass
+from config.settings import Settings
 
 _DEVICES: Final = "devices"
 _MISSED: Final = "missed"
@@ -53,11 +54,12 @@ class _FirstLook(NamedTuple):
     """Seconds since 1970, for other processes."""
 
 
-def is_made_for(index: Path, workspace: Path) -> bool:
-    """Whether the file is an index that holds the notes of this workspace. Blocks."""
+def is_made_for(settings: Settings) -> bool:
+    """Whether there is an index that holds the notes of this workspace. Blocks."""
     try:
-        with look_into(index) as view:
-            return view.remembered(_WORKSPACE) == MemoryRoots(workspace).base
+        with look_into(settings) as view:
+            made_for = view.remembered(_WORKSPACE, here=True)
+            return made_for == MemoryRoots(settings.workspace).base
     except IndexUnavailableError:
         return False
 
@@ -100,7 +102,7 @@ class Brake:
         self,
         view: View,
         found: ScanResult,
-        indexed: Collection[str],
+        indexed: Mapping[str, IndexedFile],
         plan: SyncPlan,
         *,
         force: bool = False,
@@ -118,17 +120,31 @@ class Brake:
                 removed.append(file)
             else:
                 gone[place].append(file)
-        for place, files in gone.items():
-            verdict = self._judge(place, files, partial(self._left, place, found, indexed))
+        for place, missed in gone.items():
+            left = partial(self._left, place, found, indexed)
+            files = _accountable(missed, left)
+            verdict = self._judge(place, files, left) if files else None
             if verdict is None:
                 removed += files
             else:
                 held.append(verdict)
         self._forget_except(self._transcripts, *gone)
+        if not found.files:
+            held += self._told_by_others(indexed)
         told = {absolute for place in gone for absolute in (place.absolute, place.inside)}
         missing = (self._lost(place) for place in self._places if place.absolute not in told)
         held += [one for one in missing if one is not None]
         return msgspec.structs.replace(plan, to_remove=tuple(removed), held=tuple(held))
+
+    def _told_by_others(self, indexed: Mapping[str, IndexedFile]) -> Iterator[Held]:
+        """That there is not a single note, and others have some: a disk that was never here is no deletion."""
+        others = sum(one.seen != "here" for one in indexed.values())
+        if others:
+            reason = (
+                f"the workspace {self._own.absolute} has no notes: {others:,} of the index were seen by "
+                "other hosts only"
+            )
+            yield Held(self._own.absolute, others, reason)
 
     def miss_nothing(self) -> None:
         """No note is gone from the disk."""
@@ -163,7 +179,7 @@ class Brake:
     def remember(self, writer: Writer, rows: Mapping[str, str]) -> None:
         """In a transaction of the caller."""
         for key, value in rows.items():
-            writer.remember(key, value)
+            writer.remember(key, value, here=True)
         self._stored = {**(self._stored or {}), **rows}
         self._devices = _decoded(self._stored.get(_DEVICES), int)
 
@@ -234,7 +250,7 @@ class Brake:
             f"{self._own.absolute} (another --state-dir or --agent gives that an index of its own)"
         )
 
-    def _left(self, place: Place, found: ScanResult, indexed: Collection[str]) -> int:
+    def _left(self, place: Place, found: ScanResult, indexed: Mapping[str, IndexedFile]) -> int:
         """Files of the place that are in the index and on the disk."""
         return sum(
             self._place_of_root[file.root] is place and file.path in indexed for file in found.files
@@ -248,7 +264,7 @@ class Brake:
 
     def _recall(self, view: View) -> None:
         keys = (_DEVICES, _MISSED, _WORKSPACE)
-        texts = {key: view.remembered(key) for key in keys}
+        texts = {key: view.remembered(key, here=True) for key in keys}
         is_first = self._stored is None
         self._stored = {key: text for key, text in texts.items() if text is not None}
         self._devices = _decoded(self._stored.get(_DEVICES), int) or self._devices
@@ -274,6 +290,13 @@ class Brake:
         missed = {place.absolute for place in places if place}
         for absolute in self._missed_since.keys() - missed:
             self._missed_since.pop(absolute, None)
+
+
+def _accountable(gone: Sequence[ObsoleteFile], left: Callable[[], int]) -> list[ObsoleteFile]:
+    """Without those that no viewpoint saw, where this one has nothing of their place: it may be away."""
+    if any(one.is_orphan for one in gone) and left() == 0:
+        return [one for one in gone if not one.is_orphan]
+    return list(gone)
 
 
 def _encoded(numbers: Mapping[str, float]) -> str:

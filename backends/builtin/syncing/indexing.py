@@ -16,7 +16,7 @@ import msgspec
 import structlog
 
 from backends.builtin.store.opening import look_into
-from backends.builtin.store.port import ReadFile, Store, View
+from backends.builtin.store.port import ARRIVAL_MS, ReadFile, Store, View, now_ms
 from backends.builtin.syncing.brake import Brake
 from backends.builtin.syncing.planning import (
     Change,
@@ -127,6 +127,8 @@ class Indexer:
         self._level = LevelMemory()
         self._ignoring = IgnoreFiles()
         self._brake = Brake(roots, transcripts)
+        self._here_until_ms = 0
+        """Until then it need not be said again that this viewpoint is in use."""
         self._faults: dict[str, _Fault] = {}
         """By path, the files that brought out a fault of ours at their last attempt."""
 
@@ -144,9 +146,11 @@ class Indexer:
         sessions = self.sessions.survey(eager=eager, force=force) if self.sessions else None
         with self._store.view() as view:
             plan = self.compare(view, found, force=force, verify=verify)
+            is_arrival = self._is_arrival(view)
         if sessions is not None and self.sessions is not None and self.sessions.enabled:
             sessions, plan = self._hold_transcripts(sessions, plan, force=force)
-        self._remember_places(plan, None if force else _REMEMBERING_PATIENCE_S)
+        patience_s = None if force else _REMEMBERING_PATIENCE_S
+        self._remember_places(plan, patience_s, is_arrival=is_arrival)
         return Survey(found, plan, sessions or SessionPlan())
 
     def _hold_transcripts(
@@ -161,15 +165,28 @@ class Indexer:
             msgspec.structs.replace(plan, held=(*plan.held, held)),
         )
 
-    def _remember_places(self, plan: SyncPlan, patience_s: float | None) -> None:
+    def _remember_places(
+        self, plan: SyncPlan, patience_s: float | None, *, is_arrival: bool
+    ) -> None:
         rows = self._brake.unremembered(plan.held)
-        if not rows:
+        if not rows and not is_arrival:
             return
         with (
             suppress(IndexUnavailableError),  # it is tried again
             self._store.writer(patience_s) as writer,
         ):
             self._brake.remember(writer, rows)
+            if is_arrival:
+                writer.arrive()
+                self._here_until_ms = now_ms() + ARRIVAL_MS
+
+    def _is_arrival(self, view: View) -> bool:
+        """Whether it is time again to say that this viewpoint is in use."""
+        now = now_ms()
+        if now >= self._here_until_ms:
+            said = [one.used_at_ms for one in view.viewpoints() if one.is_here]
+            self._here_until_ms = max(said, default=0) + ARRIVAL_MS
+        return now >= self._here_until_ms
 
     def out_of_reach(self, path: str) -> str | None:
         """Why a note that is not there may exist all the same: its place is away."""
@@ -177,9 +194,13 @@ class Indexer:
 
     def gone(self, files: Collection[tuple[Source, str]]) -> frozenset[str]:
         """The paths of those that do not exist; one that cannot be looked at is not among them,
-        nor one whose whole place is away.
+        nor one whose whole place is away, nor one that only other hosts saw.
         """
-        return frozenset(path for source, path in files if self._is_gone(source, path))
+        gone = [one for one in files if self._is_gone(*one)]
+        if not gone:
+            return frozenset()
+        with self._store.view() as view:
+            return frozenset(path for _, path in view.files.seen(gone))
 
     def _is_gone(self, source: Source, path: str) -> bool:
         if source == "sessions" and self.sessions:
@@ -387,14 +408,14 @@ class Indexer:
         )
 
 
-def missing_notes(index: Path, settings: Settings) -> tuple[Held, ...]:
+def missing_notes(settings: Settings) -> tuple[Held, ...]:
     """What an index of ours holds whose place is away, for those who only look.
 
     Blocks. Raises IndexUnavailableError and what a scan raises.
     """
     roots = MemoryRoots.of(settings)
     found = scan(roots, ignoring=IgnoreFiles())
-    with look_into(index) as view:
+    with look_into(settings) as view:
         indexed = view.files.indexed()
         plan = plan_sync(found, indexed, pipeline="")
         return Brake(roots).hold(view, found, indexed, plan).held

@@ -33,6 +33,8 @@ class ObsoleteFile(NamedTuple):
     path: str
     read_at_ns: int
     source: Source = "memory"
+    is_orphan: bool = False
+    """No viewpoint saw it that is not forgotten."""
 
 
 class Held(NamedTuple):
@@ -67,7 +69,10 @@ def plan_sync(
     force: bool = False,
     verify: bool = False,
 ) -> SyncPlan:
-    """The newest changes come first: they are what a person asks about."""
+    """The newest changes come first: they are what a person asks about.
+
+    What this viewpoint has not seen is read once, and is no deletion of its when it is not on the disk.
+    """
     to_read, doubtful, level = [], [], []
     for found in scan.files:
         known = indexed.get(found.path)
@@ -84,9 +89,9 @@ def plan_sync(
     return SyncPlan(
         to_read=tuple(to_read),
         to_remove=tuple(
-            ObsoleteFile(path, known.read_at_ns)
+            ObsoleteFile(path, known.read_at_ns, is_orphan=known.seen == "nowhere")
             for path, known in indexed.items()
-            if path not in on_disk and not scan.keeps(path)
+            if path not in on_disk and known.seen != "elsewhere" and not scan.keeps(path)
         ),
         added=frozenset(found.path for found in to_read if found.path not in indexed),
         doubtful=frozenset(found.path for found in doubtful),
@@ -225,12 +230,17 @@ def plan_sessions(
         to_remove=tuple(
             ObsoleteFile(path, known.read_at_ns, "sessions")
             for path, known in indexed.items()
-            if path not in on_disk and listing.tells_of(path)
+            if path not in on_disk and listing.tells_of(path) and _may_go(known, listing)
         ),
         added=frozenset(added),
         waiting=waiting,
         unchanged=len(listing.files) - len({part.path for part in parts}),
     )
+
+
+def _may_go(known: IndexedTranscript, listing: TranscriptListing) -> bool:
+    """What nobody saw is gone for sure only where there are others."""
+    return known.seen == "here" or (known.seen == "nowhere" and bool(listing.files))
 
 
 def _need(

@@ -240,6 +240,8 @@ class SessionIndexer:
             begin = Begin(START)
             if known is not None:
                 begin = find_begin(opened, known, taken, restart=restart)
+            if known is not None and known.seen == "elsewhere" and begin.is_rewritten:
+                return self._leave(part.path, stamps, read_at_ns, patience_s)
             start = begin.checkpoint.place
             if start.byte < part.begin and not begin.is_checked:
                 return FileOutcome(Change.LATER)  # the step before this one was left out
@@ -256,6 +258,18 @@ class SessionIndexer:
         if entries.end.byte < part.until and not entries.is_last:
             change = Change.LATER  # more had to be read again than this step may take
         return FileOutcome(change, written, entries.end.byte - start.byte)
+
+    def _leave(
+        self,
+        path: str,
+        stamps: tuple[int, int, int, int],
+        read_at_ns: int,
+        patience_s: float | None,
+    ) -> FileOutcome:
+        """A copy that is new here is no reason to forget what another host took in: it may be an old one."""
+        with self._store.writer(patience_s) as writer:
+            writer.transcripts.touch(path, stamps, read_at_ns)
+        return FileOutcome(Change.SAME)
 
     def _prepare(
         self,

@@ -8,12 +8,14 @@ from contextlib import closing
 import apsw
 import pytest
 
+from backends.builtin.store.port import IndexedFile, PreparedFile, ReadFile
 from backends.builtin.store.sqlite import schema
 from backends.builtin.store.sqlite.connections import connect_writer
 from backends.builtin.store.sqlite.index_file import set_aside
 from backends.builtin.store.sqlite.schema import APPLICATION_ID, SCHEMA_VERSION
 from backends.builtin.store.sqlite.store import SqliteStore
 from backends.errors import IndexUnavailableError
+from backends.files.scan import FoundFile
 
 
 @pytest.fixture
@@ -120,6 +122,56 @@ def test_an_index_of_an_earlier_release_is_emptied_and_said_so(opened, place):
     assert again.path == place
     assert remembered(again) is None
     assert "earlier release" in again.notes[0]
+
+
+def as_before_viewpoints(place):
+    """Makes of the index what releases left that knew one host only."""
+    with closing(apsw.Connection(str(place))) as connection:
+        connection.execute("DROP TABLE stamps; DROP TABLE viewpoints")
+
+
+def publish(database: SqliteStore, path: str) -> None:
+    found = FoundFile(path, 0, 5, 11, 12, 13, 1)
+    with database.writer() as writer:
+        read = ReadFile(found, b"hash", read_at_ns=14)
+        writer.files.publish(read, "pipeline", PreparedFile((), None, frozenset()))
+
+
+@pytest.mark.parametrize("viewpoint", ["", "host"])
+def test_the_stamps_of_an_earlier_release_become_those_of_who_opens_it_first(place, viewpoint):
+    with closing(SqliteStore(place)) as database:
+        publish(database, "memory/a.md")
+        with database.writer() as writer:
+            writer.remember("devices", "{}")
+            writer.transcripts.enrol("sessions", [])
+            writer.remember("learned", "all")
+    as_before_viewpoints(place)
+    with closing(SqliteStore(place, viewpoint=viewpoint)) as database:
+        with database.view() as view:
+            (known,) = view.files.indexed().values()
+            assert known == IndexedFile(5, 11, 12, 13, "pipeline", 14, "here")
+            assert view.files.holds("memory", "memory/a.md", b"hash", "pipeline")
+            assert view.remembered("devices", here=True) == "{}"
+            assert view.transcripts.enrolled(["sessions"]) == {"sessions"}
+            assert view.remembered("learned") == "all"
+        assert database.notes == ()
+    with (
+        closing(SqliteStore(place, viewpoint="later")) as database,
+        database.view() as view,
+    ):
+        (known,) = view.files.indexed().values()
+        assert known.seen == "elsewhere"
+        assert view.transcripts.enrolled(["sessions"]) == frozenset()
+
+
+def test_what_an_earlier_release_takes_in_beside_this_one_was_seen_by_nobody(place):
+    with closing(SqliteStore(place)) as database:
+        publish(database, "memory/a.md")
+        with closing(apsw.Connection(str(place))) as earlier:
+            earlier.execute("DELETE FROM stamps")
+        with database.writer() as writer:
+            assert writer.files.indexed()["memory/a.md"].seen == "nowhere"
+            assert writer.files.holds("memory", "memory/a.md", b"hash", "pipeline")
 
 
 @pytest.mark.parametrize("leftover", ["-wal", "-journal"])

@@ -77,7 +77,7 @@ async def test_who_lost_the_lease_while_the_vendor_worked_writes_nothing_and_pay
     answer = threading.Event()
     vendor.rejects = lambda text: "boiler number" in text and not answer.wait(30)
     write(shared_home, 3)
-    with closing(PostgresStore(postgres_settings, "main")) as outside:
+    with closing(PostgresStore(postgres_settings, "main", viewpoint="test")) as outside:
         async with shared_home.open() as backend:
             await backend.sync(SyncRequest())
             with anyio.fail_after(30):
@@ -129,7 +129,7 @@ async def test_only_one_gateway_of_a_view_verifies_at_a_time(shared_home, postgr
     shared_home.settings = replace(
         shared_home.settings, search=replace(shared_home.settings.search, provider="none")
     )
-    with closing(PostgresStore(postgres_settings, "main")) as outside:
+    with closing(PostgresStore(postgres_settings, "main", viewpoint="test")) as outside:
         async with shared_home.open() as backend:
             await backend.sync(SyncRequest())
             lease = outside.lease("verify", 600)

@@ -230,7 +230,7 @@ async def test_a_change_that_left_all_stamps_as_they_were_is_found_by_verifying(
         stamps = note.stat()
         with look(home.index) as other:
             other.execute(  # as a file system does that does not move its stamps
-                "UPDATE files SET size = ?, mtime_ns = ?, ctime_ns = ?, read_at_ns = ?",
+                "UPDATE stamps SET size = ?, mtime_ns = ?, ctime_ns = ?, read_at_ns = ?",
                 (stamps.st_size, stamps.st_mtime_ns, stamps.st_ctime_ns, time.time_ns() + 10**10),
             )
         assert (await backend.sync(SyncRequest())).changed == 0

@@ -16,6 +16,7 @@ from backends.builtin.store.port import (
     PreparedExcerpt,
     PreparedFile,
     ReadFile,
+    now_ms,
 )
 from backends.files.encodings import UTF8
 from backends.interface import DayCount, LanguageCount, Overview, SizeCount
@@ -32,11 +33,42 @@ if TYPE_CHECKING:
 SEPARATOR: Final = "\x1f"
 """Between the aliases, the tags or the headings of one row."""
 
-_SELECT_INDEXED: Final = """
-    SELECT s.path, s.size, s.mtime_ns, s.ctime_ns, s.inode, f.pipeline, s.read_at_ns
-    FROM stamps AS s JOIN files AS f
-        ON f.agent_id = s.agent_id AND f.source = s.source AND f.path = s.path
-    WHERE s.agent_id = %(agent)s AND s.view_id = %(view)s AND s.source = 'memory'
+FROM_FILES: Final = """
+    FROM files AS f LEFT JOIN stamps AS s
+        ON s.agent_id = f.agent_id AND s.viewpoint = %(viewpoint)s AND s.file_id = f.file_id
+"""
+"""Files, with the stamps of this viewpoint."""
+SEEN: Final = """
+    CASE WHEN s.file_id IS NOT NULL THEN 'here'
+        WHEN EXISTS (SELECT 1 FROM stamps AS o WHERE o.agent_id = f.agent_id AND o.file_id = f.file_id)
+        THEN 'elsewhere' ELSE 'nowhere' END
+"""
+_SELECT_INDEXED: Final = f"""
+    SELECT f.path, coalesce(s.size, 0), coalesce(s.mtime_ns, 0), coalesce(s.ctime_ns, 0),
+        coalesce(s.inode, 0), f.pipeline, coalesce(s.read_at_ns, 0), {SEEN}
+    {FROM_FILES} WHERE f.agent_id = %(agent)s AND f.source = 'memory'
+"""
+_IS_HELD: Final = f"""
+    SELECT 1 {FROM_FILES}
+    WHERE f.agent_id = %(agent)s AND f.source = %(source)s AND f.path = %(path)s
+        AND f.pipeline = %(pipeline)s AND (f.content_hash = %(content_hash)s
+        OR s.content_hash = %(content_hash)s AND EXISTS (SELECT 1 FROM stamps AS o
+            WHERE o.agent_id = f.agent_id AND o.file_id = f.file_id AND o.content_hash = f.content_hash))
+"""
+_SELECT_REMOVABLE: Final = f"""
+    SELECT f.file_id {FROM_FILES}
+    WHERE f.agent_id = %(agent)s AND f.source = %(source)s AND f.path = %(path)s AND {SEEN} <> 'elsewhere'
+        AND coalesce(s.read_at_ns, 0) = coalesce(%(read_at_ns)s::bigint, s.read_at_ns, 0)
+"""
+_SELECT_ALL_REMOVABLE: Final = f"""
+    SELECT f.source, f.path {FROM_FILES}
+    JOIN unnest(%(sources)s::text[], %(paths)s::text[]) AS w (source, path)
+        ON w.source = f.source AND w.path = f.path
+    WHERE f.agent_id = %(agent)s AND {SEEN} <> 'elsewhere'
+"""
+_COUNT_ELSEWHERE: Final = f"""
+    SELECT count(*) {FROM_FILES}
+    WHERE f.agent_id = %(agent)s AND f.source = %(source)s AND {SEEN} = 'elsewhere'
 """
 _SELECT_CARDS: Final = """
     SELECT f.file_id, f.source, f.path, f.note_date, f.chunk_count,
@@ -92,35 +124,18 @@ _UPSERT: Final = """
         note_date = excluded.note_date, chunk_count = excluded.chunk_count, revision = f.revision + 1
     RETURNING file_id
 """
-UPSERT_STAMPS: Final = """
-    INSERT INTO stamps (agent_id, view_id, source, path, size, mtime_ns, ctime_ns, inode, read_at_ns)
-    VALUES (%(agent)s, %(view)s, %(source)s, %(path)s, %(size)s, %(mtime_ns)s, %(ctime_ns)s, %(inode)s,
-        %(read_at_ns)s)
-    ON CONFLICT (agent_id, view_id, source, path) DO UPDATE SET size = excluded.size,
+ENTER_VIEWPOINT: Final = """
+    INSERT INTO viewpoints (agent_id, name, used_at_ms) VALUES (%(agent)s, %(viewpoint)s, %(now)s)
+    ON CONFLICT DO NOTHING
+"""
+_STAMP: Final = """
+    INSERT INTO stamps (agent_id, viewpoint, file_id, size, mtime_ns, ctime_ns, inode, read_at_ns, content_hash)
+    SELECT f.agent_id, %(viewpoint)s, f.file_id, %(size)s, %(mtime_ns)s, %(ctime_ns)s, %(inode)s,
+        %(read_at_ns)s, %(content_hash)s
+    FROM files AS f WHERE f.agent_id = %(agent)s AND f.source = %(source)s AND f.path = %(path)s
+    ON CONFLICT (agent_id, viewpoint, file_id) DO UPDATE SET size = excluded.size,
         mtime_ns = excluded.mtime_ns, ctime_ns = excluded.ctime_ns, inode = excluded.inode,
-        read_at_ns = excluded.read_at_ns
-"""
-_TOUCH: Final = """
-    WITH touched AS (
-        UPDATE files SET size = %(size)s, mtime_ns = %(mtime_ns)s
-        WHERE agent_id = %(agent)s AND source = %(source)s AND path = %(path)s RETURNING 1
-    )
-    INSERT INTO stamps (agent_id, view_id, source, path, size, mtime_ns, ctime_ns, inode, read_at_ns)
-    SELECT %(agent)s, %(view)s, %(source)s, %(path)s, %(size)s, %(mtime_ns)s, %(ctime_ns)s, %(inode)s,
-        %(read_at_ns)s FROM touched
-    ON CONFLICT (agent_id, view_id, source, path) DO UPDATE SET size = excluded.size,
-        mtime_ns = excluded.mtime_ns, ctime_ns = excluded.ctime_ns, inode = excluded.inode,
-        read_at_ns = excluded.read_at_ns
-"""
-_SELECT_OWN: Final = """
-    SELECT f.file_id FROM files AS f
-    WHERE f.agent_id = %(agent)s AND f.source = %(source)s AND f.path = %(path)s
-    AND (%(read_at_ns)s::bigint IS NULL OR EXISTS (SELECT 1 FROM stamps AS s
-        WHERE s.agent_id = f.agent_id AND s.view_id = %(view)s AND s.source = f.source
-        AND s.path = f.path AND s.read_at_ns = %(read_at_ns)s::bigint))
-"""
-_DELETE_STAMPS: Final = """
-    DELETE FROM stamps WHERE agent_id = %(agent)s AND source = %(source)s AND path = %(path)s
+        read_at_ns = excluded.read_at_ns, content_hash = excluded.content_hash
 """
 _KEPT_CHUNKS: Final = """
     SELECT chunk_id, identity FROM chunks
@@ -176,11 +191,23 @@ class PostgresFiles:
 
     def holds(self, source: Source, path: str, content_hash: bytes, pipeline: str) -> bool:
         row = self._transaction.run(
-            "SELECT 1 FROM files WHERE agent_id = %(agent)s AND source = %(source)s AND path = %(path)s"
-            " AND content_hash = %(content_hash)s AND pipeline = %(pipeline)s",
+            _IS_HELD,
             {"source": source, "path": path, "content_hash": content_hash, "pipeline": pipeline},
         ).fetchone()
         return row is not None
+
+    def seen(self, files: Collection[tuple[Source, str]]) -> frozenset[tuple[Source, str]]:
+        if not files:
+            return frozenset()
+        columns = {
+            "sources": [source for source, _ in files],
+            "paths": [path for _, path in files],
+        }
+        return frozenset(self._transaction.run(_SELECT_ALL_REMOVABLE, columns))
+
+    def only_elsewhere(self, source: Source) -> int:
+        (count,) = self._transaction.one(_COUNT_ELSEWHERE, {"source": source})
+        return int(count)
 
     def count(self, source: Source) -> tuple[int, int]:
         files, chunks = self._transaction.one(
@@ -264,13 +291,12 @@ class PostgresFileWrites(PostgresFiles):
         tick: Callable[[], None] = lambda: None,
     ) -> int:
         row = {
-            **stamps_of(read),
-            "content_hash": read.content_hash,
+            **_stamps(read),
             "pipeline": pipeline,
             "note_date": prepared.note_date,
             "chunk_count": len(prepared.chunks),
         }
-        *_, found = self._writing.write_all((LOCK, row), (UPSERT_STAMPS, row), (_UPSERT, row))
+        _, found, *_ = self._writing.write_all((LOCK, row), (_UPSERT, row), *stamping(row))
         ((file_id,),) = found
         facts = _facts(file_id, prepared.facts, read.encoding)
         languages = (FORGET_LANGUAGES, {"file": file_id}), languages_of(file_id, prepared)
@@ -278,21 +304,17 @@ class PostgresFileWrites(PostgresFiles):
         return replace_chunks(self._writing, file_id, chunks, also=(*languages, *facts)).written
 
     def touch(self, read: ReadFile) -> None:
-        self._writing.write(_TOUCH, stamps_of(read))
+        self._writing.write_all(*stamping(_stamps(read)))
 
     def remove(self, source: Source, path: str, *, read_at_ns: int | None = None) -> bool:
         row = {"source": source, "path": path, "read_at_ns": read_at_ns}
-        *_, found = self._transaction.run_all((LOCK, row), (_SELECT_OWN, row))
+        *_, found = self._transaction.run_all((LOCK, row), (_SELECT_REMOVABLE, row))
         own = found.fetchone()
         if own is None:
             return False
         replace_chunks(self._writing, own[0], ())
-        self._writing.write_all(
-            (
-                "DELETE FROM files WHERE agent_id = %(agent)s AND file_id = %(file)s",
-                {"file": own[0]},
-            ),
-            (_DELETE_STAMPS, row),
+        self._writing.write(
+            "DELETE FROM files WHERE agent_id = %(agent)s AND file_id = %(file)s", {"file": own[0]}
         )
         return True
 
@@ -313,13 +335,19 @@ def languages_of(file_id: int, prepared: PreparedFile) -> AgentStatement:
     )
 
 
-def stamps_of(read: ReadFile) -> dict[str, Any]:
+def _stamps(read: ReadFile) -> dict[str, Any]:
     names = ("size", "mtime_ns", "ctime_ns", "inode", "read_at_ns")
     return {
         **dict(zip(names, read.stamps, strict=True)),
         "source": read.found.source,
         "path": read.found.path,
+        "content_hash": read.content_hash,
     }
+
+
+def stamping(row: Mapping[str, Any]) -> tuple[AgentStatement, AgentStatement]:
+    """Records the copy of this viewpoint, if the file is indexed."""
+    return (ENTER_VIEWPOINT, {"now": now_ms()}), (_STAMP, row)
 
 
 def _facts(file_id: int, facts: FrontMatter, encoding: str) -> list[AgentStatement]:

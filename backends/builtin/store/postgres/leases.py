@@ -15,9 +15,7 @@ if TYPE_CHECKING:
     from backends.builtin.store.postgres.transactions import AgentTransaction
 
 # Each view of the files has to be verified for itself.
-_WORK: Final = (
-    "CASE %(work)s::text WHEN 'verify' THEN 'verify ' || %(view)s::text ELSE %(work)s::text END"
-)
+_WORK: Final = "CASE %(work)s::text WHEN 'verify' THEN 'verify ' || %(viewpoint)s::text ELSE %(work)s::text END"
 _KEY: Final = f"agent_id = %(agent)s AND work = {_WORK}"
 _UNTIL: Final = "clock_timestamp() + make_interval(secs => %(ttl)s::float8)"
 # Who is about to publish has the row locked: then the lease is not free yet, and nobody waits for it.

@@ -49,18 +49,28 @@ CREATE TABLE files (
     UNIQUE (agent_id, source, path)
 );
 
-CREATE TABLE stamps (                        -- of a file as one view last read it
+CREATE TABLE viewpoints (                    -- the hosts that share the index
     agent_id bigint NOT NULL REFERENCES agents,
-    view_id text NOT NULL,
-    source text NOT NULL,
-    path text COLLATE "C" NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    used_at_ms bigint NOT NULL,
+    PRIMARY KEY (agent_id, name)
+);
+
+CREATE TABLE stamps (                        -- each viewpoint's copy of a file when it was last read
+    agent_id bigint NOT NULL,
+    viewpoint text COLLATE "C" NOT NULL,
+    file_id bigint NOT NULL,
     size bigint NOT NULL,
     mtime_ns bigint NOT NULL,
     ctime_ns bigint NOT NULL,
     inode bigint NOT NULL,
-    read_at_ns bigint NOT NULL,              -- clock just before the file was read
-    PRIMARY KEY (agent_id, view_id, source, path)
+    read_at_ns bigint NOT NULL,              -- clock just before it was read
+    content_hash bytea NOT NULL,             -- of that copy, which need not be the one that is indexed
+    PRIMARY KEY (agent_id, viewpoint, file_id),
+    FOREIGN KEY (agent_id, file_id) REFERENCES files ON DELETE CASCADE,
+    FOREIGN KEY (agent_id, viewpoint) REFERENCES viewpoints ON DELETE CASCADE
 );
+CREATE INDEX stamps_by_file ON stamps (agent_id, file_id);
 
 CREATE TABLE chunks (
     agent_id bigint NOT NULL,
@@ -230,9 +240,10 @@ CREATE TABLE leases (                        -- who does what one gateway at a t
 
 CREATE TABLE meta (
     agent_id bigint NOT NULL REFERENCES agents,
+    viewpoint text COLLATE "C" NOT NULL,     -- empty: for all
     key text COLLATE "C" NOT NULL,
     value text NOT NULL,
-    PRIMARY KEY (agent_id, key)
+    PRIMARY KEY (agent_id, viewpoint, key)
 );
 
 CREATE TABLE store_schema (version integer NOT NULL);

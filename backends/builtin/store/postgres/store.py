@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Final
 
 import psycopg
 
-from backends.builtin.store.port import IndexDamagedError, Lease, Version, Work
+from backends.builtin.store.port import (
+    VIEWPOINT_LIFE_MS,
+    IndexDamagedError,
+    Lease,
+    Version,
+    Viewpoint,
+    Work,
+    now_ms,
+)
 from backends.builtin.store.postgres import leases, upkeep
 from backends.builtin.store.postgres.connections import (
     PATIENCE_S,
@@ -41,6 +49,17 @@ if TYPE_CHECKING:
     from config.settings import StoreSettings, VectorStoreSettings
     from providers.interface import Fingerprint
 
+_ARRIVE: Final = """
+    INSERT INTO viewpoints (agent_id, name, used_at_ms) VALUES (%(agent)s, %(viewpoint)s, %(now)s)
+    ON CONFLICT (agent_id, name) DO UPDATE SET used_at_ms = excluded.used_at_ms
+"""
+_FORGET: Final = """
+    WITH forgotten AS (
+        DELETE FROM viewpoints WHERE agent_id = %(agent)s AND used_at_ms < %(before)s
+            AND name <> %(viewpoint)s RETURNING name
+    )
+    DELETE FROM meta WHERE agent_id = %(agent)s AND viewpoint IN (SELECT name FROM forgotten)
+"""
 _FIND_AGENT: Final = "SELECT agent_id FROM agents WHERE tenant = %(tenant)s AND name = %(name)s"
 _MAKE_AGENT: Final = """
     INSERT INTO agents (tenant, name) VALUES (%(tenant)s, %(name)s) ON CONFLICT DO NOTHING
@@ -90,11 +109,21 @@ class PostgresView:
     def version(self) -> Version:
         return Version(self._generation, self._transaction.state.version)
 
-    def remembered(self, key: str) -> str | None:
-        row = self._transaction.run(
-            "SELECT value FROM meta WHERE agent_id = %(agent)s AND key = %(key)s", {"key": key}
+    def remembered(self, key: str, *, here: bool = False) -> str | None:
+        transaction = self._transaction
+        row = transaction.run(
+            "SELECT value FROM meta"
+            " WHERE agent_id = %(agent)s AND viewpoint = %(of)s AND key = %(key)s",
+            {"key": key, "of": transaction.viewpoint if here else ""},
         ).fetchone()
         return row[0] if row else None
+
+    def viewpoints(self) -> list[Viewpoint]:
+        rows = self._transaction.run(
+            "SELECT name, used_at_ms, name = %(viewpoint)s FROM viewpoints WHERE agent_id = %(agent)s"
+            " ORDER BY used_at_ms DESC, name"
+        )
+        return [Viewpoint(*row) for row in rows]
 
     def probe(self) -> None:
         self._transaction.run("SELECT 1 FROM chunks WHERE agent_id = %(agent)s LIMIT 1").fetchone()
@@ -138,14 +167,18 @@ class PostgresWriter(PostgresView):
 
         return PostgresJobWrites(self._writing)
 
-    def remember(self, key: str, text: str) -> None:
-        self._writing.remember(key, text)
+    def remember(self, key: str, text: str, *, here: bool = False) -> None:
+        self._writing.remember(key, text, here=here)
+
+    def arrive(self, *, life_ms: int = VIEWPOINT_LIFE_MS) -> None:
+        now = now_ms()
+        self._writing.write_all((_ARRIVE, {"now": now}), (_FORGET, {"before": now - life_ms}))
 
 
 class PostgresStore:
     """`Store`: the rows of one agent. Every method blocks and may be called from any thread."""
 
-    def __init__(self, settings: StoreSettings, agent: str) -> None:
+    def __init__(self, settings: StoreSettings, agent: str, *, viewpoint: str) -> None:
         """Asks the server nothing yet, which may be down: it comes back. Raises IndexUnavailableError for settings
         that name no database.
         """
@@ -154,7 +187,7 @@ class PostgresStore:
         self.generation = 0
         """Goes up when the agent was dropped, and begins anew."""
         self._name = {"tenant": settings.tenant, "name": agent}
-        self._view_id = settings.view or "workspace"
+        self.viewpoint = viewpoint
         self._timeout_ms = settings.statement_timeout_ms
         self._agent: int | None = None
         self._path: tuple[str, ...] = (settings.schema,)
@@ -189,7 +222,7 @@ class PostgresStore:
         with self.address.translating_errors():
             agent = self._agent or self._find_agent()
             with self._pool.transaction(self._begin(agent, read_only=True), PATIENCE_S) as inner:
-                yield AgentTransaction(inner, agent, self._view_id, self._forget(agent))
+                yield AgentTransaction(inner, agent, self.viewpoint, self._forget(agent))
 
     def lease(self, work: Work, ttl_s: float) -> Lease | None:
         with self._beside() as transaction:
@@ -234,7 +267,7 @@ class PostgresStore:
                 begun = self._begin(agent, read_only=False, lock_s=wait_s)
                 with self._pool.transaction(begun, max(wait_s, 0.0)) as inner:
                     transaction = WritingTransaction(
-                        inner, agent, self._view_id, self._forget(agent)
+                        inner, agent, self.viewpoint, self._forget(agent)
                     )
                     try:
                         if lease is not None:
@@ -254,7 +287,7 @@ class PostgresStore:
             agent = self._agent or self._find_agent() or self._make_agent()
             begun = self._begin(agent, read_only=False)
             with self._pool.transaction(begun, PATIENCE_S) as inner:
-                yield AgentTransaction(inner, agent, self._view_id, self._forget(agent))
+                yield AgentTransaction(inner, agent, self.viewpoint, self._forget(agent))
 
     def size_bytes(self) -> int:
         """Of the tables, the share of this agent as far as the server's estimates go."""

@@ -52,8 +52,8 @@ _COUNT_CHUNKS: Final = """
     WHERE agent_id = %(agent)s RETURNING version
 """
 _REMEMBER: Final = """
-    INSERT INTO meta (agent_id, key, value) VALUES (%(agent)s, %(key)s, %(value)s)
-    ON CONFLICT (agent_id, key) DO UPDATE SET value = excluded.value
+    INSERT INTO meta (agent_id, viewpoint, key, value) VALUES (%(agent)s, %(of)s, %(key)s, %(value)s)
+    ON CONFLICT (agent_id, viewpoint, key) DO UPDATE SET value = excluded.value
 """
 
 
@@ -81,14 +81,19 @@ class State(NamedTuple):
 
 
 class AgentTransaction:
-    """A transaction in which statements know the agent and the view as `%(agent)s` and `%(view)s`."""
+    """A transaction in which statements know the agent and its viewpoint, as `%(agent)s` and `%(viewpoint)s`."""
 
     def __init__(
-        self, transaction: Transaction, agent: int | None, view: str, nobody: Callable[[], None]
+        self,
+        transaction: Transaction,
+        agent: int | None,
+        viewpoint: str,
+        nobody: Callable[[], None],
     ) -> None:
         self._transaction = transaction
-        self._own: dict[str, Any] = {"agent": Int8(agent or 0), "view": view}
+        self._own: dict[str, Any] = {"agent": Int8(agent or 0), "viewpoint": viewpoint}
         self.agent = agent
+        self.viewpoint = viewpoint
         self.nobody = nobody
         """To be called when the agent's own row is not there. Raises IndexDamagedError unless there never was one."""
         self._state: State | None = None
@@ -151,9 +156,13 @@ class WritingTransaction(AgentTransaction):
     """Counts what is written, so that rows that every writer changes are locked last and in one order."""
 
     def __init__(
-        self, transaction: Transaction, agent: int | None, view: str, nobody: Callable[[], None]
+        self,
+        transaction: Transaction,
+        agent: int | None,
+        viewpoint: str,
+        nobody: Callable[[], None],
     ) -> None:
-        super().__init__(transaction, agent, view, nobody)
+        super().__init__(transaction, agent, viewpoint, nobody)
         self._is_changed = False
         self._terms: Counter[str] = Counter()
         self._documents = self._tokens = 0
@@ -174,8 +183,9 @@ class WritingTransaction(AgentTransaction):
         """What this transaction wrote is another one."""
         self._state = None
 
-    def remember(self, key: str, text: str) -> None:
-        self.write(_REMEMBER, {"key": key, "value": text})
+    def remember(self, key: str, text: str, *, here: bool) -> None:
+        row = {"key": key, "value": text, "of": self.viewpoint if here else ""}
+        self.write(_REMEMBER, row)
 
     def count_words(
         self, *, added: Sequence[str], removed: Sequence[str], documents: int, tokens: int

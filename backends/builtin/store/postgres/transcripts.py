@@ -14,13 +14,17 @@ from backends.builtin.store.port import (
     PreparedChunk,
     TranscriptPiece,
     Turns,
+    now_ms,
 )
 from backends.builtin.store.postgres.files import (
+    ENTER_VIEWPOINT,
     FORGET_LANGUAGES,
+    FROM_FILES,
     LOCK,
-    UPSERT_STAMPS,
+    SEEN,
     languages_of,
     replace_chunks,
+    stamping,
 )
 
 if TYPE_CHECKING:
@@ -33,11 +37,11 @@ if TYPE_CHECKING:
 _LINE_BYTES: Final = 4
 """The size of one entry's number in `transcript_parts.lines`."""
 
-_SELECT: Final = """
-    SELECT f.path, f.file_id, s.size, s.mtime_ns, s.ctime_ns, s.inode, f.pipeline, s.read_at_ns,
-        coalesce(p.end_byte, 0), coalesce(p.end_line, 0)
-    FROM files AS f JOIN stamps AS s ON s.agent_id = f.agent_id AND s.view_id = %(view)s
-        AND s.source = f.source AND s.path = f.path
+_SELECT: Final = f"""
+    SELECT f.path, f.file_id, coalesce(s.size, 0), coalesce(s.mtime_ns, 0), coalesce(s.ctime_ns, 0),
+        coalesce(s.inode, 0), f.pipeline, coalesce(s.read_at_ns, 0),
+        coalesce(p.end_byte, 0), coalesce(p.end_line, 0), {SEEN}
+    {FROM_FILES}
     LEFT JOIN LATERAL (
         SELECT end_byte, end_line FROM transcript_parts AS p
         WHERE p.agent_id = f.agent_id AND p.file_id = f.file_id AND NOT p.superseded
@@ -64,13 +68,14 @@ _UPSERT: Final = """
     RETURNING file_id
 """
 _ENROL: Final = """
-    WITH new AS (
-        INSERT INTO files (agent_id, source, path, size, mtime_ns, content_hash, pipeline, chunk_count)
-        SELECT %(agent)s, 'sessions', path, 0, 0, '', '', 0 FROM unnest(%(paths)s::text[]) AS path
-        ON CONFLICT DO NOTHING
-    )
-    INSERT INTO stamps (agent_id, view_id, source, path, size, mtime_ns, ctime_ns, inode, read_at_ns)
-    SELECT %(agent)s, %(view)s, 'sessions', path, 0, 0, 0, 0, 0 FROM unnest(%(paths)s::text[]) AS path
+    INSERT INTO files (agent_id, source, path, size, mtime_ns, content_hash, pipeline, chunk_count)
+    SELECT %(agent)s, 'sessions', path, 0, 0, '', '', 0 FROM unnest(%(paths)s::text[]) AS path
+    ON CONFLICT DO NOTHING
+"""
+_STAMP_NEW: Final = """
+    INSERT INTO stamps (agent_id, viewpoint, file_id, size, mtime_ns, ctime_ns, inode, read_at_ns, content_hash)
+    SELECT f.agent_id, %(viewpoint)s, f.file_id, 0, 0, 0, 0, 0, '' FROM files AS f
+    WHERE f.agent_id = %(agent)s AND f.source = 'sessions' AND f.path = ANY(%(paths)s::text[])
     ON CONFLICT DO NOTHING
 """
 _INSERT_PART: Final = """
@@ -108,7 +113,7 @@ class PostgresTranscripts:
 
     def enrolled(self, among: Collection[str]) -> frozenset[str]:
         rows = self._transaction.run(
-            "SELECT key FROM meta WHERE agent_id = %(agent)s AND key = ANY(%(keys)s::text[])",
+            "SELECT key FROM meta WHERE agent_id = %(agent)s AND viewpoint = %(viewpoint)s AND key = ANY(%(keys)s::text[])",
             {"keys": list(among)},
         )
         return frozenset(key for (key,) in rows)
@@ -132,18 +137,21 @@ class PostgresTranscriptWrites(PostgresTranscripts):
         self._writing = transaction
 
     def enrol(self, source: str, paths: Collection[str]) -> None:
-        self._writing.remember(source, "1")
-        self._writing.write(_ENROL, {"paths": sorted(paths)})
+        self._writing.remember(source, "1", here=True)
+        row = {"paths": sorted(paths)}
+        self._writing.write_all(
+            (ENTER_VIEWPOINT, {"now": now_ms()}), (_ENROL, row), (_STAMP_NEW, row)
+        )
 
     def disenrol(self, sources: Iterable[str]) -> None:
         self._writing.write(
-            "DELETE FROM meta WHERE agent_id = %(agent)s AND key = ANY(%(keys)s::text[])",
+            "DELETE FROM meta WHERE agent_id = %(agent)s AND viewpoint = %(viewpoint)s AND key = ANY(%(keys)s::text[])",
             {"keys": list(sources)},
         )
 
     def publish(self, piece: TranscriptPiece) -> int:
         row = _row(piece)
-        *_, found = self._writing.write_all((LOCK, row), (UPSERT_STAMPS, row), (_UPSERT, row))
+        _, found, *_ = self._writing.write_all((LOCK, row), (_UPSERT, row), *stamping(row))
         ((file_id,),) = found
         work: list[AgentStatement] = list(_making_room(file_id, piece))
         if piece.end.end_byte > piece.begin.end_byte:
@@ -167,16 +175,25 @@ class PostgresTranscriptWrites(PostgresTranscripts):
         )
         return replaced.written
 
+    def touch(self, path: str, stamps: tuple[int, int, int, int], read_at_ns: int) -> None:
+        self._writing.write_all(*stamping(_stamps(path, stamps, read_at_ns)))
+
+
+def _stamps(path: str, stamps: tuple[int, int, int, int], read_at_ns: int) -> dict[str, object]:
+    return {
+        **dict(zip(("size", "mtime_ns", "ctime_ns", "inode"), stamps, strict=True)),
+        "source": "sessions",
+        "path": path,
+        "read_at_ns": read_at_ns,
+        "content_hash": b"",
+    }
+
 
 def _row(piece: TranscriptPiece) -> dict[str, object]:
-    stamps = dict(zip(("size", "mtime_ns", "ctime_ns", "inode"), piece.stamps, strict=True))
     return {
-        **stamps,
-        "source": "sessions",
-        "path": piece.path,
+        **_stamps(piece.path, piece.stamps, piece.read_at_ns),
         "pipeline": piece.pipeline,
         "note_date": piece.prepared.note_date,
-        "read_at_ns": piece.read_at_ns,
         "tail": piece.end.tail,
     }
 

@@ -62,7 +62,7 @@ PATIENCE_S: Final = 1.5
 _PAGE_CACHE_KIB: Final = 8 * 1024
 
 
-def connect_writer(path: Path) -> apsw.Connection:
+def connect_writer(path: Path, viewpoint: str = "") -> apsw.Connection:
     """Raises apsw.CorruptError when tables or the end are missing, and every other apsw.Error."""
     connection = open_checked(path)
     try:
@@ -73,7 +73,7 @@ def connect_writer(path: Path) -> apsw.Connection:
         connection.execute("PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON")
         connection.execute(f"PRAGMA cache_size = -{_PAGE_CACHE_KIB}")
         _look_for_end(connection, path)
-        schema.extend(connection)
+        schema.extend(connection, viewpoint)
     except BaseException:
         connection.close()
         raise

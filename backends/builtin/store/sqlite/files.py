@@ -18,6 +18,7 @@ from backends.builtin.store.port import (
     ReadFile,
 )
 from backends.builtin.store.sqlite.connections import int64s
+from backends.builtin.store.sqlite.schema import ENTER_VIEWPOINT
 from backends.files.encodings import UTF8
 from backends.interface import DayCount, LanguageCount, Overview, SizeCount
 from backends.text.frontmatter import FrontMatter
@@ -26,9 +27,39 @@ from config.settings import Source
 SEPARATOR: Final = "\x1f"
 """Between the aliases, the tags or the headings of one row."""
 
-_SELECT_INDEXED: Final = """
-    SELECT path, size, mtime_ns, ctime_ns, inode, pipeline, read_at_ns
-    FROM files WHERE source = 'memory'
+HERE: Final = "(SELECT id FROM viewpoints WHERE name = ?)"
+"""The viewpoint of the store."""
+FROM_FILES: Final = f"""
+    FROM files AS f LEFT JOIN stamps AS s ON s.file_id = f.id AND s.viewpoint_id = {HERE}
+"""
+"""Files, with the stamps of this viewpoint."""
+SEEN: Final = """
+    CASE WHEN s.file_id IS NOT NULL THEN 'here'
+        WHEN EXISTS (SELECT 1 FROM stamps AS o WHERE o.file_id = f.id) THEN 'elsewhere'
+        ELSE 'nowhere' END
+"""
+_SELECT_INDEXED: Final = f"""
+    SELECT f.path, ifnull(s.size, 0), ifnull(s.mtime_ns, 0), ifnull(s.ctime_ns, 0),
+        ifnull(s.inode, 0), f.pipeline, ifnull(s.read_at_ns, 0), {SEEN}
+    {FROM_FILES} WHERE f.source = 'memory'
+"""
+_IS_HELD: Final = f"""
+    SELECT 1 {FROM_FILES}
+    WHERE f.source = ?2 AND f.path = ?3 AND f.pipeline = ?5 AND (f.content_hash = ?4
+        OR s.content_hash = ?4 AND EXISTS (SELECT 1 FROM stamps AS o
+            WHERE o.file_id = f.id AND o.content_hash = f.content_hash))
+""".replace("name = ?)", "name = ?1)")  # noqa: S608 - our own words
+_STAMP: Final = f"""
+    INSERT OR REPLACE INTO stamps (file_id, viewpoint_id, size, mtime_ns, ctime_ns, inode,
+        read_at_ns, content_hash)
+    SELECT f.id, {HERE}, ?, ?, ?, ?, ?, ? FROM files AS f WHERE f.source = ? AND f.path = ?
+"""  # noqa: S608 - our own words
+_COUNT_ELSEWHERE: Final = f"""
+    SELECT count(*) {FROM_FILES} WHERE f.source = ? AND {SEEN} = 'elsewhere'
+"""
+_SELECT_REMOVABLE: Final = f"""
+    SELECT f.id {FROM_FILES}
+    WHERE f.source = ? AND f.path = ? AND {SEEN} <> 'elsewhere'
 """
 _SELECT_CARDS: Final = """
     SELECT f.id, f.source, f.path, f.note_date, f.chunk_count, ifnull(n.title, ''), ifnull(n.tags, '')
@@ -78,19 +109,30 @@ _UPSERT: Final = """
 class SqliteFiles:
     """`FileWrites`; of a view only the reading half is used."""
 
-    def __init__(self, connection: apsw.Connection) -> None:
+    def __init__(self, connection: apsw.Connection, viewpoint: str = "") -> None:
         self._connection = connection
+        self._viewpoint = viewpoint
 
     def indexed(self) -> dict[str, IndexedFile]:
-        return {row[0]: IndexedFile(*row[1:]) for row in self._connection.execute(_SELECT_INDEXED)}
+        rows = self._connection.execute(_SELECT_INDEXED, (self._viewpoint,))
+        return {row[0]: IndexedFile(*row[1:]) for row in rows}
+
+    def seen(self, files: Collection[tuple[Source, str]]) -> frozenset[tuple[Source, str]]:
+        return frozenset(
+            one
+            for one in files
+            if self._connection.execute(_SELECT_REMOVABLE, (self._viewpoint, *one)).fetchone()
+        )
 
     def holds(self, source: Source, path: str, content_hash: bytes, pipeline: str) -> bool:
         row = self._connection.execute(
-            "SELECT 1 FROM files WHERE source = ? AND path = ? AND content_hash = ?"
-            " AND pipeline = ?",
-            (source, path, content_hash, pipeline),
+            _IS_HELD, (self._viewpoint, source, path, content_hash, pipeline)
         ).fetchone()
         return row is not None
+
+    def only_elsewhere(self, source: Source) -> int:
+        count: int = self._connection.execute(_COUNT_ELSEWHERE, (self._viewpoint, source)).get
+        return count
 
     def count(self, source: Source) -> tuple[int, int]:
         files, chunks = self._connection.execute(
@@ -176,6 +218,7 @@ class SqliteFiles:
                 len(prepared.chunks),
             ),
         ).get
+        self.touch(read)
         self._connection.execute("DELETE FROM file_languages WHERE file_id = ?", (file_id,))
         remember_languages(self._connection, file_id, prepared)
         self._remember_facts(file_id, prepared.facts, read.encoding)
@@ -183,17 +226,19 @@ class SqliteFiles:
         return replace_chunks(self._connection, file_id, chunks).written
 
     def touch(self, read: ReadFile) -> None:
-        self._connection.execute(
-            "UPDATE files SET size = ?, mtime_ns = ?, ctime_ns = ?, inode = ?, read_at_ns = ?"
-            " WHERE source = ? AND path = ?",
-            (*read.stamps, read.found.source, read.found.path),
+        found = read.found
+        stamp(
+            self._connection,
+            self._viewpoint,
+            found.source,
+            found.path,
+            (*read.stamps, read.content_hash),
         )
 
     def remove(self, source: Source, path: str, *, read_at_ns: int | None = None) -> bool:
         file_id = self._connection.execute(
-            "SELECT id FROM files"
-            " WHERE source = ? AND path = ? AND read_at_ns = ifnull(?, read_at_ns)",
-            (source, path, read_at_ns),
+            f"{_SELECT_REMOVABLE} AND ifnull(s.read_at_ns, 0) = ifnull(?, ifnull(s.read_at_ns, 0))",
+            (self._viewpoint, source, path, read_at_ns),
         ).get
         if file_id is None:
             return False
@@ -212,6 +257,18 @@ class SqliteFiles:
                 " VALUES (?, ?, ?, ?, ?)",
                 (file_id, facts.title, aliases, tags, encoding),
             )
+
+
+def stamp(
+    connection: apsw.Connection,
+    viewpoint: str,
+    source: Source,
+    path: str,
+    stamps: tuple[int, int, int, int, int, bytes],
+) -> None:
+    """`stamps`: size, mtime, ctime, inode, clock of the reading, and content hash of the viewpoint's copy."""
+    connection.execute(ENTER_VIEWPOINT, (viewpoint,))
+    connection.execute(_STAMP, (viewpoint, *stamps, source, path))
 
 
 class Replaced(NamedTuple):

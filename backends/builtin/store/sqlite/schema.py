@@ -17,7 +17,7 @@ CREATE TABLE files (
     id INTEGER PRIMARY KEY,
     source TEXT NOT NULL,
     path TEXT NOT NULL,
-    size INTEGER NOT NULL,
+    size INTEGER NOT NULL,           -- this and the stamps are those of the copy that was published
     mtime_ns INTEGER NOT NULL,
     ctime_ns INTEGER NOT NULL,
     inode INTEGER NOT NULL,
@@ -150,8 +150,40 @@ CREATE TABLE IF NOT EXISTS note_facts ( -- what a note says of itself, if it say
     tags TEXT NOT NULL,
     encoding TEXT NOT NULL           -- empty for UTF-8
 ) STRICT;
+
+CREATE TABLE IF NOT EXISTS viewpoints ( -- the hosts that share the index
+    id INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE,
+    used_at_ms INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE IF NOT EXISTS stamps (  -- each viewpoint's copy of a file when it was last read
+    file_id INTEGER NOT NULL REFERENCES files (id) ON DELETE CASCADE,
+    viewpoint_id INTEGER NOT NULL REFERENCES viewpoints (id) ON DELETE CASCADE,
+    size INTEGER NOT NULL,
+    mtime_ns INTEGER NOT NULL,
+    ctime_ns INTEGER NOT NULL,
+    inode INTEGER NOT NULL,
+    read_at_ns INTEGER NOT NULL,     -- clock just before it was read
+    content_hash BLOB NOT NULL,      -- of that copy, which need not be the one that is indexed
+    PRIMARY KEY (file_id, viewpoint_id)
+) STRICT, WITHOUT ROWID;
 """
 """Tables that files of the same version may lack: they are made when the file is opened for writing."""
+ENTER_VIEWPOINT: Final = (
+    "INSERT OR IGNORE INTO viewpoints (name, used_at_ms) VALUES (?, unixepoch() * 1000)"
+)
+OF_VIEWPOINT: Final = "\x1f"
+"""In a key of `meta`, before the name of the viewpoint that remembers it."""
+_OF_VIEWPOINTS: Final = (
+    "devices",
+    "missed",
+    "workspace",
+    "sessions",
+    "sessions of the host",
+    "sessions of Claude Code",
+)
+"""What earlier releases remembered for the only viewpoint there was."""
 _TABLE: Final = re.compile(r"CREATE (?:VIRTUAL )?TABLE (\w+)")
 
 
@@ -163,9 +195,42 @@ def create(connection: apsw.Connection) -> None:
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 
-def extend(connection: apsw.Connection) -> None:
-    """Makes what earlier releases did not have."""
-    connection.execute(_ADDED)
+def extend(connection: apsw.Connection, viewpoint: str) -> None:
+    """Makes what earlier releases did not have; the stamps that they left become those of this viewpoint."""
+    if _has_stamps(connection):
+        connection.execute(_ADDED)
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        if not _has_stamps(connection):  # else another process was faster
+            connection.execute(_ADDED)
+            _take_over(connection, viewpoint)
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+
+
+def _has_stamps(connection: apsw.Connection) -> bool:
+    found = connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'stamps'").fetchone()
+    return found is not None
+
+
+def _take_over(connection: apsw.Connection, viewpoint: str) -> None:
+    connection.execute(ENTER_VIEWPOINT, (viewpoint,))
+    connection.execute(
+        "INSERT INTO stamps SELECT f.id, v.id, f.size, f.mtime_ns, f.ctime_ns, f.inode,"
+        " f.read_at_ns, f.content_hash FROM files AS f, viewpoints AS v"
+    )
+    connection.executemany(
+        "INSERT OR REPLACE INTO meta SELECT ?, value FROM meta WHERE key = ?",
+        [(key_of(key, viewpoint), key) for key in _OF_VIEWPOINTS],
+    )
+
+
+def key_of(key: str, viewpoint: str) -> str:
+    """Under which key `meta` has what one viewpoint remembers; of the only one, as in earlier releases."""
+    return f"{key}{OF_VIEWPOINT}{viewpoint}" if viewpoint else key
 
 
 def is_complete(connection: apsw.Connection) -> bool:

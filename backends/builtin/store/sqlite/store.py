@@ -15,7 +15,16 @@ from weakref import WeakKeyDictionary
 
 import apsw
 
-from backends.builtin.store.port import READERS, SCRUB_LIMIT_S, Lease, Version, Work
+from backends.builtin.store.port import (
+    READERS,
+    SCRUB_LIMIT_S,
+    VIEWPOINT_LIFE_MS,
+    Lease,
+    Version,
+    Viewpoint,
+    Work,
+    now_ms,
+)
 from backends.builtin.store.sqlite.connections import (
     PATIENCE_S,
     connect_reader,
@@ -29,7 +38,12 @@ from backends.builtin.store.sqlite.files import SqliteFiles
 from backends.builtin.store.sqlite.index_file import ensure_index, set_aside, size_on_disk
 from backends.builtin.store.sqlite.keywords import SqliteKeywords
 from backends.builtin.store.sqlite.moving import settle, supersede
-from backends.builtin.store.sqlite.schema import SCHEMA_VERSION
+from backends.builtin.store.sqlite.schema import (
+    ENTER_VIEWPOINT,
+    OF_VIEWPOINT,
+    SCHEMA_VERSION,
+    key_of,
+)
 from backends.builtin.store.sqlite.transcripts import SqliteTranscripts
 from backends.interface import StoreDetails
 
@@ -48,17 +62,27 @@ _NUMBERS: Final = count(1)
 _READERS: Final[WeakKeyDictionary[apsw.Connection, int]] = WeakKeyDictionary()
 """A number for each connection that was ever asked for its version."""
 _SELECT_REMEMBERED: Final = "SELECT value FROM meta WHERE key = ?"
+_FORGET: Final = """
+    DELETE FROM meta WHERE instr(key, ?1) > 0 AND substr(key, instr(key, ?1) + 1) = ?2
+"""
+_SELECT_VIEWPOINTS: Final = "SELECT name, used_at_ms FROM viewpoints ORDER BY used_at_ms DESC, name"
 
 
 class SqliteView:
     """`View` over a connection inside a read transaction."""
 
-    def __init__(self, connection: apsw.Connection, engines: VectorSearch | None = None) -> None:
+    def __init__(
+        self,
+        connection: apsw.Connection,
+        engines: VectorSearch | None = None,
+        viewpoint: str = "",
+    ) -> None:
         self._connection = connection
         self._engines = engines
+        self._viewpoint = viewpoint
         self.keywords = SqliteKeywords(connection)
-        self.files = SqliteFiles(connection)
-        self.transcripts = SqliteTranscripts(connection)
+        self.files = SqliteFiles(connection, viewpoint)
+        self.transcripts = SqliteTranscripts(connection, viewpoint)
 
     @cached_property
     def embeddings(self) -> SqliteEmbeddings:
@@ -87,9 +111,14 @@ class SqliteView:
         ((number,),) = connection.execute("PRAGMA data_version")
         return Version(reader, int(number))
 
-    def remembered(self, key: str) -> str | None:
+    def remembered(self, key: str, *, here: bool = False) -> str | None:
+        key = key_of(key, self._viewpoint) if here else key
         value: str | None = self._connection.execute(_SELECT_REMEMBERED, (key,)).get
         return value
+
+    def viewpoints(self) -> list[Viewpoint]:
+        rows = self._connection.execute(_SELECT_VIEWPOINTS)
+        return [Viewpoint(name, used, name == self._viewpoint) for name, used in rows]
 
     def probe(self) -> None:
         self._connection.execute("SELECT id FROM chunks LIMIT 1").fetchall()
@@ -105,19 +134,40 @@ class SqliteView:
 class SqliteWriter(SqliteView):
     """`Writer` over the writing connection inside its transaction."""
 
-    def remember(self, key: str, text: str) -> None:
+    def remember(self, key: str, text: str, *, here: bool = False) -> None:
+        key = key_of(key, self._viewpoint) if here else key
         self._connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, text))
+
+    def arrive(self, *, life_ms: int = VIEWPOINT_LIFE_MS) -> None:
+        now = now_ms()
+        self._connection.execute(ENTER_VIEWPOINT, (self._viewpoint,))
+        self._connection.execute(
+            "UPDATE viewpoints SET used_at_ms = ? WHERE name = ?", (now, self._viewpoint)
+        )
+        forgotten = self._connection.execute(
+            "DELETE FROM viewpoints WHERE used_at_ms < ? AND name <> ? RETURNING name",
+            (now - life_ms, self._viewpoint),
+        ).fetchall()
+        self._connection.executemany(_FORGET, [(OF_VIEWPOINT, *one) for one in forgotten])
 
 
 class SqliteStore:
     """`Store`: an open index file. Every method blocks and may be called from any thread."""
 
-    def __init__(self, wanted: Path, *, former: Path | None = None, is_owner: bool = False) -> None:
+    def __init__(
+        self,
+        wanted: Path,
+        *,
+        former: Path | None = None,
+        is_owner: bool = False,
+        viewpoint: str = "",
+    ) -> None:
         """Opens or makes the index at `wanted`, or at a sibling name when that place is taken.
 
         One of ours at its `former` place is moved first. The process that holds the lock of the index
         `is_owner`. Raises IndexUnavailableError.
         """
+        self.viewpoint = viewpoint
         self.path = self._wanted = Path(os.path.realpath(wanted))  # SQLite follows links, too
         self._former = former
         self._is_owner = is_owner
@@ -158,7 +208,7 @@ class SqliteStore:
     def view(self) -> Iterator[SqliteView]:
         """One state of the index. Raises IndexUnavailableError for everything that SQLite cannot do."""
         with self.reading() as connection:
-            yield SqliteView(connection, self._engines)
+            yield SqliteView(connection, self._engines, self.viewpoint)
 
     @contextmanager
     def writer(
@@ -169,7 +219,7 @@ class SqliteStore:
     ) -> Iterator[SqliteWriter]:
         """See `writing`."""
         with self.writing(patience_s) as connection:
-            yield SqliteWriter(connection, self._engines)
+            yield SqliteWriter(connection, self._engines, self.viewpoint)
 
     @property
     def is_shared(self) -> bool:
@@ -336,7 +386,7 @@ class SqliteStore:
         self.note(*place.notes, *notes)
 
     def _connect(self) -> None:
-        self._writer = connect_writer(self.path)
+        self._writer = connect_writer(self.path, self.viewpoint)
         self._opened = _identity(self.path)
 
     def _close_connections(self) -> None:
@@ -412,7 +462,7 @@ def scrub(store: SqliteStore, limit_s: float = SCRUB_LIMIT_S) -> bool:
 
 
 @contextmanager
-def look_into(index: Path) -> Iterator[SqliteView]:
+def look_into(index: Path, viewpoint: str = "") -> Iterator[SqliteView]:
     """A view of an index file for those who only look: nothing is made, moved or replaced. Blocks.
 
     This process may have it open: SQLite keeps its locks, which other descriptors would drop. Raises
@@ -421,6 +471,6 @@ def look_into(index: Path) -> Iterator[SqliteView]:
     path = Path(os.path.realpath(index))
     try:
         with closing(connect_reader(path)) as connection:
-            yield SqliteView(connection)
+            yield SqliteView(connection, viewpoint=viewpoint)
     except apsw.Error as error:
         raise index_unavailable(path, error) from error

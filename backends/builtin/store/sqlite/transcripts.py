@@ -17,33 +17,46 @@ from backends.builtin.store.port import (
     TranscriptPiece,
     Turns,
 )
-from backends.builtin.store.sqlite.files import Replaced, remember_languages, replace_chunks
+from backends.builtin.store.sqlite.files import (
+    FROM_FILES,
+    SEEN,
+    Replaced,
+    remember_languages,
+    replace_chunks,
+    stamp,
+)
+from backends.builtin.store.sqlite.schema import key_of
 
 _LINE_BYTES: Final = 4
 """The size of one entry's number in `transcript_parts.lines`."""
 
-_SELECT: Final = """
-    SELECT f.path, f.id, f.size, f.mtime_ns, f.ctime_ns, f.inode, f.pipeline, f.read_at_ns,
+_SELECT: Final = f"""
+    SELECT f.path, f.id, ifnull(s.size, 0), ifnull(s.mtime_ns, 0), ifnull(s.ctime_ns, 0),
+        ifnull(s.inode, 0), f.pipeline, ifnull(s.read_at_ns, 0),
         ifnull((SELECT max(p.end_byte) FROM transcript_parts AS p
             WHERE p.file_id = f.id AND p.superseded = 0), 0),
         ifnull((SELECT p.end_line FROM transcript_parts AS p
-            WHERE p.file_id = f.id AND p.superseded = 0 ORDER BY p.end_byte DESC LIMIT 1), 0)
-    FROM files AS f WHERE f.source = 'sessions'
-"""
+            WHERE p.file_id = f.id AND p.superseded = 0 ORDER BY p.end_byte DESC LIMIT 1), 0),
+        {SEEN}
+    {FROM_FILES} WHERE f.source = 'sessions'
+"""  # noqa: S608 - our own words
 
 
 class SqliteTranscripts:
     """`TranscriptWrites`; of a view only the reading half is used."""
 
-    def __init__(self, connection: apsw.Connection) -> None:
+    def __init__(self, connection: apsw.Connection, viewpoint: str = "") -> None:
         self._connection = connection
+        self._viewpoint = viewpoint
 
     def indexed(self) -> dict[str, IndexedTranscript]:
-        rows = self._connection.execute(_SELECT)
+        rows = self._connection.execute(_SELECT, (self._viewpoint,))
         return {path: IndexedTranscript(*row) for path, *row in rows}
 
     def one(self, path: str) -> IndexedTranscript | None:
-        row = self._connection.execute(f"{_SELECT} AND f.path = ?", (path,)).fetchone()
+        row = self._connection.execute(
+            f"{_SELECT} AND f.path = ?", (self._viewpoint, path)
+        ).fetchone()
         return IndexedTranscript(*row[1:]) if row else None
 
     def checkpoints(self, file_id: int) -> list[Checkpoint]:
@@ -56,7 +69,7 @@ class SqliteTranscripts:
 
     def enrolled(self, among: Collection[str]) -> frozenset[str]:
         keys = {key for (key,) in self._connection.execute("SELECT key FROM meta")}
-        return frozenset(keys.intersection(among))
+        return frozenset(one for one in among if key_of(one, self._viewpoint) in keys)
 
     def entries(self, turns: Collection[Turns]) -> dict[Turns, tuple[int, int]]:
         return {
@@ -74,22 +87,33 @@ class SqliteTranscripts:
         return int.from_bytes(lines[place : place + _LINE_BYTES], "little")
 
     def enrol(self, source: str, paths: Collection[str]) -> None:
-        self._connection.execute("INSERT OR REPLACE INTO meta VALUES (?, '1')", (source,))
+        self._connection.execute(
+            "INSERT OR REPLACE INTO meta VALUES (?, '1')", (key_of(source, self._viewpoint),)
+        )
         self._connection.executemany(
             "INSERT OR IGNORE INTO files (source, path, size, mtime_ns, ctime_ns, inode,"
             " content_hash, pipeline, chunk_count, read_at_ns)"
             " VALUES ('sessions', ?, 0, 0, 0, 0, x'', '', 0, 0)",
             [(path,) for path in paths],
         )
+        for path in paths:
+            known = self.one(path)
+            if known is None or known.seen != "here":
+                self.touch(path, (0, 0, 0, 0), 0)
 
     def disenrol(self, sources: Iterable[str]) -> None:
         self._connection.executemany(
-            "DELETE FROM meta WHERE key = ?", [(source,) for source in sources]
+            "DELETE FROM meta WHERE key = ?",
+            [(key_of(source, self._viewpoint),) for source in sources],
         )
+
+    def touch(self, path: str, stamps: tuple[int, int, int, int], read_at_ns: int) -> None:
+        stamp(self._connection, self._viewpoint, "sessions", path, (*stamps, read_at_ns, b""))
 
     def publish(self, piece: TranscriptPiece) -> int:
         connection = self._connection
         file_id = _upsert_file(connection, piece)
+        self.touch(piece.path, piece.stamps, piece.read_at_ns)
         _make_room(connection, file_id, piece)
         if piece.end.end_byte > piece.begin.end_byte:
             _insert_part(connection, file_id, piece)

@@ -16,19 +16,20 @@ from backends.files.encodings import UTF8
 from backends.files.scan import FoundFile
 from providers.interface import Fingerprint
 
-Opener = Callable[[], Store]
+Opener = Callable[[str], Store]
+"""Opens the same index for a viewpoint."""
 
 
 def _sqlite(request) -> Opener:
     root: Path = request.getfixturevalue("tmp_path")
-    return lambda: SqliteStore(root / "index.sqlite")
+    return lambda viewpoint: SqliteStore(root / "index.sqlite", viewpoint=viewpoint)
 
 
 def _postgres(request) -> Opener:
     from backends.builtin.store.postgres.store import PostgresStore
 
     settings = request.getfixturevalue("postgres_settings")
-    return lambda: PostgresStore(settings, "main")
+    return lambda viewpoint: PostgresStore(settings, "main", viewpoint=viewpoint)
 
 
 OPENERS: dict[str, Callable[[pytest.FixtureRequest], Opener]] = {
@@ -38,11 +39,15 @@ OPENERS: dict[str, Callable[[pytest.FixtureRequest], Opener]] = {
 
 
 @pytest.fixture(params=OPENERS)
-def opened(request) -> Iterator[Opener]:
-    """Opens the same index, again and again."""
+def opened(request) -> Iterator[Callable[..., Store]]:
+    """Opens the same index, again and again, for one viewpoint or another."""
     opener = OPENERS[request.param](request)
     with ExitStack() as stack:
-        yield lambda: stack.enter_context(closing(opener()))
+
+        def opening(viewpoint: str = "") -> Store:
+            return stack.enter_context(closing(opener(viewpoint)))
+
+        yield opening
 
 
 @pytest.fixture
@@ -59,8 +64,14 @@ class Shelf:
         self._store = store
         self._preparer = Preparer(ChunkLimits())
 
-    def read(self, path: str, text: str, *, at: int = 1, encoding: str = UTF8) -> ReadFile:
-        found = FoundFile(path, 0, len(text), at, at, 7, 1)
+    def of(self, store: Store) -> Shelf:
+        """The same for another store."""
+        return Shelf(store)
+
+    def read(
+        self, path: str, text: str, *, at: int = 1, encoding: str = UTF8, inode: int = 7
+    ) -> ReadFile:
+        found = FoundFile(path, 0, len(text), at, at, inode, 1)
         return ReadFile(found, text.encode(), at, encoding)
 
     def prepare(self, path: str, text: str) -> PreparedFile:

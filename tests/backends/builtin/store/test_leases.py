@@ -6,7 +6,6 @@ import time
 from contextlib import closing
 
 import pytest
-from msgspec.structs import replace
 
 from backends.builtin.store.port import Lease, LeaseLostError
 from backends.builtin.store.postgres.store import PostgresStore
@@ -19,8 +18,8 @@ LONG_S = 600
 def gateways(postgres_settings):
     """Two on different hosts, of one agent."""
     with (
-        closing(PostgresStore(postgres_settings, "main")) as first,
-        closing(PostgresStore(postgres_settings, "main")) as second,
+        closing(PostgresStore(postgres_settings, "main", viewpoint="test")) as first,
+        closing(PostgresStore(postgres_settings, "main", viewpoint="test")) as second,
     ):
         yield first, second
 
@@ -91,11 +90,10 @@ def test_while_somebody_publishes_nobody_takes_the_work_though_its_time_is_over(
 def test_works_are_independent_and_each_view_of_the_files_is_verified_for_itself(
     postgres_settings,
 ):
-    views = [replace(postgres_settings, view=name) for name in ("here", "there")]
     with (
-        closing(PostgresStore(views[0], "main")) as here,
-        closing(PostgresStore(views[1], "main")) as there,
-        closing(PostgresStore(views[0], "main")) as beside,
+        closing(PostgresStore(postgres_settings, "main", viewpoint="here")) as here,
+        closing(PostgresStore(postgres_settings, "main", viewpoint="there")) as there,
+        closing(PostgresStore(postgres_settings, "main", viewpoint="here")) as beside,
     ):
         assert here.lease("verify", LONG_S)
         assert there.lease("verify", LONG_S)
@@ -109,8 +107,8 @@ def test_works_are_independent_and_each_view_of_the_files_is_verified_for_itself
 
 def test_agents_do_not_share_leases(postgres_settings):
     with (
-        closing(PostgresStore(postgres_settings, "main")) as main,
-        closing(PostgresStore(postgres_settings, "other")) as other,
+        closing(PostgresStore(postgres_settings, "main", viewpoint="test")) as main,
+        closing(PostgresStore(postgres_settings, "other", viewpoint="test")) as other,
     ):
         assert main.lease("embedding", LONG_S)
         assert other.lease("embedding", LONG_S)
