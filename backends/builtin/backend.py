@@ -372,7 +372,7 @@ async def _of_index(pool: BoundedWork, work: Callable[[], T]) -> T:
     except TimeoutError:
         raise IndexUnavailableError(
             f"The index did not answer within {INDEX_PATIENCE_S:g} s.",
-            remedy="See whether the disk that it is on hangs.",
+            remedy="See whether the disk or the database that it is on hangs.",
         ) from None
 
 
@@ -386,7 +386,7 @@ async def open_store(settings: Settings, *, is_owner: bool = False) -> AsyncIter
     except TimeoutError:
         raise IndexUnavailableError(
             f"The index could not be opened within {OPENING_PATIENCE_S:g} s.",
-            remedy="See whether the disk that it is on hangs.",
+            remedy="See whether the disk or the database that it is on hangs.",
         ) from None
     try:
         yield store

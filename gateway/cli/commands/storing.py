@@ -127,7 +127,7 @@ async def _copy(settings: Settings, source: Driver, target: Driver) -> CopyRepor
 
 def drop_agent(
     options: Options,
-    agent: Annotated[
+    name: Annotated[
         str, typer.Argument(metavar="AGENT", help="The agent whose rows go, configured or not.")
     ],
     *,
@@ -141,13 +141,13 @@ def drop_agent(
     settings = load(options)
     if not agreed(yes=yes):
         return os.EX_OK
-    dropped = drop(settings, agent)
+    dropped = drop(settings, name)
     if options.json:
-        output.write_json({"dropped": dropped, "agent": agent})
+        output.write_json({"dropped": dropped, "agent": name})
     elif dropped:
-        output.say(f"Nothing is stored of agent {agent} any more.")
+        output.say(f"Nothing is stored of agent {name} any more.")
     else:
-        output.note(f"Nothing was stored of agent {agent}; see `{PROGRAM} store check`.")
+        output.note(f"Nothing was stored of agent {name}; see `{PROGRAM} store check`.")
     return os.EX_OK if dropped else NOT_FOUND
 
 

@@ -29,7 +29,8 @@ def short_turns(monkeypatch):
 @pytest.fixture
 def shared_home(embedding_home, postgres_settings):
     """An agent whose index is in PostgreSQL."""
-    search = replace(embedding_home.settings.search, store=postgres_settings)
+    store = replace(postgres_settings, view="test")
+    search = replace(embedding_home.settings.search, store=store)
     embedding_home.settings = replace(embedding_home.settings, search=search)
     return embedding_home
 

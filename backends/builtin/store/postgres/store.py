@@ -194,8 +194,6 @@ class PostgresStore:
         self._memory: PostgresVectorMemory | None = None
         self._writing = threading.Lock()
         self._pool = Pool(self.address, settings.pool.max, self._greet)
-        with self.address.translating_errors():
-            self._find_agent()
 
     @property
     def place(self) -> str:
