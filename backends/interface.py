@@ -386,6 +386,16 @@ class StoreCheck(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     problems: tuple[str, ...] = ()
 
 
+class ViewpointDetails(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Whose sight of the files an index keeps that several hosts share."""
+
+    here: str
+    others: tuple[str, ...]
+    """Those used last come first."""
+    only_elsewhere: int
+    """Notes and transcripts that only other hosts saw. They are searched like all."""
+
+
 class Details(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The parts of a backend. Those that a backend does not have are unset, and not written."""
 
@@ -394,6 +404,8 @@ class Details(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     store: StoreDetails | UnsetType = UNSET
     journal: str | UnsetType = UNSET
     """How SQLite keeps its transactions: `wal` or `delete`."""
+    viewpoints: ViewpointDetails | UnsetType = UNSET
+    """Unset where no other host shares the index."""
     sessions: SessionDetails | UnsetType = UNSET
     left_out: Mapping[str, int] | UnsetType = UNSET
     """Files that rules of the user leave out, by rule."""

@@ -19,6 +19,7 @@ from backends.interface import (
     SessionDetails,
     SkippedFile,
     SourceCount,
+    ViewpointDetails,
 )
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ def report_status(
         languages = view.keywords.corpus().languages
         journal = view.journal()
         place = view.details()
+        viewpoints = _viewpoints(view, store.viewpoint)
         encodings = odd_encodings(view.files)
     differing = {found.path for found in plan.to_read} - plan.doubtful
     unreadable = tuple(one for one in freshness.unreadable if one.path in differing)
@@ -96,11 +98,21 @@ def report_status(
             vector=vector,
             store=place,
             journal=journal or msgspec.UNSET,
+            viewpoints=viewpoints or msgspec.UNSET,
             sessions=sessions.details,
             skipped=_by_reason(scan, (*unreadable, *sessions.skipped)) or msgspec.UNSET,
             left_out={one.rule: one.files for one in counted.ignored} or msgspec.UNSET,
         ),
     )
+
+
+def _viewpoints(view: View, here: str) -> ViewpointDetails | None:
+    """None where no other host shares the index."""
+    others = tuple(one.name for one in view.viewpoints() if not one.is_here)
+    if not others:
+        return None
+    elsewhere = (view.files.only_elsewhere(source) for source in ("memory", "sessions"))
+    return ViewpointDetails(here=here, others=others, only_elsewhere=sum(elsewhere))
 
 
 _REASONS: Final = 20

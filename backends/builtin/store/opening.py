@@ -195,16 +195,21 @@ def vector_libraries(settings: Settings) -> LibraryProblems:
 # --- What a person asks of a store ---------------------------------------------------------------
 
 
-def migrate(settings: Settings, *, role: str | None = None) -> str:
-    """Makes the tables of a store that needs them made, and says what was done. Blocks.
+def migrate(settings: Settings, *, role: str | None = None) -> list[str]:
+    """Makes the tables of a store that needs them made, and the agent's approximate index where it has enough vectors.
+    Says what was done. Blocks.
 
     `role` may read and write rows afterwards. Raises IndexUnavailableError.
     """
     _need_postgres(settings, "makes its tables itself")
     with _with_driver():
+        from backends.builtin.store.postgres import schema  # noqa: PLC0415
         from backends.builtin.store.postgres.connections import Address  # noqa: PLC0415 - as above
-        from backends.builtin.store.postgres.schema import migrate as make  # noqa: PLC0415
-    return make(Address.of(settings.search.store), role=role)
+    store = settings.search.store
+    address, at_least = Address.of(store), store.vector.hnsw_from
+    name = {"tenant": store.tenant, "agent": settings.agent_id}
+    made = schema.migrate(address, role=role)
+    return [made, *schema.index_vectors(address, **name, at_least=at_least)]
 
 
 def check(settings: Settings) -> StoreCheck:

@@ -293,6 +293,16 @@ class FileWrites(FileReads, Protocol):
         """Records the stamps of this viewpoint for a file of which nothing is to be published (`holds`)."""
         ...
 
+    def twin(self, source: Source, found: Sequence[FoundFile | FoundTranscript]) -> str | None:
+        """The name of the viewpoint that looks at the same disk, if one has the very size, times and inode of one
+        of these files: a copy has others.
+        """
+        ...
+
+    def adopt(self, twin: str, source: Source, paths: Collection[str]) -> None:
+        """Takes over the stamps that another viewpoint has of these files; own ones stay."""
+        ...
+
     def remove(self, source: Source, path: str, *, read_at_ns: int | None = None) -> bool:
         """Takes a file and all of its chunks out of the index, for every viewpoint, and says whether it did.
 

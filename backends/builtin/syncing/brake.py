@@ -21,7 +21,7 @@ from backends.builtin.store.port import IndexedFile, View, Writer
 from backends.builtin.syncing.planning import Held, ObsoleteFile, SyncPlan
 from backends.errors import IndexUnavailableError
 from backends.files.roots import MemoryRoots
-from backends.files.scan import MANY_FILES, SECOND_LOOK_S, ScanResult, is_mass
+from backends.files.scan import MANY_FILES, SECOND_LOOK_S, FoundFile, ScanResult, is_mass
 from config.settings import Settings
 
 _DEVICES: Final = "devices"
@@ -135,6 +135,20 @@ class Brake:
         missing = (self._lost(place) for place in self._places if place.absolute not in told)
         held += [one for one in missing if one is not None]
         return msgspec.structs.replace(plan, to_remove=tuple(removed), held=tuple(held))
+
+    def by_place(
+        self, found: ScanResult, indexed: Iterable[str]
+    ) -> Iterator[tuple[Sequence[FoundFile], Sequence[str]]]:
+        """Of each place the files on the disk, and the paths of those in the index."""
+        paths: dict[Place, list[str]] = defaultdict(list)
+        for path in indexed:
+            place = self._place_of(self._roots.absolute(path))
+            if place is not None:
+                paths[place].append(path)
+        files: dict[Place, list[FoundFile]] = defaultdict(list)
+        for file in found.files:
+            files[self._place_of_root[file.root]].append(file)
+        return ((files[place], paths[place]) for place in self._places)
 
     def _told_by_others(self, indexed: Mapping[str, IndexedFile]) -> Iterator[Held]:
         """That there is not a single note, and others have some: a disk that was never here is no deletion."""

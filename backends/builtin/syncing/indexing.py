@@ -16,7 +16,7 @@ import msgspec
 import structlog
 
 from backends.builtin.store.opening import look_into
-from backends.builtin.store.port import ARRIVAL_MS, ReadFile, Store, View, now_ms
+from backends.builtin.store.port import ARRIVAL_MS, ReadFile, Store, View, Writer, now_ms
 from backends.builtin.syncing.brake import Brake
 from backends.builtin.syncing.planning import (
     Change,
@@ -143,14 +143,13 @@ class Indexer:
         `eager`: transcripts have no thresholds.
         """
         found = self.scan()
+        self._arrive(found)
         sessions = self.sessions.survey(eager=eager, force=force) if self.sessions else None
         with self._store.view() as view:
             plan = self.compare(view, found, force=force, verify=verify)
-            is_arrival = self._is_arrival(view)
         if sessions is not None and self.sessions is not None and self.sessions.enabled:
             sessions, plan = self._hold_transcripts(sessions, plan, force=force)
-        patience_s = None if force else _REMEMBERING_PATIENCE_S
-        self._remember_places(plan, patience_s, is_arrival=is_arrival)
+        self._remember_places(plan, None if force else _REMEMBERING_PATIENCE_S)
         return Survey(found, plan, sessions or SessionPlan())
 
     def _hold_transcripts(
@@ -165,28 +164,45 @@ class Indexer:
             msgspec.structs.replace(plan, held=(*plan.held, held)),
         )
 
-    def _remember_places(
-        self, plan: SyncPlan, patience_s: float | None, *, is_arrival: bool
-    ) -> None:
+    def _remember_places(self, plan: SyncPlan, patience_s: float | None) -> None:
         rows = self._brake.unremembered(plan.held)
-        if not rows and not is_arrival:
+        if not rows:
             return
         with (
             suppress(IndexUnavailableError),  # it is tried again
             self._store.writer(patience_s) as writer,
         ):
             self._brake.remember(writer, rows)
-            if is_arrival:
-                writer.arrive()
-                self._here_until_ms = now_ms() + ARRIVAL_MS
 
-    def _is_arrival(self, view: View) -> bool:
-        """Whether it is time again to say that this viewpoint is in use."""
+    def _arrive(self, found: ScanResult) -> None:
+        """Says, now and then, that this viewpoint is in use. One that is new may know the disk under another name."""
         now = now_ms()
-        if now >= self._here_until_ms:
-            said = [one.used_at_ms for one in view.viewpoints() if one.is_here]
-            self._here_until_ms = max(said, default=0) + ARRIVAL_MS
-        return now >= self._here_until_ms
+        if now < self._here_until_ms:
+            return
+        with self._store.view() as view:
+            viewpoints = view.viewpoints()
+        said = [one.used_at_ms for one in viewpoints if one.is_here]
+        self._here_until_ms = max(said, default=0) + ARRIVAL_MS
+        if now < self._here_until_ms:
+            return
+        patience_s = _REMEMBERING_PATIENCE_S if said else None
+        with (
+            suppress(IndexUnavailableError),  # it is tried again
+            self._store.writer(patience_s) as writer,
+        ):
+            if viewpoints and not said:
+                self._adopt(writer, found)
+            writer.arrive()
+            self._here_until_ms = now + ARRIVAL_MS
+
+    def _adopt(self, writer: Writer, found: ScanResult) -> None:
+        """A renamed host, or another one with the same mount, reads nothing again and knows what was deleted."""
+        files = writer.files
+        for seen, paths in self._brake.by_place(found, files.indexed()):
+            if twin := files.twin("memory", seen):
+                files.adopt(twin, "memory", paths)
+        if self.sessions and (twin := files.twin("sessions", self.sessions.listing().files)):
+            files.adopt(twin, "sessions", tuple(writer.transcripts.indexed()))
 
     def out_of_reach(self, path: str) -> str | None:
         """Why a note that is not there may exist all the same: its place is away."""

@@ -37,14 +37,18 @@ def migrate_store(
     ] = None,
     url_from: UrlFrom = None,
 ) -> int:
-    """Make the tables in PostgreSQL, or bring them to this release's schema."""
+    """Make the tables in PostgreSQL, or bring them to this release's schema.
+
+    An agent with store.vector.hnswFrom vectors also gets an approximate index; run it again later for one that grows.
+    """
     from backends.builtin.store.opening import migrate
 
     done = migrate(_settings(options, url_from), role=role)
     if options.json:
         output.write_json({"done": done, "role": role})
     else:
-        output.say(done)
+        for sentence in done:
+            output.say(sentence)
     return os.EX_OK
 
 

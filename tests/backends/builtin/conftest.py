@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from backends.builtin.backend import BuiltinBackend, open_builtin
 from backends.interface import Hit, SearchRequest, SyncReport, SyncRequest
-from config.settings import QuerySettings, SyncSettings
+from config.settings import QuerySettings, StoreSettings, SyncSettings
 from fakes.patience import be_patient
 from fakes.settings import make_settings, remote
 from fakes.vendors import FakeVendor
@@ -35,11 +35,37 @@ def patient_searches(monkeypatch) -> None:
     be_patient(monkeypatch)
 
 
+_OF_FILES = {"a_minute_later", "check", "content", "look", "spoil", "vectors_in"}
+"""Fixtures that look into an index file."""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    used = set(metafunc.fixturenames)
+    is_asked = metafunc.definition.get_closest_marker("every_store") is not None
+    if is_asked and "keeping" in used and not used & _OF_FILES:
+        metafunc.parametrize("keeping", ["sqlite", "postgres"], indirect=True)
+
+
+Keeping = Callable[[Path], StoreSettings]
+
+
+@pytest.fixture
+def keeping(request: pytest.FixtureRequest) -> Keeping:
+    """The settings of a new index: a file, and where a module says `every_store`, PostgreSQL, too."""
+    if getattr(request, "param", "sqlite") == "sqlite":
+        return lambda path: StoreSettings(path=path)
+    server = request.getfixturevalue("postgres_server")
+    return lambda path: server.settings(path=path)
+
+
 class Home:
     """One agent: its workspace, its settings, its index."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(
+        self, root: Path, keeping: Keeping = lambda path: StoreSettings(path=path)
+    ) -> None:
         self.root = root
+        self.store = keeping(root / "main.sqlite")
         self.workspace = root / "workspace"
         self.workspace.mkdir(parents=True)
         self.configure()
@@ -57,7 +83,8 @@ class Home:
         Searches are patient, so that a busy machine does not decide what they find.
         """
         ours = {"provider": "none", "sync": SyncSettings(search_budget_ms=20_000)}
-        self.settings = make_settings(self.root, search=ours | search)
+        settings = make_settings(self.root, search=ours | search)
+        self.settings = replace(settings, search=replace(settings.search, store=self.store))
 
     def embed_with(self, host: FakeVendor, **search: Any) -> None:
         """Configures a host that embeds, with its own key. Queries are patient, too."""
@@ -80,13 +107,13 @@ class Home:
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
-    return Home(tmp_path / "home")
+def home(tmp_path: Path, keeping: Keeping) -> Home:
+    return Home(tmp_path / "home", keeping)
 
 
 @pytest.fixture
-def new_home(tmp_path: Path) -> Callable[[str], Home]:
-    return lambda name: Home(tmp_path / name)
+def new_home(tmp_path: Path, keeping: Keeping) -> Callable[[str], Home]:
+    return lambda name: Home(tmp_path / name, keeping)
 
 
 @pytest.fixture

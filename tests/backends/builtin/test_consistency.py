@@ -8,7 +8,7 @@ import pytest
 
 from backends.interface import SearchRequest, SyncRequest
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.every_store]
 
 WORDS = "boiler pump membrane valve invoice supplier tea price garden kitchen 茶叶 价格 тренировка".split()
 QUERIES = (

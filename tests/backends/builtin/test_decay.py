@@ -8,7 +8,7 @@ import pytest
 
 from config.settings import DecaySettings
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.every_store]
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from backends.interface import SearchRequest, SyncRequest
 from config.settings import QuerySettings, Secret
 from fakes.faults import fault, openai_quota, redirect, status
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.every_store]
 
 PATIENCE_MS = 300
 

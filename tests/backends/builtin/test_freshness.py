@@ -16,7 +16,7 @@ from backends.files.roots import MemoryRoots
 from backends.interface import SearchRequest, SyncRequest
 from fakes.freshness import large_note, stale_of
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.every_store]
 
 
 async def test_a_search_finds_what_was_written_just_before_it(home, paths_of):

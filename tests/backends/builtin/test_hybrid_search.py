@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 
 from backends.builtin.searching import Searcher
-from backends.builtin.store.sqlite.store import SqliteStore
-from backends.builtin.store.sqlite.vectors.store import SqliteEmbeddings
+from backends.builtin.store.opening import connect
 from backends.interface import SearchRequest
 from config.settings import HybridSettings, QuerySettings, VectorStoreSettings
 from providers.interface import Fingerprint, QueryVector
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.every_store]
 
 OURS = Fingerprint(provider="openai", model="m", endpoint="e")
 OTHER = Fingerprint(provider="openai", model="another", endpoint="e")
+NOBODY = Fingerprint(provider="openai", model="never used", endpoint="e")
 
 
 def axis(number, *, towards=None, share=0.0, dimensions=8):
@@ -36,17 +36,16 @@ class Shelf:
 
     def __init__(self, home):
         self.home = home
-        self.store = SqliteStore(home.index)
+        self.store = connect(home.settings)
         self.store.open_vectors(VectorStoreSettings())
 
     def give(self, path, vector, fingerprint=OURS):
         """Gives all excerpts of a note this vector."""
-        with self.store.writing() as connection:
-            rows = connection.execute(
-                "SELECT text_hash FROM excerpts JOIN files AS f ON f.id = file_id WHERE path = ?",
-                (path,),
-            ).fetchall()
-            SqliteEmbeddings(connection).put(fingerprint, [(row[0], vector) for row in rows])
+        note = (self.home.workspace / path).read_text()
+        with self.store.writer() as writer:
+            every = writer.embeddings.pending(NOBODY, limit=1_000)
+            hashes = [key for key, text in every if text in note]
+            writer.embeddings.put(fingerprint, [(key, vector) for key in hashes])
 
     def search(self, query, vector=None, fingerprint=OURS, settings=None, **fields):
         asked = QueryVector(vector, fingerprint) if vector is not None else None

@@ -12,7 +12,7 @@ from anyio.to_thread import run_sync
 from backends.interface import SearchRequest, SyncRequest
 from config.settings import ChunkingSettings, ExtraPath
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.every_store]
 
 
 @pytest.mark.parametrize("deleted", [True, False])

@@ -12,7 +12,7 @@ from backends.files import reading, scan
 from backends.interface import SyncRequest
 from fakes.freshness import stale_of
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.every_store]
 
 FAR_NS = 10_413_792_000 * 10**9
 """The year 2300: more nanoseconds than a signed number of 64 bits holds."""

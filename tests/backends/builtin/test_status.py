@@ -11,7 +11,7 @@ from backends.builtin.status import MEASURED_CHUNKS, many_chunks
 from backends.interface import SearchRequest, SyncRequest
 from config.settings import ExtraPath
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.every_store]
 
 
 async def test_an_empty_memory_is_level(home):

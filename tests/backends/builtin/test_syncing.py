@@ -11,7 +11,7 @@ from backends.files.reading import MAX_FILE_BYTES
 from backends.interface import SyncProgress, SyncRequest
 from config.settings import ChunkingSettings, ExtraPath
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.every_store]
 
 
 def chunk_ids(look, home) -> dict[int, str]:

@@ -8,7 +8,7 @@ from backends.interface import SyncRequest
 from fakes.descriptors import descriptors_left
 from fakes.freshness import stale_of
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.every_store]
 
 DEEP = "/".join("abcdefghijklmnop")
 """So many directories are open at once while the last of them is listed."""

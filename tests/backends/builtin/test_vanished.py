@@ -18,7 +18,7 @@ from backends.interface import ReadRequest, SearchRequest, SyncRequest
 from config.settings import CacheSettings, ExtraPath
 from fakes.freshness import stale_of
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.every_store]
 
 
 @pytest.fixture

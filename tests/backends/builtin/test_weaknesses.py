@@ -11,7 +11,7 @@ from backends.errors import IndexUnavailableError
 from backends.interface import SyncRequest
 from fakes.settings import make_settings
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.every_store]
 
 LISTED: list[object] = []
 sys.addaudithook(

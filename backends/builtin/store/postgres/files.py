@@ -19,8 +19,10 @@ from backends.builtin.store.port import (
     now_ms,
 )
 from backends.files.encodings import UTF8
+from backends.files.scan import FoundFile
 from backends.interface import DayCount, LanguageCount, Overview, SizeCount
 from backends.text.frontmatter import FrontMatter
+from backends.transcripts.source import FoundTranscript
 from config.settings import Source
 
 if TYPE_CHECKING:
@@ -65,6 +67,27 @@ _SELECT_ALL_REMOVABLE: Final = f"""
     JOIN unnest(%(sources)s::text[], %(paths)s::text[]) AS w (source, path)
         ON w.source = f.source AND w.path = f.path
     WHERE f.agent_id = %(agent)s AND {SEEN} <> 'elsewhere'
+"""
+_SELECT_TWIN: Final = """
+    SELECT s.viewpoint
+    FROM unnest(%(paths)s::text[], %(sizes)s::bigint[], %(mtimes)s::bigint[], %(ctimes)s::bigint[],
+        %(inodes)s::bigint[]) WITH ORDINALITY AS p (path, size, mtime_ns, ctime_ns, inode, number)
+    JOIN files AS f ON f.agent_id = %(agent)s AND f.source = %(source)s AND f.path = p.path
+    JOIN stamps AS s ON s.agent_id = f.agent_id AND s.file_id = f.file_id
+        AND (s.size, s.mtime_ns, s.ctime_ns, s.inode) = (p.size, p.mtime_ns, p.ctime_ns, p.inode)
+    JOIN viewpoints AS v ON v.agent_id = s.agent_id AND v.name = s.viewpoint
+    ORDER BY p.number, v.used_at_ms DESC LIMIT 1
+"""
+_PROBES: Final = 1_000
+"""Files, spread over all, that are looked for among the stamps of others."""
+_ADOPT: Final = """
+    INSERT INTO stamps (agent_id, viewpoint, file_id, size, mtime_ns, ctime_ns, inode, read_at_ns, content_hash)
+    SELECT s.agent_id, %(viewpoint)s, s.file_id, s.size, s.mtime_ns, s.ctime_ns, s.inode, s.read_at_ns,
+        s.content_hash
+    FROM stamps AS s JOIN files AS f ON f.agent_id = s.agent_id AND f.file_id = s.file_id
+    WHERE s.agent_id = %(agent)s AND s.viewpoint = %(twin)s AND f.source = %(source)s
+        AND f.path = ANY(%(paths)s::text[])
+    ON CONFLICT DO NOTHING
 """
 _COUNT_ELSEWHERE: Final = f"""
     SELECT count(*) {FROM_FILES}
@@ -305,6 +328,25 @@ class PostgresFileWrites(PostgresFiles):
 
     def touch(self, read: ReadFile) -> None:
         self._writing.write_all(*stamping(_stamps(read)))
+
+    def twin(self, source: Source, found: Sequence[FoundFile | FoundTranscript]) -> str | None:
+        probes = found[:: 1 + len(found) // _PROBES]
+        row = self._transaction.run(
+            _SELECT_TWIN,
+            {
+                "source": source,
+                "paths": [one.path for one in probes],
+                "sizes": [one.size for one in probes],
+                "mtimes": [one.mtime_ns for one in probes],
+                "ctimes": [one.ctime_ns for one in probes],
+                "inodes": [one.inode for one in probes],
+            },
+        ).fetchone()
+        return row[0] if row else None
+
+    def adopt(self, twin: str, source: Source, paths: Collection[str]) -> None:
+        row = {"twin": twin, "source": source, "paths": sorted(paths)}
+        self._writing.write_all((ENTER_VIEWPOINT, {"now": now_ms()}), (_ADOPT, row))
 
     def remove(self, source: Source, path: str, *, read_at_ns: int | None = None) -> bool:
         row = {"source": source, "path": path, "read_at_ns": read_at_ns}

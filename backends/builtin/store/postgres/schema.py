@@ -283,6 +283,77 @@ def migrate(address: Address, *, role: str | None = None) -> str:
     return f"The schema {address.schema} of {address} {done}."
 
 
+SELECT_AGENT: Final = "SELECT agent_id FROM agents WHERE tenant = %(tenant)s AND name = %(name)s"
+_MOST_DIMENSIONS: Final = 4_000
+"""pgvector indexes no longer ones."""
+_SELECT_LARGE: Final = """
+    SELECT f.agent_id, f.fingerprint_id, f.dimensions,
+        (SELECT count(*) FROM embeddings AS e
+            WHERE e.agent_id = f.agent_id AND e.fingerprint_id = f.fingerprint_id)
+    FROM fingerprints AS f JOIN agents AS a ON a.agent_id = f.agent_id
+    WHERE a.tenant = %(tenant)s AND a.name = %(name)s ORDER BY f.fingerprint_id
+"""
+_SELECT_INDEXES: Final = """
+    SELECT c.relname, i.indisvalid FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid
+    WHERE i.indrelid = 'embeddings'::regclass AND starts_with(c.relname, %(beginning)s)
+"""
+
+
+def index_vectors(address: Address, *, tenant: str, agent: str, at_least: int) -> list[str]:
+    """Makes the approximate indexes of one agent, and says what was done; those of no use any more go.
+
+    For each of its models with `at_least` so many vectors. Others may read and write meanwhile. Takes about a minute
+    for 100,000 vectors. Blocks. Raises IndexUnavailableError.
+    """
+    done = []
+    with address.connected() as connection:
+        _enter(connection, address)
+        _choose(connection, tenant, agent)
+        name = {"tenant": tenant, "name": agent}
+        row = connection.execute(SELECT_AGENT, name).fetchone()
+        if row is None:
+            return []
+        connection.execute("SELECT set_config('mg.agent', %s, false)", (str(row[0]),))
+        large = {
+            f"embeddings_of_{agent_id}_{fingerprint}": (agent_id, fingerprint, dimensions, vectors)
+            for agent_id, fingerprint, dimensions, vectors in connection.execute(
+                _SELECT_LARGE, name
+            )
+            if vectors >= at_least and dimensions <= _MOST_DIMENSIONS
+        }
+        found = dict(
+            connection.execute(
+                _SELECT_INDEXES, {"beginning": f"embeddings_of_{row[0]}_"}
+            ).fetchall()
+        )
+        for index in found.keys() - {index for index in large if found.get(index)}:
+            connection.execute(f"DROP INDEX CONCURRENTLY {index}")
+        for index, (agent_id, fingerprint, dimensions, vectors) in large.items():
+            if not found.get(index):
+                connection.execute(
+                    f"CREATE INDEX CONCURRENTLY {index} ON embeddings"
+                    f" USING hnsw ((half::halfvec({dimensions})) halfvec_cosine_ops)"
+                    f" WHERE agent_id = {agent_id} AND fingerprint_id = {fingerprint}"
+                )
+                done.append(f"{vectors:,} vectors of {agent!r} are indexed.")
+    return done
+
+
+def _enter(connection: Connection, address: Address) -> None:
+    """Statements find the tables and pgvector from here on; for a connection of its own."""
+    row = connection.execute(SELECT_EXTENSION).fetchone()
+    names = [address.schema, *(row[:1] if row else ())]
+    path = sql.SQL(", ").join(map(sql.Identifier, names))
+    connection.execute(sql.SQL("SET search_path = {}").format(path))
+
+
+def _choose(connection: Connection, tenant: str, agent: str) -> None:
+    connection.execute(
+        "SELECT set_config('mg.tenant', %s, false), set_config('mg.name', %s, false)",
+        (tenant, agent),
+    )
+
+
 def other_version(address: Address, found: int | None) -> IndexUnavailableError:
     """What a gateway says that needs another schema than there is. None: there is none."""
     if found is None:
@@ -321,10 +392,8 @@ def _make_schema(connection: Connection, address: Address) -> None:
     connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(name))
     connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
     row = connection.execute(SELECT_EXTENSION).fetchone()
-    assert row is not None
-    check_extension(address, row[1])
-    path = sql.SQL("SET LOCAL search_path = {}, {}").format(name, sql.Identifier(row[0]))
-    connection.execute(path)
+    check_extension(address, row[1] if row else None)
+    _enter(connection, address)
 
 
 SELECT_EXTENSION: Final = """

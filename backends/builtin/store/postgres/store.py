@@ -29,7 +29,7 @@ from backends.builtin.store.postgres.connections import (
 )
 from backends.builtin.store.postgres.files import PostgresFiles, PostgresFileWrites
 from backends.builtin.store.postgres.keywords import PostgresKeywords
-from backends.builtin.store.postgres.schema import AGENT_TABLES, greeting
+from backends.builtin.store.postgres.schema import AGENT_TABLES, SELECT_AGENT, greeting
 from backends.builtin.store.postgres.transactions import AgentTransaction, WritingTransaction
 from backends.builtin.store.postgres.transcripts import (
     PostgresTranscripts,
@@ -60,7 +60,6 @@ _FORGET: Final = """
     )
     DELETE FROM meta WHERE agent_id = %(agent)s AND viewpoint IN (SELECT name FROM forgotten)
 """
-_FIND_AGENT: Final = "SELECT agent_id FROM agents WHERE tenant = %(tenant)s AND name = %(name)s"
 _MAKE_AGENT: Final = """
     INSERT INTO agents (tenant, name) VALUES (%(tenant)s, %(name)s) ON CONFLICT DO NOTHING
 """
@@ -330,10 +329,10 @@ class PostgresStore:
         self._path = tuple(dict.fromkeys((self.address.schema, extension)))
 
     def _find_agent(self) -> int | None:
-        return self._named((_FIND_AGENT, self._name), read_only=True)
+        return self._named((SELECT_AGENT, self._name), read_only=True)
 
     def _make_agent(self) -> int | None:
-        return self._named((_MAKE_AGENT, self._name), (_FIND_AGENT, self._name), read_only=False)
+        return self._named((_MAKE_AGENT, self._name), (SELECT_AGENT, self._name), read_only=False)
 
     def _named(self, *statements: Statement, read_only: bool) -> int | None:
         with self._pool.transaction(self._begin(None, read_only=read_only), PATIENCE_S) as inner:

@@ -33,8 +33,8 @@ _SELECT_STATE: Final = """
     FROM agents AS a WHERE a.agent_id = %(agent)s
 """
 _SELECT_FINGERPRINTS: Final = """
-    SELECT digest, fingerprint_id, dimensions,
-        to_regclass(quote_ident(current_schema()) || '.embeddings_of_' || fingerprint_id) IS NOT NULL
+    SELECT digest, fingerprint_id, dimensions, EXISTS (SELECT 1 FROM pg_index AS i WHERE i.indisvalid
+        AND i.indexrelid = to_regclass('embeddings_of_' || agent_id || '_' || fingerprint_id))
     FROM fingerprints WHERE agent_id = %(agent)s
 """
 _COUNT_TERMS: Final = """

@@ -188,3 +188,26 @@ def test_a_source_of_transcripts_is_enrolled_by_each_viewpoint(store, other, she
         assert writer.transcripts.one("sessions/b.jsonl").seen == "elsewhere"
     with other.view() as view:
         assert view.transcripts.enrolled(["sessions"]) == {"sessions"}
+
+
+def test_a_new_viewpoint_of_the_same_disk_takes_stamps_over(store, other, opened, shelf):
+    for name in "abc":
+        shelf.write(f"memory/{name}.md", NOTE, at=5)
+    copy = shelf.read("memory/a.md", NOTE, at=5, inode=8).found
+    same = shelf.read("memory/a.md", NOTE, at=5).found
+    touch(other, shelf, at=8)
+    with opened("new").writer() as writer:
+        assert writer.files.twin("memory", [copy]) is None
+        assert writer.files.twin("sessions", [same]) is None
+        assert writer.files.twin("memory", [copy, same]) == "one"
+        writer.files.adopt("one", "memory", ["memory/a.md", "memory/b.md"])
+        known = writer.files.indexed()
+        assert known["memory/a.md"] == note(store)
+        assert {path: one.seen for path, one in known.items()} == {
+            "memory/a.md": "here",
+            "memory/b.md": "here",
+            "memory/c.md": "elsewhere",
+        }
+    with other.writer() as writer:
+        writer.files.adopt("one", "memory", ["memory/a.md"])
+        assert writer.files.indexed()["memory/a.md"].mtime_ns == 8

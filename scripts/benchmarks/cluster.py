@@ -1,0 +1,228 @@
+"""Whether several gateways of one agent keep one index right and pay for nothing twice while they are killed and stopped.
+
+Starts them as processes over one PostgreSQL, each with its own view of one workspace, edits notes, searches for every edit on
+the gateway that is asked first, kills gateways and stops whoever embeds for longer than a lease. Afterwards the index is
+compared with a fresh one, and the texts that the vendor answered are counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import tempfile
+import time
+from collections import Counter
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup, TaskStatus
+
+from backends.builtin.store.turns import LEASE_S
+from benchmarks.qmd_home import DIRECT_CHAT
+from fakes import postgres
+from fakes.vendors import FakeVendor
+from gateway.client import RemoteError, SpawnedGateway, spawn_gateway
+
+AGENT_TABLES = {
+    "files": "SELECT source, path, content_hash, chunk_count FROM {0}.files WHERE agent_id = {1}",
+    "chunks": "SELECT f.path, c.start, c.identity, c.text FROM {0}.chunks AS c"
+    " JOIN {0}.files AS f USING (agent_id, file_id) WHERE c.agent_id = {1}",
+    "words": "SELECT f.path, c.start, p.term, p.body, p.context, p.length FROM {0}.postings AS p"
+    " JOIN {0}.chunks AS c USING (agent_id, chunk_id) JOIN {0}.files AS f USING (agent_id, file_id)"
+    " WHERE p.agent_id = {1}",
+    "counts of words": "SELECT term, chunks FROM {0}.term_counts WHERE agent_id = {1}",
+    "vectors": "SELECT DISTINCT e.text_hash, e.vector::text FROM {0}.embeddings AS e"
+    " JOIN {0}.excerpts AS x USING (agent_id, text_hash) WHERE e.agent_id = {1}",
+}
+
+
+class Cluster:
+    def __init__(
+        self, root: Path, database: postgres.Server, vendor: FakeVendor, tasks: TaskGroup
+    ) -> None:
+        self.root = root
+        self._tasks = tasks
+        self.workspace = root / "workspace"
+        (self.workspace / "memory").mkdir(parents=True)
+        rows = database.settings(path=root / "unused")
+        self.store = {"driver": "postgres", "url": rows.url.reveal(), "tenant": rows.tenant}
+        self._vendor = vendor
+        self.counts: Counter[str] = Counter()
+        self.gateways: dict[int, SpawnedGateway] = {}
+        self._ends: dict[int, tuple[anyio.Event, anyio.Event]] = {}
+        """By gateway: that it is to end, and that it has."""
+
+    async def start(self, number: int, **store: str) -> SpawnedGateway:
+        state = self.root / f"state-{number}"
+        state.mkdir(exist_ok=True)
+        search = {
+            "provider": "openai",
+            "remote": {"baseUrl": self._vendor.base_url, "apiKey": self._vendor.key},
+            "sync": {"searchBudgetMs": 20_000},
+            "store": {**self.store, "view": f"host-{number}", **store},
+        }
+        config = state / "openclaw.json"
+        config.write_text(json.dumps({"agents": {"defaults": {"memorySearch": search}}}))
+        arguments = ["--workspace", str(self.workspace), "--state-dir", str(state)]
+        arguments += ["--config", str(config), "--log-level", "info"]
+        wanted, done = self._ends[number] = anyio.Event(), anyio.Event()
+
+        async def live(*, task_status: TaskStatus[SpawnedGateway]) -> None:
+            spawned = spawn_gateway(arguments, environment=dict(os.environ), patience_s=60)
+            async with spawned as gateway:
+                task_status.started(gateway)
+                await wanted.wait()
+            done.set()
+
+        self.gateways[number] = await self._tasks.start(live)
+        return self.gateways[number]
+
+    async def end(self, number: int) -> None:
+        wanted, done = self._ends.pop(number)
+        wanted.set()
+        await done.wait()
+        del self.gateways[number]
+
+    async def kill(self, number: int) -> None:
+        """As a host that loses power; another process starts in its place."""
+        self.gateways[number].process.kill()
+        await self.end(number)
+        self.counts["kills"] += 1
+        await self.start(number)
+
+    async def leader(self) -> int | None:
+        for number, gateway in self.gateways.items():
+            status = await gateway.call("status", {}, timeout_s=60)
+            if status["details"]["store"]["role"] == "leader":
+                return number
+        return None
+
+    async def stop_leader(self) -> None:
+        """For longer than its lease, while there is something to embed."""
+        number = await self.leader()
+        if number is None:
+            return
+        process = self.gateways[number].process
+        process.send_signal(signal.SIGSTOP)
+        try:
+            await anyio.sleep(LEASE_S + 5)
+        finally:
+            process.send_signal(signal.SIGCONT)
+        self.counts["leaders stopped"] += 1
+
+    async def edit(self, chance: random.Random) -> None:
+        """One note changes, appears or goes; whoever is asked for what was written finds it."""
+        path = self.workspace / "memory" / f"note-{chance.randrange(60):02}.md"
+        if path.exists() and chance.random() < 0.1:
+            path.unlink()
+            self.counts["removed"] += 1
+            return
+        word = f"zeta{chance.randrange(10**9)}"
+        lines = [f"- Visit {word} of the boiler, entry {n} {word}x{n}." for n in range(6)]
+        text = "\n".join([*lines, ""])
+        path.write_text(
+            (path.read_text() if chance.random() < 0.3 and path.exists() else "") + text
+        )
+        gateway = chance.choice(list(self.gateways.values()))
+        found = await gateway.call(
+            "memory_search", {"query": word, "sessionKey": DIRECT_CHAT}, timeout_s=120
+        )
+        self.counts["searches"] += 1
+        if not any(hit["path"].endswith(path.name) for hit in found["results"]):
+            self.counts["own writes not found"] += 1
+
+    async def close(self) -> None:
+        for number in list(self.gateways):
+            await self.end(number)
+
+
+async def settled(gateway: SpawnedGateway) -> None:
+    """Level with the disk, and every text with its vector."""
+    await gateway.call("sync", {}, timeout_s=600)
+    with anyio.fail_after(600):
+        while True:
+            status = await gateway.call("status", {}, timeout_s=60)
+            backfill = status["details"]["vector"].get("backfill")
+            if backfill:
+                coverage = backfill["coverage"]
+                if coverage["embedded"] == coverage["total"] and not status["dirty"]:
+                    return
+            await anyio.sleep(0.2)
+
+
+def content(database: postgres.Server, store: dict[str, Any]) -> dict[str, list[tuple[Any, ...]]]:
+    name = store["url"].rpartition("@/")[2].partition("?")[0]
+    ((agent,),) = database.sql(
+        f"SELECT agent_id FROM memory_gateway.agents WHERE tenant = '{store['tenant']}'",
+        database=name,
+    )
+    return {
+        title: sorted(database.sql(query.format("memory_gateway", agent), database=name))
+        for title, query in AGENT_TABLES.items()
+    }
+
+
+async def run(options: argparse.Namespace) -> None:
+    chance = random.Random(options.seed)
+    root = Path(tempfile.mkdtemp(prefix="mg-cluster-"))
+    async with AsyncExitStack() as stack:
+        database = stack.enter_context(postgres.running())
+        vendor = stack.enter_context(FakeVendor("openai"))
+        tasks = await stack.enter_async_context(anyio.create_task_group())
+        vendor.delay_s = 0.1
+        cluster = Cluster(root, database, vendor, tasks)
+        for number in range(options.gateways):
+            await cluster.start(number)
+        ends = time.monotonic() + 60 * options.minutes
+        step = 0
+        while time.monotonic() < ends:
+            step += 1
+            await cluster.edit(chance)
+            if step % 25 == 0:
+                await cluster.kill(chance.randrange(options.gateways))
+            if step % 60 == 30:
+                await cluster.stop_leader()
+        for gateway in cluster.gateways.values():
+            await settled(gateway)
+        passed_on = sum(
+            "passed on" in line
+            for gateway in cluster.gateways.values()
+            for line in gateway.last_words
+        )
+        await cluster.close()
+        texts = Counter(text for text in vendor.embedded() if "Visit zeta" in text and "\n" in text)
+        shared = content(database, cluster.store)
+        await settled(await cluster.start(99, tenant="fresh"))
+        await cluster.close()
+        fresh = content(database, {**cluster.store, "tenant": "fresh"})
+    twice = sum(count > 1 for count in texts.values())
+    print(f"{options.gateways} gateways, {options.minutes:g} minutes, seed {options.seed}")
+    for name, count in sorted(cluster.counts.items()):
+        print(f"  {name}: {count:,}")
+    print(f"  texts embedded: {len(texts):,}, of those more than once: {twice:,}")
+    print(
+        f"  publications of a lost lease refused (seen in the last lines of the logs): {passed_on:,}"
+    )
+    for title in AGENT_TABLES:
+        verdict = "equal" if shared[title] == fresh[title] else "DIFFERENT"
+        print(f"  {title}: {len(shared[title]):,} rows, {verdict} to a fresh index")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=2)
+    parser.add_argument("--gateways", type=int, default=4)
+    parser.add_argument("--seed", type=int, default=1)
+    try:
+        anyio.run(run, parser.parse_args())
+    except RemoteError as error:
+        raise SystemExit(f"A gateway refused: {error}") from error
+
+
+if __name__ == "__main__":
+    main()

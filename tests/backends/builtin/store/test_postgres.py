@@ -1,0 +1,396 @@
+"""What PostgreSQL is promised beyond the port: tenants kept apart, nothing made by who serves, no secret told, few round trips."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+
+import msgspec
+import numpy as np
+import psycopg
+import pytest
+
+from backends.builtin.searching import Searcher
+from backends.builtin.store.port import IndexDamagedError
+from backends.builtin.store.postgres.connections import Address
+from backends.builtin.store.postgres.schema import (
+    AGENT_TABLES,
+    SCHEMA_VERSION,
+    index_vectors,
+    migrate,
+)
+from backends.builtin.store.postgres.store import PostgresStore
+from backends.errors import IndexUnavailableError
+from backends.interface import SearchRequest
+from config.settings import MemorySearchSettings, PoolSettings, Secret, VectorStoreSettings
+from fakes.postgres import SERVING, SUPERUSER
+from providers.interface import QueryVector
+
+from .conftest import Shelf
+
+
+@pytest.fixture
+def settings(postgres_settings):
+    return postgres_settings
+
+
+@pytest.fixture
+def open_store(settings):
+    opened = []
+
+    def opening(agent="main", **other):
+        store = PostgresStore(msgspec.structs.replace(settings, **other), agent, viewpoint="here")
+        opened.append(store)
+        return store
+
+    yield opening
+    for store in opened:
+        store.close()
+
+
+@pytest.fixture
+def store(open_store):
+    return open_store()
+
+
+@pytest.fixture
+def shelf(store):
+    return Shelf(store)
+
+
+def direction(number, dimensions=8):
+    vector = np.zeros(dimensions, np.float32)
+    vector[number] = 1.0
+    return vector
+
+
+def rows(connection, table):
+    return connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
+
+
+def fill(store, fingerprint):
+    Shelf(store).write("memory/a.md", "---\ntitle: Boiler\n---\nThe boiler hums.\n")
+    with store.writer() as writer:
+        writer.arrive()
+        writer.remember("key", "value")
+        ((key, _),) = writer.embeddings.pending(fingerprint, limit=1)
+        writer.embeddings.put(fingerprint, [(key, direction(0))])
+        writer.embeddings.record_failures(fingerprint, [(b"1", "refused")])
+
+
+class TestTenants:
+    def test_without_any_filter_of_ours_no_foreign_row_is_seen_changed_or_added(
+        self, open_store, settings, fingerprint
+    ):
+        mine, theirs = open_store(), open_store(tenant=f"{settings.tenant} too")
+        fill(mine, fingerprint)
+        fill(theirs, fingerprint)
+        with psycopg.connect(settings.url.reveal()) as connection:
+            connection.execute("SET LOCAL search_path = memory_gateway, public")
+            assert [rows(connection, table) for table in AGENT_TABLES] == [0] * len(AGENT_TABLES)
+            connection.execute(f"SET LOCAL mg.agent = '{mine._agent}'")
+            held = {table: rows(connection, table) for table in AGENT_TABLES}
+            assert held["agents"] == held["files"] == held["embeddings"] == held["stamps"] == 1
+            for table in AGENT_TABLES:
+                found = connection.execute(f"SELECT DISTINCT agent_id FROM {table}").fetchall()
+                assert found in ([(mine._agent,)], [])
+            changed = connection.execute("UPDATE files SET size = 0").rowcount
+            assert changed == 1
+            with pytest.raises(psycopg.errors.InsufficientPrivilege, match="row-level security"):
+                connection.execute(
+                    "INSERT INTO meta VALUES (%s, '', 'key', 'value')", (theirs._agent,)
+                )
+
+    def test_agents_and_tenants_of_one_name_are_different_ones(self, open_store, settings):
+        for tenant in ("one", "other"):
+            for agent in ("main", "second"):
+                store = open_store(agent, tenant=f"{settings.tenant} {tenant}")
+                Shelf(store).write("memory/a.md", f"boiler of {tenant} {agent}\n")
+                with store.view() as view:
+                    assert view.files.count("memory") == (1, 1)
+
+    def test_names_are_data(self, open_store, settings, postgres_server):
+        name = 'it\'s "odd"; DROP TABLE files --'
+        odd = msgspec.structs.replace(
+            settings, url=Secret(postgres_server.url("postgres")), schema=name
+        )
+        migrate(Address.of(odd), role=SERVING)
+        store = open_store(
+            name,
+            schema=name,
+            tenant=name,
+            url=Secret(postgres_server.url("postgres", role=SERVING)),
+        )
+        Shelf(store).write(f"memory/{name}.md", name)
+        with store.view() as view:
+            assert set(view.files.indexed()) == {f"memory/{name}.md"}
+
+    def test_an_agent_that_was_dropped_begins_anew(self, store, shelf, settings, postgres_server):
+        shelf.write("memory/a.md", "boiler\n")
+        database = settings.url.reveal().partition("@/")[2].partition("?")[0]
+        for table in reversed(AGENT_TABLES):
+            statement = f"DELETE FROM memory_gateway.{table} WHERE agent_id = {store._agent}"
+            postgres_server.sql(statement, database=database)
+        generation = store.generation
+        with pytest.raises(IndexDamagedError, match="dropped"):
+            shelf.write("memory/a.md", "boiler\n")
+        assert store.generation == generation + 1
+        shelf.write("memory/a.md", "boiler\n")
+        with store.view() as view:
+            assert view.keywords.corpus().documents == 1
+
+
+def ask(settings):
+    """A store is opened whatever state its server is in, and tells it when it is asked."""
+    with closing(PostgresStore(settings, "main", viewpoint="")) as store, store.view() as view:
+        view.probe()
+
+
+class TestSchema:
+    @pytest.fixture
+    def empty(self, postgres_server, tmp_path):
+        """Settings of a database without our tables."""
+        database = postgres_server.new_database()
+
+        def settings(role=SERVING):
+            return postgres_server.settings(database, path=tmp_path / "no", role=role)
+
+        return settings
+
+    def test_who_serves_makes_no_table_and_says_what_does(self, empty):
+        with pytest.raises(IndexUnavailableError) as caught:
+            ask(empty())
+        assert "lacks the extension pgvector" in str(caught.value)
+        assert "store migrate" in caught.value.remedy
+        with psycopg.connect(empty(SUPERUSER).url.reveal()) as connection:
+            found = connection.execute(
+                "SELECT count(*) FROM pg_namespace WHERE nspname = 'memory_gateway'"
+            )
+            assert found.fetchone() == (0,)
+
+    def test_who_serves_could_not_make_one(self, settings):
+        with psycopg.connect(settings.url.reveal(), autocommit=True) as connection:
+            for statement in (
+                "CREATE TABLE memory_gateway.more (id int)",
+                "DROP TABLE memory_gateway.files",
+                "ALTER TABLE memory_gateway.files DISABLE ROW LEVEL SECURITY",
+                "UPDATE memory_gateway.store_schema SET version = 7",
+            ):
+                with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                    connection.execute(statement)
+
+    def test_migrating_again_changes_nothing(self, empty):
+        address = Address.of(empty(SUPERUSER))
+        assert f"now has version {SCHEMA_VERSION}" in migrate(address)
+        assert "is as it should be" in migrate(address, role=SERVING)
+        PostgresStore(empty(), "main", viewpoint="").close()
+
+    @pytest.mark.parametrize(
+        ("version", "remedy"), [(0, "store migrate"), (SCHEMA_VERSION + 1, "release")]
+    )
+    def test_another_version_is_refused_with_its_remedy(
+        self, empty, postgres_server, version, remedy
+    ):
+        migrate(Address.of(empty(SUPERUSER)), role=SERVING)
+        with psycopg.connect(empty(SUPERUSER).url.reveal()) as connection:
+            connection.execute("UPDATE memory_gateway.store_schema SET version = %s", (version,))
+        with pytest.raises(IndexUnavailableError, match=f"have version {version}") as caught:
+            ask(empty())
+        assert remedy in caught.value.remedy
+        if version > SCHEMA_VERSION:
+            with pytest.raises(IndexUnavailableError, match=f"have version {version}"):
+                migrate(Address.of(empty(SUPERUSER)))
+
+
+class TestSecrets:
+    @pytest.mark.parametrize(
+        "url",
+        [
+            "postgresql://gateway:hunter2secret@127.0.0.1:1/memory",
+            "host=127.0.0.1 port=1 user=gateway password=hunter2secret dbname=memory",
+            "postgresql://gateway@127.0.0.1:1/memory?password=hunter2secret",
+            "postgresql://gateway:hunter2secret%@127.0.0.1:1/memory",
+            "hunter2secret",
+        ],
+    )
+    def test_no_error_and_no_place_tells_the_password(self, settings, url):
+        settings = msgspec.structs.replace(settings, url=Secret(url))
+        with pytest.raises(IndexUnavailableError) as caught:
+            ask(settings)
+        told = (
+            f"{caught.value} {caught.value.remedy} {Address.of(settings)!r} {Address.of(settings)}"
+        )
+        assert "hunter2secret" not in told
+        assert caught.value.remedy
+
+    def test_the_password_may_stand_in_a_file_that_changes(self, settings, tmp_path):
+        file = tmp_path / "password"
+        address = Address.of(msgspec.structs.replace(settings, password_file=file))
+        with pytest.raises(IndexUnavailableError, match="No such file") as caught:
+            address.connect()
+        assert "passwordFile" in caught.value.remedy
+        for password in ("one", "other"):
+            file.write_text(f"{password}\n")
+            with closing(address.connect()) as connection:
+                assert connection.info.password == password
+
+    def test_a_missing_address_is_told_with_its_reason(self, settings):
+        wanting = msgspec.structs.replace(settings, url=None, url_problem="refers to X")
+        with pytest.raises(IndexUnavailableError, match="names no database: refers to X"):
+            Address.of(wanting)
+
+
+class TestConnections:
+    def test_a_connection_that_the_server_closed_is_replaced_unnoticed(
+        self, store, shelf, postgres_server
+    ):
+        shelf.write("memory/a.md", "boiler\n")
+        postgres_server.sql(
+            f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{SERVING}'"
+        )
+        with store.view() as view:
+            assert view.files.count("memory") == (1, 1)
+        shelf.write("memory/a.md", "pump\n")
+
+    def test_what_idles_is_closed(self, open_store, monkeypatch):
+        monkeypatch.setattr("backends.builtin.store.postgres.connections.IDLE_S", 0.01)
+        store = open_store()
+        deadline = time.monotonic() + 30
+        while store._pool._idle and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert store._pool._idle == []
+        assert store._pool._reaper is None
+
+    def test_more_than_the_pool_has_is_refused_with_its_remedy(self, open_store, monkeypatch):
+        monkeypatch.setattr("backends.builtin.store.postgres.store.PATIENCE_S", 0.01)
+        store = open_store(pool=PoolSettings(max=1))
+        with (
+            store.view(),
+            pytest.raises(IndexUnavailableError, match="All connections") as caught,
+            store.view(),
+        ):
+            pass
+        assert "pool.max" in caught.value.remedy
+
+    def test_a_slow_statement_ends_in_time(self, open_store):
+        store = open_store(statement_timeout_ms=50)
+        with (
+            pytest.raises(IndexUnavailableError, match="statement timeout") as caught,
+            store.view() as view,
+        ):
+            view._transaction.run("SELECT pg_sleep(20)")
+        assert "statementTimeoutMs" in caught.value.remedy
+
+    def test_nothing_of_a_transaction_outlives_it(self, store, shelf):
+        shelf.write("memory/a.md", "boiler\n")
+        (line,) = store._pool._idle
+        line.settle()
+        with line.connection.pipeline():
+            settings = [
+                line.connection.execute(f"SELECT current_setting('{name}', true)")
+                for name in ("mg.agent", "statement_timeout", "search_path")
+            ]
+            prepared = line.connection.execute("SELECT count(*) FROM pg_prepared_statements")
+        values = [cursor.fetchone()[0] for cursor in settings]
+        assert values == ["", "0", '"$user", public']
+        assert prepared.fetchone() == (0,)
+
+
+class TestApproximateIndex:
+    """Of many vectors of one agent, as `store migrate` makes it."""
+
+    VECTORS = 3000
+
+    @pytest.fixture
+    def filled(self, store, shelf, fingerprint):
+        numbers = np.random.default_rng(7).normal(size=(self.VECTORS, 8)).astype(np.float32)
+        vectors = numbers / np.linalg.norm(numbers, axis=1)[:, None]
+        with store.writer() as writer:
+            for number in range(0, self.VECTORS, 100):
+                lines = "\n\n".join(
+                    f"# {n}\n\nboiler {n} " + "x " * 300 for n in range(number, number + 100)
+                )
+                shelf.put(writer, f"memory/{number}.md", lines)
+            pending = [key for key, _ in writer.embeddings.pending(fingerprint, limit=self.VECTORS)]
+            writer.embeddings.put(fingerprint, list(zip(pending, vectors, strict=False)))
+        return store
+
+    def index(self, settings, at_least):
+        admin = Secret(settings.url.reveal().replace(SERVING, SUPERUSER))
+        address = Address.of(msgspec.structs.replace(settings, url=admin))
+        return index_vectors(address, tenant=settings.tenant, agent="main", at_least=at_least)
+
+    def nearest(self, store, fingerprint, hnsw_from, *, limit=10):
+        """The ids that are found, and how often the index was asked."""
+        store.open_vectors(VectorStoreSettings(hnsw_from=hnsw_from))
+        with store.view() as view:
+            space = view.vectors(fingerprint)
+            query = np.random.default_rng(3).normal(size=8).astype(np.float32)
+            hits = space.search(query, limit=limit).hits
+            scans = view._transaction.run(
+                "SELECT coalesce(sum(pg_stat_get_xact_numscans(indexrelid)), 0) FROM pg_index"
+                " WHERE indrelid = 'embeddings'::regclass AND indexrelid::regclass::text LIKE '%%embeddings_of_%%'"
+            ).fetchone()[0]
+            return [hit.excerpt_id for hit in hits], scans
+
+    def test_it_finds_what_an_exact_search_finds(self, filled, settings, fingerprint):
+        exact, scans = self.nearest(filled, fingerprint, 0)
+        assert (len(exact), scans) == (10, 0)
+        assert self.index(settings, self.VECTORS * 9) == []
+        (done,) = self.index(settings, 1)
+        assert "vectors of 'main' are indexed" in done
+        assert self.index(settings, 1) == []
+        assert self.nearest(filled, fingerprint, 0) == (exact, 1)
+        assert self.nearest(filled, fingerprint, self.VECTORS * 9) == (exact, 0)
+        many, scans = self.nearest(filled, fingerprint, 0, limit=1500)
+        assert (len(many), scans) == (1500, 0)
+
+    def test_it_is_never_short_of_results_where_the_nearest_are_of_no_use_any_more(
+        self, filled, settings, fingerprint
+    ):
+        self.index(settings, 1)
+        exact, _ = self.nearest(filled, fingerprint, 0, limit=200)
+        with filled.view() as view:
+            rows = view._transaction.run(
+                "SELECT DISTINCT f.path FROM excerpts AS x JOIN files AS f USING (agent_id, file_id)"
+                " WHERE x.excerpt_id = ANY(%(ids)s)",
+                {"ids": exact},
+            ).fetchall()
+        with filled.writer() as writer:
+            for (path,) in rows[:-1]:
+                writer.files.remove("memory", path)
+        found, _ = self.nearest(filled, fingerprint, 0, limit=50)
+        assert len(found) == 50
+
+
+class TestRoundTrips:
+    NOTES = 60
+
+    @pytest.fixture
+    def filled(self, store, shelf, fingerprint):
+        """Notes with vectors in several directions."""
+        with store.writer() as writer:
+            for number in range(self.NOTES):
+                text = f"The boiler {number} hums.\n" if number % 2 else f"Pump {number}.\n"
+                shelf.put(writer, f"memory/{number}.md", text)
+            pending = writer.embeddings.pending(fingerprint, limit=self.NOTES)
+            vectors = [(key, direction(number % 8)) for number, (key, _) in enumerate(pending)]
+            writer.embeddings.put(fingerprint, vectors)
+        store.open_vectors(VectorStoreSettings())
+        return store
+
+    def search(self, store, settings, vector=None):
+        searcher = Searcher(MemorySearchSettings(store=settings))
+        with store.view() as view:
+            found = searcher.search(view, SearchRequest(query="Which boiler hums?"), vector)
+            return found, view._transaction.trips
+
+    def test_a_keyword_search_waits_three_times(self, filled, settings):
+        found, trips = self.search(filled, settings)
+        assert found.hits and found.mode == "keyword"
+        assert trips <= 3
+
+    def test_a_hybrid_search_waits_six_times(self, filled, settings, fingerprint):
+        found, trips = self.search(filled, settings, QueryVector(direction(1), fingerprint))
+        assert found.hits and found.mode == "hybrid"
+        assert trips <= 6
