@@ -35,8 +35,8 @@ def patient_searches(monkeypatch) -> None:
     be_patient(monkeypatch)
 
 
-_OF_FILES = {"a_minute_later", "check", "content", "look", "spoil", "vectors_in"}
-"""Fixtures that look into an index file."""
+_OF_FILES = {"a_minute_later", "check", "content", "index_file", "look", "spoil", "vectors_in"}
+"""Fixtures for tests of an index file: where one is used, there is no other store."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -109,6 +109,11 @@ class Home:
 @pytest.fixture
 def home(tmp_path: Path, keeping: Keeping) -> Home:
     return Home(tmp_path / "home", keeping)
+
+
+@pytest.fixture
+def index_file(home: Home) -> Path:
+    return home.index
 
 
 @pytest.fixture

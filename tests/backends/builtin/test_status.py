@@ -14,7 +14,7 @@ from config.settings import ExtraPath
 pytestmark = [pytest.mark.anyio, pytest.mark.every_store]
 
 
-async def test_an_empty_memory_is_level(home):
+async def test_an_empty_memory_is_level(home, index_file):
     async with home.open() as backend:
         status = await backend.status()
     (source,) = status.sources
@@ -24,7 +24,7 @@ async def test_an_empty_memory_is_level(home):
     assert not status.dirty
     assert status.syncing is None
     assert status.recent_syncs == ()
-    assert status.database_path == str(home.index)
+    assert status.database_path == str(index_file)
     assert status.database_bytes > 0
     assert status.workspace == str(home.workspace)
 
@@ -120,8 +120,8 @@ async def test_an_unreadable_directory_is_named_and_its_files_stay(public_home, 
     assert not status.dirty
 
 
-async def test_missing_extra_paths_and_a_taken_place_are_issues(home, tmp_path):
-    home.index.write_text("not an index", encoding="utf-8")
+async def test_missing_extra_paths_and_a_taken_place_are_issues(home, tmp_path, index_file):
+    index_file.write_text("not an index", encoding="utf-8")
     missing = tmp_path / "absent"
     home.configure(extra_paths=(ExtraPath(path=missing, raw="absent"),))
     async with home.open() as backend:
@@ -181,7 +181,7 @@ async def test_every_count_is_of_one_moment_while_a_sync_runs(home, tmp_path):
     assert all(one.chunks == one.indexed for one in states)
 
 
-async def test_details_name_engine_languages_and_journal(home):
+async def test_details_name_engine_languages_and_journal(home, index_file):
     home.write(
         "memory/a.md", "Gestern haben wir mit dem Lieferanten gesprochen und er war nicht da.\n"
     )

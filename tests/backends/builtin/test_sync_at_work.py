@@ -164,14 +164,14 @@ async def test_an_index_deleted_at_work_comes_back_by_itself(home, paths_of):
         assert await paths_of(backend, "boiler") == ["memory/a.md"]
 
 
-async def test_the_index_is_closed_also_when_its_user_is_cancelled(home):
+async def test_the_index_is_closed_also_when_its_user_is_cancelled(home, index_file):
     home.write("memory/a.md", "boiler\n")
     with anyio.CancelScope() as scope:
         async with home.open() as backend:
             await backend.sync(SyncRequest())
             scope.cancel()
             await anyio.sleep_forever()
-    assert [file.name for file in home.index.parent.glob("main.sqlite*")] == ["main.sqlite"]
+    assert [file.name for file in index_file.parent.glob("main.sqlite*")] == ["main.sqlite"]
 
 
 def pauses(priority: SearchPriority, *worked_s: float) -> list[float]:

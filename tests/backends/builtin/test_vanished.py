@@ -259,11 +259,11 @@ async def test_force_is_the_end_of_what_was_missed(home, notes, rows):
     assert rows(home) == 0
 
 
-async def test_an_index_that_is_lost_while_the_workspace_is_away_says_so(home, notes):
+async def test_an_index_that_is_lost_while_the_workspace_is_away_says_so(home, notes, index_file):
     async with home.open() as backend:
         await backend.sync(SyncRequest())
         home.workspace.rename(home.root / "moved")
-        home.index.unlink()
+        index_file.unlink()
         answer = await backend.search(SearchRequest(query="number3"))
         assert answer.hits == ()
         assert answer.stale is not None and "is missing" in answer.stale.reason

@@ -38,6 +38,8 @@ _COUNT: Final = """
         AS w (term, is_prefix, number) ORDER BY w.number
 """
 
+# By OFFSET 0 the server is told to look things up by their keys, whatever it believes of the sizes of tables.
+
 # What SQLite calls a phrase is one row of `words`. The sums run in the order of the phrases, as there: equal chunks
 # have equal scores to the last bit, so that their paths decide.
 _CORPUS: Final = """
@@ -55,8 +57,10 @@ _EXACT: Final = """
     SELECT w.number, p.chunk_id, p.body * {body}::float8 + p.context * {context}::float8 AS often,
         p.length, k.chunks AS found
     FROM unnest(%(terms{tier})s::text[], %(numbers{tier})s::int[]) AS w (term, number)
-    JOIN term_counts AS k ON k.agent_id = %(agent)s AND k.term = w.term
-    JOIN postings AS p ON p.agent_id = %(agent)s AND p.term = w.term
+    CROSS JOIN LATERAL (SELECT chunks FROM term_counts
+        WHERE agent_id = %(agent)s AND term = w.term OFFSET 0) AS k
+    CROSS JOIN LATERAL (SELECT chunk_id, body, context, length FROM postings
+        WHERE agent_id = %(agent)s AND term = w.term OFFSET 0) AS p
     {condition}
 """
 _PREFIX: Final = """
@@ -93,9 +97,12 @@ _CANDIDATE: Final = """
     f.source, f.note_date, f.chunk_count, coalesce(n.title, ''), coalesce(n.tags, '')
 """
 _JOINED: Final = """
-    JOIN chunks AS c ON c.agent_id = %(agent)s AND c.chunk_id = {ids}.chunk_id
-    JOIN files AS f ON f.agent_id = %(agent)s AND f.file_id = c.file_id
-    LEFT JOIN note_facts AS n ON n.agent_id = %(agent)s AND n.file_id = f.file_id
+    CROSS JOIN LATERAL (SELECT * FROM chunks
+        WHERE agent_id = %(agent)s AND chunk_id = {ids}.chunk_id OFFSET 0) AS c
+    CROSS JOIN LATERAL (SELECT * FROM files
+        WHERE agent_id = %(agent)s AND file_id = c.file_id OFFSET 0) AS f
+    LEFT JOIN LATERAL (SELECT title, tags FROM note_facts
+        WHERE agent_id = %(agent)s AND file_id = c.file_id OFFSET 0) AS n ON true
 """
 # Texts are read of those alone that are wanted; of equal scores all are put in order.
 _BEST: Final = f"""
@@ -104,8 +111,10 @@ _BEST: Final = f"""
             SELECT chunk_id, score FROM {{found}} ORDER BY score DESC
             FETCH FIRST (%(end)s::bigint) ROWS WITH TIES
         ) AS t
-        JOIN chunks AS c ON c.agent_id = %(agent)s AND c.chunk_id = t.chunk_id
-        JOIN files AS f ON f.agent_id = %(agent)s AND f.file_id = c.file_id
+        CROSS JOIN LATERAL (SELECT file_id, start FROM chunks
+            WHERE agent_id = %(agent)s AND chunk_id = t.chunk_id OFFSET 0) AS c
+        CROSS JOIN LATERAL (SELECT path FROM files
+            WHERE agent_id = %(agent)s AND file_id = c.file_id OFFSET 0) AS f
         ORDER BY t.score DESC, f.path, c.start LIMIT %(limit)s::bigint OFFSET %(offset)s::bigint
     ) AS r {_JOINED.format(ids="r")} ORDER BY r.score DESC, r.path, r.start
 """

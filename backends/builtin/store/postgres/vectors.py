@@ -73,8 +73,8 @@ _NEAREST_OF_ALL: Final = """
     )
     SELECT x.excerpt_id, x.chunk_id, 1 - (n.vector <=> %(query)s::real[]::vector),
         (SELECT count(*) FROM nearest)
-    FROM nearest AS n LEFT JOIN excerpts AS x
-        ON x.agent_id = {agent} AND x.text_hash = n.text_hash
+    FROM nearest AS n LEFT JOIN LATERAL (SELECT excerpt_id, chunk_id FROM excerpts
+        WHERE agent_id = {agent} AND text_hash = n.text_hash OFFSET 0) AS x ON true
 """
 _NEAREST_OF_EXCERPTS: Final = """
     SELECT n.excerpt_id, n.chunk_id, 1 - (n.vector <=> %(query)s::real[]::vector), 0 FROM (
@@ -95,9 +95,12 @@ _SAMPLE: Final = """
 """
 _EXCERPTS: Final = """
     SELECT x.chunk_id, x.excerpt_id, x.start, x."end", 1 - (e.vector <=> %(query)s::real[]::vector)
-    FROM excerpts AS x LEFT JOIN embeddings AS e
-        ON e.agent_id = x.agent_id AND e.fingerprint_id = %(fingerprint)s AND e.text_hash = x.text_hash
-    WHERE x.agent_id = %(agent)s AND x.chunk_id = ANY(%(ids)s::bigint[]) ORDER BY x.chunk_id, x.start
+    FROM unnest(%(ids)s::bigint[]) AS w (chunk_id)
+    CROSS JOIN LATERAL (SELECT * FROM excerpts
+        WHERE agent_id = %(agent)s AND chunk_id = w.chunk_id OFFSET 0) AS x
+    LEFT JOIN LATERAL (SELECT vector FROM embeddings WHERE agent_id = %(agent)s
+        AND fingerprint_id = %(fingerprint)s AND text_hash = x.text_hash OFFSET 0) AS e ON true
+    ORDER BY x.chunk_id, x.start
 """
 _IS_COMPLETE: Final = """
     SELECT NOT EXISTS (SELECT 1 FROM excerpts AS x WHERE x.agent_id = %(agent)s AND NOT EXISTS (
