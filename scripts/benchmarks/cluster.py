@@ -28,6 +28,8 @@ from fakes import postgres
 from fakes.vendors import FakeVendor
 from gateway.client import RemoteError, SpawnedGateway, spawn_gateway
 
+VENDOR_S = 0.1
+"""What an answer takes."""
 AGENT_TABLES = {
     "files": "SELECT source, path, content_hash, chunk_count FROM {0}.files WHERE agent_id = {1}",
     "chunks": "SELECT f.path, c.start, c.identity, c.text FROM {0}.chunks AS c"
@@ -46,6 +48,7 @@ class Cluster:
         self, root: Path, database: postgres.Server, vendor: FakeVendor, tasks: TaskGroup
     ) -> None:
         self.root = root
+        self.database = database
         self._tasks = tasks
         self.workspace = root / "workspace"
         (self.workspace / "memory").mkdir(parents=True)
@@ -57,14 +60,14 @@ class Cluster:
         self._ends: dict[int, tuple[anyio.Event, anyio.Event]] = {}
         """By gateway: that it is to end, and that it has."""
 
-    async def start(self, number: int, **store: str) -> SpawnedGateway:
+    async def start(self, number: int) -> SpawnedGateway:
         state = self.root / f"state-{number}"
         state.mkdir(exist_ok=True)
         search = {
             "provider": "openai",
             "remote": {"baseUrl": self._vendor.base_url, "apiKey": self._vendor.key},
             "sync": {"searchBudgetMs": 20_000},
-            "store": {**self.store, "view": f"host-{number}", **store},
+            "store": {**self.store, "view": f"host-{number}"},
         }
         config = state / "openclaw.json"
         config.write_text(json.dumps({"agents": {"defaults": {"memorySearch": search}}}))
@@ -102,20 +105,64 @@ class Cluster:
                 return number
         return None
 
-    async def stop_leader(self) -> None:
-        """For longer than its lease, while there is something to embed."""
-        number = await self.leader()
+    async def stop_leader(self, chance: random.Random) -> None:
+        """For longer than its lease, while it waits for vectors."""
+        self._vendor.delay_s = 3.0
+        await self.edit(chance)
+        number = None
+        with anyio.move_on_after(30):
+            while (number := await self.leader()) is None:
+                await anyio.sleep(0.1)
+        self._vendor.delay_s = VENDOR_S
         if number is None:
             return
-        process = self.gateways[number].process
-        process.send_signal(signal.SIGSTOP)
+        stopped = self.gateways[number]
+        token = self.token()
+        stopped.process.send_signal(signal.SIGSTOP)
         try:
-            await anyio.sleep(LEASE_S + 5)
+            ends = time.monotonic() + LEASE_S + 5
+            while time.monotonic() < ends:
+                await self.edit(chance, without=number)
+                await anyio.sleep(0.5)
+            is_replaced = self.token() != token
         finally:
-            process.send_signal(signal.SIGCONT)
+            stopped.process.send_signal(signal.SIGCONT)
         self.counts["leaders stopped"] += 1
+        self.counts["leaders replaced meanwhile"] += is_replaced
+        with anyio.move_on_after(20):
+            while not any("passed on" in line for line in stopped.last_words):
+                await anyio.sleep(0.1)
+            self.counts["publications of theirs refused"] += is_replaced
 
-    async def edit(self, chance: random.Random) -> None:
+    def token(self) -> int:
+        """Goes up each time that the work changes hands."""
+        ((token,),) = self.database.sql(
+            f"SELECT token FROM memory_gateway.leases WHERE work = 'embedding' AND agent_id = {self.agent}",
+            database=self.name,
+        )
+        return int(token)
+
+    @property
+    def name(self) -> str:
+        return self.store["url"].rpartition("@/")[2].partition("?")[0]
+
+    @property
+    def agent(self) -> int:
+        tenant = self.store["tenant"]
+        query = f"SELECT agent_id FROM memory_gateway.agents WHERE tenant = '{tenant}'"
+        ((agent,),) = self.database.sql(query, database=self.name)
+        return int(agent)
+
+    def content(self) -> dict[str, list[tuple[Any, ...]]]:
+        """All that the database holds of the agent, without what depends on the order of events."""
+        return {
+            title: sorted(
+                self.database.sql(query.format("memory_gateway", self.agent), database=self.name)
+            )
+            for title, query in AGENT_TABLES.items()
+        }
+
+    async def edit(self, chance: random.Random, *, without: int | None = None) -> None:
         """One note changes, appears or goes; whoever is asked for what was written finds it."""
         path = self.workspace / "memory" / f"note-{chance.randrange(60):02}.md"
         if path.exists() and chance.random() < 0.1:
@@ -128,7 +175,7 @@ class Cluster:
         path.write_text(
             (path.read_text() if chance.random() < 0.3 and path.exists() else "") + text
         )
-        gateway = chance.choice(list(self.gateways.values()))
+        gateway = self.gateways[chance.choice([one for one in self.gateways if one != without])]
         found = await gateway.call(
             "memory_search", {"query": word, "sessionKey": DIRECT_CHAT}, timeout_s=120
         )
@@ -155,18 +202,6 @@ async def settled(gateway: SpawnedGateway) -> None:
             await anyio.sleep(0.2)
 
 
-def content(database: postgres.Server, store: dict[str, Any]) -> dict[str, list[tuple[Any, ...]]]:
-    name = store["url"].rpartition("@/")[2].partition("?")[0]
-    ((agent,),) = database.sql(
-        f"SELECT agent_id FROM memory_gateway.agents WHERE tenant = '{store['tenant']}'",
-        database=name,
-    )
-    return {
-        title: sorted(database.sql(query.format("memory_gateway", agent), database=name))
-        for title, query in AGENT_TABLES.items()
-    }
-
-
 async def run(options: argparse.Namespace) -> None:
     chance = random.Random(options.seed)
     root = Path(tempfile.mkdtemp(prefix="mg-cluster-"))
@@ -174,7 +209,7 @@ async def run(options: argparse.Namespace) -> None:
         database = stack.enter_context(postgres.running())
         vendor = stack.enter_context(FakeVendor("openai"))
         tasks = await stack.enter_async_context(anyio.create_task_group())
-        vendor.delay_s = 0.1
+        vendor.delay_s = VENDOR_S
         cluster = Cluster(root, database, vendor, tasks)
         for number in range(options.gateways):
             await cluster.start(number)
@@ -186,28 +221,21 @@ async def run(options: argparse.Namespace) -> None:
             if step % 25 == 0:
                 await cluster.kill(chance.randrange(options.gateways))
             if step % 60 == 30:
-                await cluster.stop_leader()
+                await cluster.stop_leader(chance)
         for gateway in cluster.gateways.values():
             await settled(gateway)
-        passed_on = sum(
-            "passed on" in line
-            for gateway in cluster.gateways.values()
-            for line in gateway.last_words
-        )
         await cluster.close()
         texts = Counter(text for text in vendor.embedded() if "Visit zeta" in text and "\n" in text)
-        shared = content(database, cluster.store)
-        await settled(await cluster.start(99, tenant="fresh"))
+        shared = cluster.content()
+        cluster.store["tenant"] = "fresh"
+        await settled(await cluster.start(99))
         await cluster.close()
-        fresh = content(database, {**cluster.store, "tenant": "fresh"})
+        fresh = cluster.content()
     twice = sum(count > 1 for count in texts.values())
     print(f"{options.gateways} gateways, {options.minutes:g} minutes, seed {options.seed}")
     for name, count in sorted(cluster.counts.items()):
         print(f"  {name}: {count:,}")
     print(f"  texts embedded: {len(texts):,}, of those more than once: {twice:,}")
-    print(
-        f"  publications of a lost lease refused (seen in the last lines of the logs): {passed_on:,}"
-    )
     for title in AGENT_TABLES:
         verdict = "equal" if shared[title] == fresh[title] else "DIFFERENT"
         print(f"  {title}: {len(shared[title]):,} rows, {verdict} to a fresh index")
