@@ -111,7 +111,7 @@ class Cluster:
         await self.edit(chance)
         number = None
         with anyio.move_on_after(30):
-            while (number := await self.leader()) is None:
+            while (number := await self.leader()) is None:  # noqa: ASYNC110 - of another process
                 await anyio.sleep(0.1)
         self._vendor.delay_s = VENDOR_S
         if number is None:
@@ -130,7 +130,7 @@ class Cluster:
         self.counts["leaders stopped"] += 1
         self.counts["leaders replaced meanwhile"] += is_replaced
         with anyio.move_on_after(20):
-            while not any("passed on" in line for line in stopped.last_words):
+            while not any("passed on" in line for line in stopped.last_words):  # noqa: ASYNC110 - as above
                 await anyio.sleep(0.1)
             self.counts["publications of theirs refused"] += is_replaced
 
