@@ -403,7 +403,7 @@ class Details(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     vector: VectorDetails | UnsetType = UNSET
     store: StoreDetails | UnsetType = UNSET
     journal: str | UnsetType = UNSET
-    """How SQLite keeps its transactions: `wal` or `delete`."""
+    """How SQLite keeps its transactions: `wal`, or `delete` where other hosts may share the file system."""
     viewpoints: ViewpointDetails | UnsetType = UNSET
     """Unset where no other host shares the index."""
     sessions: SessionDetails | UnsetType = UNSET

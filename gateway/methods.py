@@ -127,7 +127,7 @@ def build_registry(
 def _later(memory: Memory) -> list[Method[Any]]:
     """What a client that only searches does not wait for."""
     from gateway.agent.conversations import session_methods  # noqa: PLC0415
-    from gateway.mcp.methods import mcp_methods  # noqa: PLC0415
+    from gateway.mcp.mcp_methods import mcp_methods  # noqa: PLC0415
 
     overview = Method("overview", NoParams, _overview_handler(memory))
     return [overview, *session_methods(memory), *mcp_methods(memory)]

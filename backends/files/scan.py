@@ -434,7 +434,8 @@ def _printable(path: str) -> str:
 
 
 _SHARED: Final = frozenset(
-    "nfs nfs4 cifs smb3 smbfs 9p virtiofs vboxsf prl_fs afs ceph lustre gpfs beegfs fuse".split()
+    "nfs nfs4 cifs smb3 smbfs 9p virtiofs vboxsf prl_fs afs ceph glusterfs lustre gpfs beegfs orangefs "
+    "gfs2 ocfs2 fuse".split()
 )
 _MOUNTS: Final = Path("/proc/self/mountinfo")
 _ESCAPE: Final = re.compile(r"\\([0-7]{3})")

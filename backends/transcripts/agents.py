@@ -31,7 +31,7 @@ from config.settings import Settings
 
 if TYPE_CHECKING:
     from backends.transcripts.claude import ClaudeTranscripts
-    from backends.transcripts.host import HostTranscripts
+    from backends.transcripts.host_database import HostTranscripts
     from backends.transcripts.jsonl import JsonlTranscripts
 
 
@@ -71,7 +71,7 @@ class AgentTranscripts:
 
     @cached_property
     def _database(self) -> HostTranscripts:
-        from backends.transcripts.host import HostTranscripts  # noqa: PLC0415
+        from backends.transcripts.host_database import HostTranscripts  # noqa: PLC0415
 
         return HostTranscripts(self._state_dir, self._agent_id)
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _log = structlog.get_logger(__name__)
 
-_FIXED: Final = frozenset({"workspace", "memorySearch.store.path"})
+_FIXED: Final = frozenset({"workspace", "memorySearch.store.path", "memorySearch.store.view"})
 """They say which index is owned, and for which files."""
 _SWITCHES: Final = frozenset({"memorySearch.enabled", "plugins.slots.memory"})
 _FOR_THE_BACKEND: Final = ("memorySearch.", "memory.backend", "memory.qmd.", "models.", "auth.")
@@ -110,7 +110,9 @@ class Reloader:
         """What was read, with the values in force where only a restart can change them."""
         now = self._memory.settings
         place = now.search.store
-        store = replace(read.search.store, path=place.path, former_path=place.former_path)
+        store = replace(
+            read.search.store, path=place.path, former_path=place.former_path, view=place.view
+        )
         search = replace(read.search, store=store)
         settings = replace(read, workspace=now.workspace, search=search, started_as=now.started_as)
         if not self._was_off:

@@ -39,9 +39,33 @@ from gateway.cli.options import (
 )
 from gateway.rpc.wire import InvalidParamsError
 
+_EPILOG = f"""`{PROGRAM} demo` shows it at work, `help COMMAND` how a command is used.
+
+\b
+Exit codes:
+  0        done; of health and doctor: ok (1 degraded, 2 failing)
+  3        `service status`: the service does not run
+  64       the command line is wrong; 65 an input is too large
+  66       a file is not there or cannot be read; 73 cannot be written
+  69       something that is needed is not available, such as the gateway
+  70       a fault of the program; 76 of the other side of a protocol
+  75       not now: a time limit, a full disk, too many requests
+  77       not permitted; 78 the configuration is wrong
+  130, 141 interrupted; the reader of the output went away
+
+\b
+Files and variables:
+  ~/.openclaw                    indexes and .env (OPENCLAW_STATE_DIR,
+                                 OPENCLAW_HOME, OPENCLAW_PROFILE)
+  ~/.openclaw/openclaw.json      settings (OPENCLAW_CONFIG_PATH)
+  ~/.local/share/memory-gateway  indexes of --notes (XDG_DATA_HOME)
+  OPENAI_API_KEY and others      keys of providers of embeddings
+  NO_COLOR                       no colours
+"""
+
 app = typer.Typer(
     help="Makes the plain-Markdown memory of an AI agent searchable.",
-    epilog=f"`{PROGRAM} demo` shows it at work, `help COMMAND` how a command is used.",
+    epilog=_EPILOG,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,

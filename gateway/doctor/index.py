@@ -17,7 +17,7 @@ import anyio
 from anyio.to_thread import run_sync
 from msgspec.structs import replace
 
-from backends.builtin.store.opening import IndexState, index_file, inspect, is_index
+from backends.builtin.store.opening import IndexState, doubt, index_file, inspect, is_index
 from backends.builtin.store.opening import check as check_store
 from backends.errors import IndexUnavailableError
 from backends.interface import SyncRequest
@@ -43,6 +43,14 @@ def check_index(settings: Settings) -> Iterator[Finding]:
         return
     path = index_file(settings)
     yield _explain(inspect(settings, timeout_s=_INDEX_TIMEOUT_S), str(path))
+    if (cause := doubt(settings)) is not None:
+        yield Finding(
+            check="index",
+            severity="warning",
+            cause=cause,
+            place=str(path),
+            fix="Let memorySearch.store.path name a file on a local disk of this host.",
+        )
     yield from check_names(settings, path)
 
 

@@ -1,12 +1,15 @@
-"""The tools as a model sees them: arguments, explanations, schemas, and what each does.
+"""The tools as a model sees them: arguments, explanations, schemas, what each does, and its answer as text.
 
 Every word here is paid for in each request of each conversation (docs/protocol.md says what was kept, and why).
-There is no output schema: it would oblige us to send every answer twice.
+There is no output schema: it would oblige us to send every answer twice. A client hands a model either the text
+of a result or its structured content, so there is one of them, and every client reads text. Passages stand in
+tags that their own words cannot close.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+import re
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cache
@@ -15,14 +18,100 @@ from typing import Annotated, Any, Final, Generic, TypeVar
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from backends.interface import Hit, ReadAnswer, SearchAnswer
 from config.settings import Source
 from gateway.agent.conversations import Conversations
 from gateway.agent.memory import Memory
-from gateway.mcp.answers import append_text, read_text, search_text
 from gateway.mcp.eras import Result, tool_result
 from gateway.rpc.registry import RequestContext
-from gateway.tools.get import AppendParams, GetParams
-from gateway.tools.search import MAX_RESULTS, SearchParams
+from gateway.tools.get import AppendParams, AppendResult, GetParams
+from gateway.tools.search import (
+    MAX_RESULTS,
+    SearchParams,
+    escape_controls,
+    escape_line,
+    with_footer,
+)
+
+_TAG = re.compile(r"<(?=/?(?:passage|note)\b)", re.IGNORECASE)
+
+
+def search_text(answer: SearchAnswer) -> str:
+    """Remarks first, since what is weak about the answer concerns all that follows."""
+    return "\n".join((*_remarks(answer), *map(_passage, answer.hits)))
+
+
+def _remarks(answer: SearchAnswer) -> Iterator[str]:
+    if answer.error is not None:
+        yield f"Not searched ({answer.outcome}): {answer.error}"
+    elif not answer.hits:
+        yield f"Nothing found ({answer.outcome})."
+    elif answer.mode == "keyword":
+        yield "Found by words alone, not by meaning."
+    if answer.warning:
+        yield answer.warning
+    if answer.fallback is not None:
+        yield f"Not answered by {answer.fallback.origin}: {answer.fallback.reason}"
+    if answer.stale is not None:
+        yield f"Changes in {answer.stale.files} files are not searched yet: {answer.stale.reason}"
+    if answer.undated:
+        yield f"{answer.undated} files without a date were left out."
+
+
+def _passage(hit: Hit) -> str:
+    snippet = hit.snippet
+    if hit.citation is not None:
+        snippet = snippet.removesuffix(with_footer("", hit.citation))
+    place = _attributes(
+        path=hit.path,
+        lines=_lines(hit.start_line, hit.end_line),
+        events=_lines(*hit.events) if hit.events else "",
+        title=hit.title or "",
+        tags=", ".join(hit.tags),
+        score=f"{hit.score:.2f}",
+    )
+    return f"<passage{place}>\n{_contained(snippet)}\n</passage>"
+
+
+def read_text(answer: ReadAnswer) -> str:
+    """The lines that were asked for; the tag says which, and where to go on."""
+    if answer.error is not None:
+        return answer.error
+    if answer.status == "not_found":
+        return f"There is no {escape_line(answer.path)} (not_found)."
+    last = answer.first_line + answer.line_count - 1
+    place = _attributes(
+        path=answer.path,
+        lines=_lines(answer.first_line, last) if answer.line_count else "",
+        next_from=str(answer.next_line or ""),
+    )
+    links = "".join(
+        f"\n[[{escape_line(name)}]] is {escape_line(path)}" for name, path in answer.links.items()
+    )
+    return f"<note{place}>\n{_contained(answer.text.removesuffix(chr(10)))}\n</note>{links}"
+
+
+def append_text(answer: AppendResult) -> str:
+    if answer.error is not None:
+        return answer.error
+    return f"Written: {answer.path}, lines {_lines(answer.start_line or 0, answer.end_line or 0)}."
+
+
+def _attributes(**values: str) -> str:
+    return "".join(f' {name}="{_quoted(text)}"' for name, text in values.items() if text)
+
+
+def _quoted(text: str) -> str:
+    return escape_line(text).replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
+
+
+def _contained(text: str) -> str:
+    """Words of a note that look like the end of it, or like another one, are only words."""
+    return _TAG.sub("&lt;", escape_controls(text))
+
+
+def _lines(first: int, last: int) -> str:
+    return str(first) if first == last else f"{first}-{last}"
 
 
 class SearchArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):

@@ -2,7 +2,8 @@
 
 OpenClaw rewrites its configuration file whenever it changes something in it: comments and layout are lost.
 So the file is kept as it was, and put back as long as nothing but our part of it has changed since.
-Everything blocks; OpenClaw's own commands take seconds each.
+Everything blocks; OpenClaw's own commands take seconds each. What the plugin has in common with us it reads from
+`shared.json`, which `./scripts/reference` makes of `shared_json`.
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ from config.host_keys import PLUGIN_ID, plain
 from config.paths import own_dir
 from config.runtime.files import make_directories, read_file, replace_file
 from config.runtime.start import command_of
+from config.settings import CompactionSettings
 from config.source.json5 import MAX_BYTES, parse_json5
-from gateway.openclaw.host import Host, HostError
-from gateway.openclaw.shared import PLUGIN
+from gateway.flush import flush_texts
+from gateway.openclaw.program import Host, HostError
+from gateway.sessions.loading import recall_texts
 from gateway.version import VERSION
 
 _INSTALLED: Final = "installed.json"
@@ -326,3 +329,21 @@ def _read_record(places: Places) -> Record | None:
             f"{places.record} cannot be read as what `install` wrote.",
             remedy=f"`openclaw plugins uninstall {PLUGIN_ID}` removes the plugin; {places.original} is the file as it was.",
         ) from None
+
+
+PLUGIN: Final = Path(__file__).with_name("plugin")
+SHARED: Final = PLUGIN / "shared.json"
+
+
+def shared_json() -> str:
+    """Numbers and words of the flush, and the instructions for recall, as one document."""
+    compaction = CompactionSettings()
+    shared: dict[str, Any] = {
+        "flush": {
+            "softThresholdTokens": compaction.memory_flush.soft_threshold_tokens,
+            "reserveTokensFloor": compaction.reserve_tokens_floor,
+            **flush_texts(),
+        },
+        "instructions": recall_texts(),
+    }
+    return msgspec.json.format(msgspec.json.encode(shared), indent=2).decode() + "\n"

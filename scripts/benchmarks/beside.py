@@ -51,7 +51,7 @@ class Searches:
 class Rebuild(NamedTuple):
     seconds: float
     cpu_s: float
-    """Of the whole process: with searches beside it, theirs too."""
+    """Processor time of the whole process, including that of searches beside it."""
 
 
 async def rebuilt(client: SpawnedGateway) -> Rebuild:

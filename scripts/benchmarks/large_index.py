@@ -16,9 +16,14 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from backends.builtin.store.port import PreparedChunk, PreparedExcerpt, PreparedFile, ReadFile
-from backends.builtin.store.sqlite.store import SqliteStore, SqliteWriter
-from backends.builtin.store.sqlite.vectors.store import SqliteEmbeddings
+from backends.builtin.store.port import (
+    PreparedChunk,
+    PreparedExcerpt,
+    PreparedFile,
+    ReadFile,
+    Store,
+)
+from backends.builtin.store.sqlite.store import SqliteStore
 from backends.builtin.syncing.preparing import Preparer
 from backends.chunking import ChunkLimits
 from backends.files.reading import content_hash
@@ -78,23 +83,19 @@ class ZipfText:
         return np.searchsorted(self._shares, self._rng.random(count))
 
 
-def make_index(
-    workspace: Path, database: SqliteStore, size: Size, fingerprint: Fingerprint
-) -> None:
+def make_index(workspace: Path, database: Store, size: Size, fingerprint: Fingerprint) -> None:
     """Writes the notes below `workspace` and fills the index with them and their vectors."""
     text, rng = ZipfText(size.chunks), np.random.default_rng(size.dimensions)
     pipeline = Preparer(ChunkLimits(400, 80)).pipeline
     files = list(_chunks_of_files(size.chunks))
     for start in range(0, len(files), FILES_A_TRANSACTION):
-        with database.writing() as connection:
+        with database.writer() as writer:
             for number, chunks in enumerate(files[start : start + FILES_A_TRANSACTION], start):
                 read, prepared = _write_note(workspace, number, chunks, text)
-                SqliteWriter(connection).files.publish(read, pipeline, prepared)
+                writer.files.publish(read, pipeline, prepared)
                 hashes = [chunk.excerpts[0].text_hash for chunk in prepared.chunks]
                 vectors = random_units(rng, chunks, size.dimensions)
-                SqliteEmbeddings(connection).put(
-                    fingerprint, list(zip(hashes, vectors, strict=True))
-                )
+                writer.embeddings.put(fingerprint, list(zip(hashes, vectors, strict=True)))
 
 
 def random_units(rng: np.random.Generator, count: int, dimensions: int) -> Vectors:

@@ -173,7 +173,7 @@ def _remote(server: EmbeddingServer) -> dict[str, Any]:
 async def _resident(
     workspace: Path, search: dict[str, Any], *, loaded: Sequence[str] = ()
 ) -> tuple[int, int]:
-    """Of gateway and worker, after everything was embedded and some questions were answered.
+    """The memory of gateway and worker, after everything was embedded and some questions were answered.
 
     `loaded` are modules that the gateway imports whether it needs them or not.
     """

@@ -9,13 +9,16 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
+from typing import TYPE_CHECKING
 
 import numpy as np
 from tokenizers import Tokenizer
 
-from benchmarks.bare_llama import BareLlama
 from benchmarks.embedder import Vectors
 from benchmarks.minilm_gguf import minilm_files, minilm_gguf
+
+if TYPE_CHECKING:
+    from benchmarks.bare_llama import BareLlama
 
 _POSITIONS = 512
 _USUAL = 256
@@ -33,6 +36,8 @@ class MiniLM:
     def __init__(self, max_tokens: int = _USUAL) -> None:
         if not 2 < max_tokens <= _POSITIONS:
             raise ValueError(f"max_tokens must be 3 to {_POSITIONS}, not {max_tokens}")
+        from benchmarks.bare_llama import BareLlama
+
         self.name = "all-minilm-l6-v2" if max_tokens == _USUAL else f"all-minilm-l6-v2-{max_tokens}"
         self.identity = f"all-minilm-l6-v2, float16 by llama.cpp, {max_tokens} tokens"
         self._tokenizer = Tokenizer.from_file(str(minilm_files() / "tokenizer.json"))

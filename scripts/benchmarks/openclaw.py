@@ -81,7 +81,7 @@ class Bench:
         self.complaints[way] += [line for line in lines if _COMPLAINT.search(line)]
 
     async def missing(self) -> list[str]:
-        """Of all turns, with and without us, what a gateway does not find that starts now."""
+        """The turns, with and without us, that a gateway does not find when it starts now."""
         async with self._gateway() as client:
             await client.call("sync", {}, timeout_s=_PATIENCE_S)
             return [word for word in self.words if not await self._finds(client, word)]

@@ -52,9 +52,9 @@ class Recall:
     seconds: float
     """From the call of the tool to the request that holds its result."""
     requests: int
-    """Of the model, for the whole turn."""
+    """How often the model was asked during the whole turn."""
     tokens: int
-    """Of all that tools gave the model, what `tool_search` found included."""
+    """The size of all that tools gave the model, including what `tool_search` found."""
     found: bool
     """The evidence is in it."""
     failed: bool

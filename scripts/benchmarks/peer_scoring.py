@@ -16,7 +16,7 @@ class Shown(NamedTuple):
     any: bool
     all: bool
     reciprocal_rank: float
-    """Of the first passage in which a line of the evidence stands; 0 without any."""
+    """1 over the rank of the first passage that contains a line of the evidence; 0 without any."""
     characters: int
 
 
@@ -34,7 +34,7 @@ class Measured(NamedTuple):
     name: str
     asked: list[Asked]
     index_s: float
-    """Of all workspaces together, with the start of whatever indexes."""
+    """For all workspaces together, including the start of whatever indexes."""
     installed_mb: float
     resident_mb: float
     """After the last question, of all its processes; the largest of the workspaces."""

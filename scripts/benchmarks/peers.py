@@ -68,7 +68,7 @@ class Running(NamedTuple):
     ask: Ask
     index_s: float
     pid: int | None
-    """Of the process whose tree is weighed; None: it is this one."""
+    """The process whose tree is weighed; None: this one."""
 
 
 class Place(NamedTuple):
@@ -164,7 +164,7 @@ def _lines(argv: list[str], environment: dict[str, str]) -> Iterator[Lines]:
 
 
 def resident_mb(pid: int) -> float:
-    """Of the process and everything below it; pages that two of them share count twice."""
+    """The resident memory of a process and its descendants; pages that two of them share count twice."""
     parents: dict[int, list[int]] = {}
     pages: dict[int, int] = {}
     for entry in Path("/proc").iterdir():

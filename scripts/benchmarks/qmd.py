@@ -30,7 +30,7 @@ from gateway.process.logs import configure_logs
 
 SETUP = Path(__file__).resolve().parents[2] / "scripts/qmd-setup"
 FILLED = ["memory-dir"]
-"""Of these workspaces; the gateway leaves out collections in which nothing is."""
+"""The collections that hold something in these workspaces; the gateway leaves out empty ones."""
 PARTS = ("latency", "kills", "agents", "recall")
 
 

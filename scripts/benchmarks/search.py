@@ -38,7 +38,7 @@ ENGINES: Final = ("resident", "sqlite-vec", "numpy")
 MODES: Final = ("keyword", "vector", "hybrid")
 QUERIES: Final = 100
 ROUNDS: Final = 3
-"""Of the same questions, after one that warms up; shown is the middle one of their figures."""
+"""How often the same questions are asked, after a first round that warms up; the median is shown."""
 MAX_SECONDS: Final = 30.0
 HEALTH_CHECKS: Final = 100
 EDITS: Final = 20
@@ -116,7 +116,7 @@ class Bench:
         return median(latencies[1:]), median(growths[1:])
 
     def _bytes(self) -> int:
-        """Of the pages in use."""
+        """The size of the pages in use."""
         with closing(apsw.Connection(str(self._index))) as connection:
             pages = connection.pragma("page_count") - connection.pragma("freelist_count")
             return int(pages * connection.pragma("page_size"))

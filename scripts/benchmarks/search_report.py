@@ -25,7 +25,7 @@ class Row(NamedTuple):
     p50: float
     p95: float
     sweep: float
-    """Of p50: the look at the disk."""
+    """The part of p50 that the look at the disk takes."""
     health: float
     """The 95th percentile while searches run."""
     resident: int

@@ -11,17 +11,27 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, nullcontext
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import anyio
+import msgspec
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from backends.builtin.searching import Searcher
+from backends.builtin.store.port import Store
+from backends.builtin.store.postgres.connections import Address
+from backends.builtin.store.postgres.schema import index_vectors
+from backends.builtin.store.postgres.store import PostgresStore
+from backends.builtin.store.sqlite.store import SqliteStore
+from backends.interface import SearchRequest
 from benchmarks.embedding_server import EmbeddingServer, embedding_server
 from benchmarks.hash_embedder import HashEmbedder
+from benchmarks.large_index import Size, ZipfText, make_index, random_units
 from benchmarks.minilm import MiniLM
 from benchmarks.minilm_gguf import CACHE
 from benchmarks.qmd_home import DIRECT_CHAT
@@ -29,10 +39,16 @@ from benchmarks.questions import Collection, locomo, multilingual, sample
 from benchmarks.recall import SAMPLE_QUESTIONS, SYSTEMS, System, embedded
 from benchmarks.scoring import percentile
 from benchmarks.vector_cache import CachedEmbedder
+from config.settings import MemorySearchSettings, Secret, StoreSettings, VectorStoreSettings
 from fakes import postgres
 from gateway.client import SpawnedGateway, spawn_gateway
+from providers.interface import Fingerprint, QueryVector
 
 SHOWN_DIFFERENCES = 3
+DIMENSIONS = 384
+"""Those of all-MiniLM-L6-v2."""
+WARMING = 5
+"""Questions that are asked before it counts."""
 
 
 @asynccontextmanager
@@ -102,6 +118,57 @@ async def compare(
     return row, different
 
 
+def sized(chunks: int, database: postgres.Server, questions: int) -> Iterator[list[str]]:
+    """Rows of the table: random notes, in process, keywords alone and with random vectors."""
+    fingerprint = Fingerprint(provider="openai", model="random", endpoint="none")
+    size = Size(chunks, DIMENSIONS)
+    with tempfile.TemporaryDirectory() as directory, ExitStack() as stack:
+        root = Path(directory)
+        settings = [StoreSettings(path=root / "index.sqlite"), database.settings(path=root)]
+        stores: list[Store] = [
+            SqliteStore(settings[0].path),
+            PostgresStore(settings[1], "main", viewpoint=""),
+        ]
+        for store in stores:
+            stack.callback(store.close)
+            store.open_vectors(VectorStoreSettings())
+            make_index(root, store, size, fingerprint)
+        if chunks >= VectorStoreSettings().hnsw_from:
+            owner = msgspec.structs.replace(
+                settings[1],
+                url=Secret(settings[1].url.reveal().replace(postgres.SERVING, "postgres")),
+            )
+            index_vectors(Address.of(owner), tenant=owner.tenant, agent="main", at_least=1)
+        rng = np.random.default_rng(1)
+        for lane in ("keyword", "hybrid"):
+            asked = [
+                (text.question(), random_units(rng, 1, DIMENSIONS)[0])
+                for text in [ZipfText(chunks + 1)]
+                for _ in range(questions)
+            ]
+            times: list[list[float]] = [[], []]
+            same = 0
+            searchers = [Searcher(MemorySearchSettings(store=one)) for one in settings]
+            for text, vector in [*asked[:WARMING], *asked]:
+                found = []
+                for searcher, store, taken in zip(searchers, stores, times, strict=True):
+                    meaning = QueryVector(vector, fingerprint) if lane == "hybrid" else None
+                    started = time.perf_counter()
+                    with store.view() as view:
+                        found.append(searcher.search(view, SearchRequest(query=text), meaning).hits)
+                        if meaning is not None:
+                            view.vectors(fingerprint).refresh()
+                    taken.append((time.perf_counter() - started) * 1000)
+                same += found[0] == found[1]
+            halves = [percentile(taken[WARMING:], 0.5) for taken in times]
+            yield [
+                f"{chunks:,} random chunks, {lane}, in process",
+                f"{same} of {len(times[0])}",
+                *(f"{ms:.1f} ms" for ms in halves),
+                f"{halves[1] / halves[0]:.2f}",
+            ]
+
+
 async def run(options: argparse.Namespace) -> None:
     console = Console(width=160)
     sets = {"sample": sample(SAMPLE_QUESTIONS)}
@@ -125,6 +192,9 @@ async def run(options: argparse.Namespace) -> None:
                     table.add_row(*row)
                     for text in different[:SHOWN_DIFFERENCES]:
                         console.print(text, markup=False)
+        for chunks in options.chunks:
+            for row in sized(chunks, database, options.questions):
+                table.add_row(*row)
     console.print(table)
 
 
@@ -133,8 +203,10 @@ def main() -> None:
     parser.add_argument("--locomo", type=Path, help="directory with conv-*/ workspaces")
     parser.add_argument("--multilingual", type=Path, help="directory with queries.json")
     parser.add_argument(
-        "--systems", nargs="+", choices=["keyword", "hash", "minilm"], default=["keyword", "hash"]
+        "--systems", nargs="*", choices=["keyword", "hash", "minilm"], default=["keyword", "hash"]
     )
+    parser.add_argument("--chunks", type=int, nargs="*", default=[], help="sizes of random indexes")
+    parser.add_argument("--questions", type=int, default=100, help="of each random index")
     anyio.run(run, parser.parse_args())
 
 

@@ -87,7 +87,7 @@ class Division(NamedTuple):
     median_module: float
     longest_module: int
     import_share: float
-    """Of the lines with code."""
+    """The share of import lines among the lines with code."""
     with_one_importer: int
 
 

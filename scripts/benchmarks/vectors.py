@@ -178,7 +178,7 @@ def random_vectors(chunks: int, dimensions: int) -> tuple[Vectors, Vectors]:
 
 
 def real_vectors(directory: Path) -> tuple[Vectors, Vectors]:
-    """Of the lines of all notes below `directory` and of the questions about them."""
+    """Vectors of the lines of all notes below `directory`, and of the questions about them."""
     from benchmarks.minilm import MiniLM  # noqa: PLC0415 - loads llama.cpp
 
     notes = [path.read_text(encoding="utf-8") for path in sorted(directory.rglob("*.md"))]

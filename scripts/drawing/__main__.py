@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
-from drawing.picture import mermaid, replaced
+from drawing.picture import ImportCircleError, mermaid, replaced
 from drawing.units import imports_between_units
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "architecture.md"
@@ -12,7 +13,11 @@ DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "architecture.md"
 
 def main() -> None:
     text = DOCUMENT.read_text(encoding="utf-8")
-    DOCUMENT.write_text(replaced(text, mermaid(imports_between_units())), encoding="utf-8")
+    try:
+        picture = mermaid(imports_between_units())
+    except ImportCircleError as error:
+        sys.exit(str(error))
+    DOCUMENT.write_text(replaced(text, picture), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -7,12 +7,25 @@ the modules at the root of a floor, which everything above imports, are not draw
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
+from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 
 from drawing.units import FLOORS, Unit
 
 Edge = tuple[Unit, Unit]
+
+
+class ImportCircleError(Exception):
+    """Packages that import each other in a circle: there is no picture of them."""
+
+    def __init__(self, circle: Sequence[Unit]) -> None:
+        way = " -> ".join(f"{floor}/{name}" for floor, name in reversed(circle))
+        super().__init__(
+            f"{way}: these packages import each other in a circle. `lint-imports` names the imports; "
+            "take one of them back, then draw again."
+        )
+
 
 _BLOCK = re.compile(r"```mermaid\n.*?```", re.DOTALL)
 
@@ -38,20 +51,22 @@ def mermaid(imports: Iterable[Edge]) -> str:
 
 
 def _needed(edges: set[Edge]) -> set[Edge]:
-    """Without those that a longer way makes plain (the graph has no cycles)."""
+    """Without those that a longer way makes plain. Raises ImportCircleError."""
     after: dict[Unit, set[Unit]] = {}
     for importer, imported in edges:
         after.setdefault(importer, set()).add(imported)
-
-    def below(unit: Unit) -> Iterator[Unit]:
-        for near in after.get(unit, ()):
-            yield near
-            yield from below(near)
-
+    try:
+        order = tuple(TopologicalSorter(after).static_order())
+    except CycleError as error:
+        raise ImportCircleError(error.args[1]) from None
+    below: dict[Unit, set[Unit]] = {}
+    for unit in order:  # what it imports comes before it
+        near = after.get(unit, set())
+        below[unit] = near.union(*(below[other] for other in near))
     return {
         (importer, imported)
         for importer, imported in edges
-        if not any(imported in below(other) for other in after[importer] - {imported})
+        if not any(imported in below[other] for other in after[importer])
     }
 
 

@@ -25,6 +25,7 @@ from backends.qmd.answering import Found, Proposal, analyse, document_passages, 
 from backends.qmd.asking import Row, rows_of_answer
 from backends.qmd.process import QmdUnavailableError
 from backends.qmd.server import post_query
+from backends.ranking.passages import GAP
 from backends.redaction import redact
 from backends.text.passages import split_units, utf16_length
 from backends.transcripts.jsonl import digest_of, read_stretch
@@ -160,10 +161,22 @@ def _check_passage(text: str, found: Found) -> None:
     passage = found.passage
     assert 0 <= found.score <= 1
     assert 0 <= found.coverage <= 1
-    assert text.startswith(passage.text, passage.start)
     assert utf16_length(passage.text) <= _SNIPPET
-    assert passage.start_line == 1 + text.count("\n", 0, passage.start)
-    assert passage.end_line == passage.start_line + passage.text.count("\n")
+    assert (
+        passage.start_line == passage.stretches[0].first == 1 + text.count("\n", 0, passage.start)
+    )
+    assert passage.end_line == passage.stretches[-1].last
+    shown, end = passage.text.split("\n"), passage.start
+    for number, lines in enumerate(passage.stretches):
+        assert number == 0 or shown.pop(0) == GAP.strip("\n")
+        length = lines.last - lines.first + 1
+        stretch, shown = "\n".join(shown[:length]), shown[length:]
+        line = sum(len(one) + 1 for one in text.split("\n")[: lines.first - 1])
+        start = text.index(stretch, max(end, line))
+        assert number > 0 or start == passage.start
+        assert text.count("\n", 0, start) == lines.first - 1
+        end = start + len(stretch)
+    assert not shown
 
 
 def transcripts(data: bytes) -> None:

@@ -36,7 +36,7 @@ _VALIDATE: Final = Path(__file__).with_name("openclaw_validate.mjs")
 PATIENCE_S: Final = 120.0
 """Bound of every wait; the machine may be busy."""
 _COMMANDS_WITHIN: Final = 5
-"""Of the host, in one of ours: the bound holds for each."""
+"""How many commands of the host one of ours may run: the bound holds for each."""
 MAIN: Final = "agent:main:main"
 """The session key of the main agent's private conversation."""
 _TOKEN: Final = "test-token-0123456789abcdef"

@@ -168,7 +168,7 @@ class _Maker:
         return name not in _LEFT_OUT or is_memorys
 
     def _choose_owner(self, agents: dict[str, Any]) -> None:
-        """Of several agents one is the default, or the file says that none is."""
+        """Makes one of several agents the default, or lets the file say that none is."""
         for entry in agents["entries"].values():
             entry.pop("default", None)
         if self.dice.random() < 0.5:

@@ -50,7 +50,7 @@ class FakeVendor(LoopbackHost[Fault]):
     dimensions: int = 64
     max_items: int | None = None
     max_tokens: int | None = None
-    """Of one request; four characters count as a token."""
+    """The most tokens in one request; four characters count as a token."""
     max_bytes: int | None = None
     max_input_tokens: int | None = None
     names_limit: bool = True

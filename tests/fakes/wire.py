@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _WORD = re.compile(r"\w+")
 _LENGTH = 3.0
-"""Of the vectors that are sent, so that a client that forgets to normalise is found out."""
+"""The length of the vectors that are sent, so that a client that forgets to normalise is found out."""
 
 
 @dataclass

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from drawing.picture import mermaid, replaced
+from drawing.picture import ImportCircleError, mermaid, replaced
 from drawing.units import FLOORS, imports_between_units
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,6 +29,15 @@ def test_an_arrow_that_follows_from_others_is_not_drawn():
     assert "gateway_a --> gateway_b" in drawn
     assert "gateway_b --> gateway_c" in drawn
     assert drawn.count("-->") == 2
+
+
+def test_a_circle_of_packages_is_reported_with_the_way_around_it():
+    a, b, c, other = (("gateway", name) for name in ("agent", "rpc", "tools", "cli"))
+    with pytest.raises(ImportCircleError) as caught:
+        mermaid([(other, a), (a, b), (b, c), (c, a)])
+    way = str(caught.value).partition(": ")[0].split(" -> ")
+    around = [(f"gateway/{one[1]}", f"gateway/{two[1]}") for one, two in ((a, b), (b, c), (c, a))]
+    assert sorted(pairwise(way)) == sorted(around)
 
 
 def test_every_module_says_what_it_owns():

@@ -1,7 +1,8 @@
-"""What is published: a wheel and a source archive, installed where nothing else is.
+"""What is published: a wheel, a source archive and a container image, installed where nothing else is.
 
 Offline and cheap: the environment gets the wheel, and of the libraries only those that the wheel requires,
-as links to the installed ones. So what an extra would bring is really missing there.
+as links to the installed ones. So what an extra would bring is really missing there. The image is not
+built, since that takes a daemon and a base image: what its file names is looked at and run here.
 """
 
 from __future__ import annotations
@@ -9,11 +10,16 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import shlex
+import shutil
+import signal
 import subprocess
 import sys
 import sysconfig
 import tarfile
+import time
+import tomllib
 import zipfile
 from collections.abc import Iterator
 from contextlib import suppress
@@ -40,6 +46,11 @@ def build(source: Path, target: Path, *options: str) -> None:
     subprocess.run(command, cwd=source, check=True, capture_output=True, timeout=120)
 
 
+def names_in(wheel: Path) -> set[str]:
+    with zipfile.ZipFile(wheel) as archive:
+        return set(archive.namelist())
+
+
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
     target = tmp_path_factory.mktemp("dist")
@@ -55,8 +66,7 @@ def wheel(built):
 
 @pytest.fixture(scope="module")
 def names(wheel):
-    with zipfile.ZipFile(wheel) as archive:
-        return set(archive.namelist())
+    return names_in(wheel)
 
 
 def required(requirements: list[str]) -> set[str]:
@@ -183,16 +193,57 @@ def test_the_wheel_holds_what_runs_and_nothing_else(names):
     assert not [name for name in names if name.endswith((".pyc", ".lock"))]
 
 
-def test_the_source_archive_gives_the_same_wheel(built, names, tmp_path):
+@pytest.fixture(scope="module")
+def unpacked(built, tmp_path_factory):
+    """The source archive, as whoever packages it for a distribution has it."""
     (archive,) = built.glob("*.tar.gz")
+    target = tmp_path_factory.mktemp("unpacked")
     with tarfile.open(archive) as opened:
-        opened.extractall(tmp_path, filter="data")
-    (source,) = tmp_path.iterdir()
-    assert {"README.md", "LICENSE", "docs", "tests"} <= {entry.name for entry in source.iterdir()}
-    build(source, tmp_path / "again", "-t", "wheel")
-    (again,) = (tmp_path / "again").glob("*.whl")
-    with zipfile.ZipFile(again) as rebuilt:
-        assert set(rebuilt.namelist()) == names
+        opened.extractall(target, filter="data")
+    (source,) = target.iterdir()
+    return source
+
+
+@pytest.fixture(scope="module")
+def wheel_of_archive(unpacked, tmp_path_factory):
+    target = tmp_path_factory.mktemp("again")
+    build(unpacked, target, "-t", "wheel")
+    (again,) = target.glob("*.whl")
+    return again
+
+
+def test_the_source_archive_gives_the_same_wheel(unpacked, wheel_of_archive, names):
+    assert {"README.md", "LICENSE", "docs", "tests", "Dockerfile"} <= {
+        entry.name for entry in unpacked.iterdir()
+    }
+    assert names_in(wheel_of_archive) == names
+
+
+def test_building_twice_gives_the_same_bytes(wheel, wheel_of_archive):
+    assert wheel_of_archive.read_bytes() == wheel.read_bytes()
+
+
+def test_the_wheel_of_the_archive_installs_with_its_core_libraries_and_without_a_compiler(
+    wheel_of_archive, tmp_path, bare
+):
+    """From the configured package index; without any there is nothing to try."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
+    done = subprocess.run(
+        [Path(sys.executable).parent / "uv", "pip", "install", "--quiet", "--only-binary", ":all:",
+         "--python", tmp_path / "venv", wheel_of_archive],
+        env=os.environ, capture_output=True, encoding="utf-8", timeout=300, check=False,
+    )  # fmt: skip
+    if done.returncode and "fetch" in done.stderr:
+        pytest.skip("no package index can be reached")
+    assert done.returncode == 0, done.stderr
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    (notes / "boiler.md").write_text("The boiler has 1.4 bar.\n", encoding="utf-8")
+    found = subprocess.run(
+        [tmp_path / "venv/bin/memory-gateway", "search", "boiler", "--notes", notes, "--json"],
+        env=bare, capture_output=True, encoding="utf-8", timeout=60, check=True,
+    )  # fmt: skip
+    assert [hit["path"] for hit in json.loads(found.stdout)["results"]] == ["boiler.md"]
 
 
 def test_an_installed_wheel_leaves_its_inner_packages_to_nobody_else(command):
@@ -333,6 +384,10 @@ def test_the_version_stands_in_one_place(command, run):
         path=[str(next(command.parents[1].rglob("site-packages")))], name="memory-gateway"
     )
     assert own.version == VERSION
+    plugin = ROOT / "gateway/openclaw/plugin/package.json"
+    assert json.loads(plugin.read_text(encoding="utf-8"))["version"] == VERSION
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert re.search(r"^## \[(\d.*?)\]", changes, re.MULTILINE)[1] == VERSION
     assert set(own.metadata.get_all("Provides-Extra")) == EXTRAS
 
 
@@ -396,3 +451,99 @@ def test_one_line_installs_the_command_from_a_clone(tmp_path, bare):
     command = [tmp_path / "bin/memory-gateway", "serve"]
     answers = talk(command, lines, replies=2, environment=bare, directory=tmp_path).results()
     assert [tool["name"] for tool in answers[2]["tools"]] == ["memory_search", "memory_get"]
+
+
+def instructions():
+    """The stages of the Dockerfile: each a list of (instruction, what follows it)."""
+    text = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    text = re.sub(r"^#.*\n", "", text, flags=re.MULTILINE).replace("\\\n", " ")
+    stages: list[list[tuple[str, str]]] = []
+    for line in filter(None, map(str.strip, text.splitlines())):
+        word, _, rest = line.partition(" ")
+        if word == "FROM":
+            stages.append([])
+        stages[-1].append((word, " ".join(rest.split())))
+    return stages
+
+
+@pytest.fixture
+def image():
+    """What the last stage says, by instruction; of several the last one counts."""
+    return dict(instructions()[-1])
+
+
+def test_the_image_is_slim_built_apart_and_of_a_python_that_is_supported():
+    first, last = instructions()
+    (base,) = {re.split(" AS ", dict(stage)["FROM"])[0] for stage in (first, last)}
+    version = re.fullmatch(r"python:(3\.\d+)-slim", base)[1]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert f"Programming Language :: Python :: {version}" in project["classifiers"]
+    assert [rest for word, rest in last if word == "RUN" and "pip" in rest] == []
+
+
+def test_the_image_runs_as_nobody_in_particular_and_keeps_notes_and_index_in_volumes(image):
+    last = instructions()[-1]
+    words = [word for word, _ in last]
+    user = image["USER"]
+    assert user not in ("root", "0")
+    assert words.index("USER") > max(at for at, word in enumerate(words) if word == "RUN")
+    assert json.loads(image["VOLUME"]) == ["/workspace", "/state"]
+    made = image["RUN"]
+    assert f"useradd --uid 10001 --create-home {user}" in made
+    assert re.search(rf"install --directory --owner {user} .* /workspace /state$", made)
+    assert "OPENCLAW_STATE_DIR=/state" in image["ENV"]
+
+
+def test_what_docker_may_read_of_a_checkout_gives_the_same_wheel(names, tmp_path):
+    """Everything else is left out, so that no key and no note of a checkout gets into a layer."""
+    lines = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    assert "*" in lines
+    sent = [line[1:] for line in lines if line.startswith("!")]
+    for name in sent:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, tmp_path / name)
+    copied = [rest.split()[0] for word, rest in instructions()[0] if word == "COPY"]
+    assert [name for name in copied if not (tmp_path / name).exists()] == []
+    build(tmp_path, tmp_path / "dist", "-t", "wheel")
+    (again,) = (tmp_path / "dist").glob("*.whl")
+    assert names_in(again) == names
+
+
+def test_the_command_of_the_image_becomes_healthy_and_ends_when_it_is_asked_to(
+    command, bare, image, tmp_path
+):
+    workspace, state = tmp_path / "workspace", tmp_path / "state"
+    workspace.mkdir()
+    state.mkdir(mode=0o700)
+    (workspace / "MEMORY.md").write_text("The boiler has 1.4 bar.\n", encoding="utf-8")
+    environment = bare | {
+        "PATH": f"{command.parent}:/usr/bin:/bin",
+        "OPENCLAW_STATE_DIR": str(state),
+        "XDG_RUNTIME_DIR": str(tmp_path),
+    }
+    line = [*json.loads(image["ENTRYPOINT"]), *json.loads(image["CMD"])]
+    line = [one.replace("/workspace", str(workspace)) for one in line]
+    options, _, check = image["HEALTHCHECK"].partition(" CMD ")
+    assert "--interval=" in options
+    check = check.replace("/workspace", str(workspace))
+
+    def is_healthy():
+        shell = ["sh", "-c", check]
+        return (
+            subprocess.run(shell, env=environment, capture_output=True, check=False).returncode == 0
+        )
+
+    with subprocess.Popen(
+        line, env=environment, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as process:
+        deadline = time.monotonic() + 60
+        while not list(tmp_path.glob("memory-gateway/*.sock")) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert is_healthy()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    (state / "openclaw.json").write_text("{ broken", encoding="utf-8")
+    assert not is_healthy()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.client.spawning import GATEWAY_COMMAND
+from gateway.client import GATEWAY_COMMAND
 from gateway.version import VERSION
 from providers.local.supervisor import COMMAND as WORKER_COMMAND
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from backends.builtin.store.port import Store, View
+from backends.builtin.store.sqlite.connections import network_note
 from backends.builtin.store.sqlite.index_file import (
     IndexState,
     Verdict,
@@ -35,6 +36,7 @@ __all__ = [
     "IndexState",
     "LibraryProblems",
     "connect",
+    "doubt",
     "if_there",
     "index_file",
     "inspect",
@@ -42,7 +44,6 @@ __all__ = [
     "is_index",
     "is_there",
     "look_into",
-    "network_file_system",
     "owner_lock",
     "vector_libraries",
     "viewpoint_of",
@@ -137,7 +138,7 @@ def viewpoint_of(settings: Settings) -> str:
         return store.view
     if store.driver == "postgres":
         return host_name()
-    return "" if network_file_system(settings) is None else host_name()
+    return "" if shared_type(_path(settings).parent) is None else host_name()
 
 
 def host_name() -> str:
@@ -182,9 +183,13 @@ def inspect(settings: Settings, *, timeout_s: float) -> IndexState:
     return inspect_index(index_file(settings), timeout_s=timeout_s)
 
 
-def network_file_system(settings: Settings) -> str | None:
-    """The type of the file system that the index is on, if other hosts may have it, too. Blocks."""
-    return shared_type(Path(os.path.realpath(settings.search.store.path)).parent)
+def doubt(settings: Settings) -> str | None:
+    """Why the place of the index is none that one should choose, if so. Blocks."""
+    return network_note(_path(settings))
+
+
+def _path(settings: Settings) -> Path:
+    return Path(os.path.realpath(settings.search.store.path))
 
 
 def vector_libraries(settings: Settings) -> LibraryProblems:

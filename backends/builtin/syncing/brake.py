@@ -202,13 +202,24 @@ class Brake:
         place = self._place_of(absolute)
         return self._away(place) if place and place.absolute != absolute else None
 
-    def _away(self, place: Place) -> str | None:
-        if place.inside is not None and (reason := self._away(self._own)):
+    def missing(self, view: View) -> tuple[Held, ...]:
+        """The places that the index knows and that are away, without a look at their files."""
+        known = _decoded(view.remembered(_DEVICES, here=True), int)
+        away = {
+            reason: place  # one that took others with it is told once
+            for place in self._places
+            if place.absolute in known and (reason := self._away(place, known))
+        }
+        return tuple(_held(place, (), reason) for reason, place in away.items())
+
+    def _away(self, place: Place, devices: Mapping[str, int] | None = None) -> str | None:
+        devices = self._devices if devices is None else devices
+        if place.inside is not None and (reason := self._away(self._own, devices)):
             return reason
         device = _device(place.absolute)
         if device == _ABSENT and not place.may_go:
             return f"{place.name} {place.absolute} is missing"
-        known = self._devices.get(place.absolute)
+        known = devices.get(place.absolute)
         if device >= 0 and known is not None and device != known:
             return f"{place.name} {place.absolute} is not the file system that was indexed"
         return None

@@ -14,7 +14,7 @@ from typing import Final
 import anyio
 import structlog
 
-from backends.builtin.store.port import IndexDamagedError
+from backends.builtin.store.port import IndexDamagedError, View
 from backends.builtin.syncing.indexing import (
     Indexer,
     RecentSyncs,
@@ -88,8 +88,8 @@ class Freshness:
         self.recent = RecentSyncs()
         self.unreadable: tuple[SkippedFile, ...] = ()
         """Files that the last whole sync could not index, with reasons."""
-        self.held: tuple[Held, ...] = ()
-        """What the last look found gone from the disk and left in the index."""
+        self._held: tuple[Held, ...] | None = None
+        """What the last look found gone from the disk and left in the index; None before the first."""
         self.unlisted = 0
         """Directories that the last whole sync could not list."""
 
@@ -122,7 +122,7 @@ class Freshness:
                 self.recent.add(report)
             self.unreadable = tuple(tally.unreadable)
             self.unlisted = tally.unlisted
-            self.held = tally.held
+            self._held = tally.held
             self._level_generation = generation
             self._unread = _unread(tally)
             return report
@@ -191,8 +191,15 @@ class Freshness:
                 )
             except TimeoutError:
                 return "the disk did not answer in time"
-            self.held = survey.plan.held
-        return "; ".join(one.reason for one in self.held) or None
+            self._held = survey.plan.held
+        return "; ".join(one.reason for one in self._held or ()) or None
+
+    def held(self, view: View) -> tuple[Held, ...]:
+        """What the last look found gone from the disk and left in the index.
+
+        Before the first one only whole places that are away, so that nobody has to wait for it. Blocks.
+        """
+        return self._indexer.missing(view) if self._held is None else self._held
 
     async def out_of_reach(self, path: str) -> str | None:
         """Why a note that is not there may exist all the same: its place is away."""
@@ -209,7 +216,7 @@ class Freshness:
         tally = Tally()
         try:
             tally.begin(await self._look(budget_s))
-            self.held = tally.held
+            self._held = tally.held
             await self._index_within(tally, budget_s)
         except TimeoutError:
             return Stale(files=len(tally.pending), reason="the disk did not answer in time")

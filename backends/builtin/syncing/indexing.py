@@ -204,6 +204,10 @@ class Indexer:
         if self.sessions and (twin := files.twin("sessions", self.sessions.listing().files)):
             files.adopt(twin, "sessions", tuple(writer.transcripts.indexed()))
 
+    def missing(self, view: View) -> tuple[Held, ...]:
+        """The places that the index knows and that are away, without a look at their files."""
+        return self._brake.missing(view)
+
     def out_of_reach(self, path: str) -> str | None:
         """Why a note that is not there may exist all the same: its place is away."""
         return self._brake.out_of_reach(self._roots.absolute(path.strip()))

@@ -211,7 +211,9 @@ def plan_sessions(
     pipeline: Callable[[str], str],
     is_due: IsDue,
     force: bool = False,
+    enabled: bool = True,
 ) -> SessionPlan:
+    """Not `enabled`: transcripts are no source, and whatever this viewpoint may take out goes."""
     parts: list[TranscriptPart] = []
     added, waiting = [], 0
     for found in sorted(listing.files, key=lambda found: (-found.mtime_ns, found.path)):
@@ -224,23 +226,21 @@ def plan_sessions(
         if known is None or not known.pipeline:
             added.append(found.path)
     on_disk = {found.path for found in listing.files}
+    orphans_go = bool(listing.files) or not enabled  # a directory without any may be away
     return SessionPlan(
         listing=listing,
         parts=tuple(parts),
         to_remove=tuple(
             ObsoleteFile(path, known.read_at_ns, "sessions")
             for path, known in indexed.items()
-            if path not in on_disk and listing.tells_of(path) and _may_go(known, listing)
+            if path not in on_disk
+            and listing.tells_of(path)
+            and (known.seen == "here" or (known.seen == "nowhere" and orphans_go))
         ),
         added=frozenset(added),
         waiting=waiting,
         unchanged=len(listing.files) - len({part.path for part in parts}),
     )
-
-
-def _may_go(known: IndexedTranscript, listing: TranscriptListing) -> bool:
-    """What nobody saw is gone for sure only where there are others."""
-    return known.seen == "here" or (known.seen == "nowhere" and bool(listing.files))
 
 
 def _need(

@@ -190,6 +190,7 @@ class SessionIndexer:
             pipeline=self._pipeline,
             is_due=is_due,
             force=force,
+            enabled=self.enabled,
         )
 
     def is_due(self, reference: str) -> bool:

@@ -19,9 +19,8 @@ from gateway.rpc.wire import InvalidParamsError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gateway.connect.checking import Seen
-    from gateway.connect.clients import Client, Entry, Surroundings
-    from gateway.connect.files import Plan
+    from gateway.connect.client_files import Plan
+    from gateway.connect.clients import Client, Entry, Seen, Surroundings
 
 _NAME: Final = "memory-gateway"
 _NAMES: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -54,7 +53,7 @@ def connect(
     It shows what is added and asks. Everything else in the file stays, and a copy of it is kept. Which memory:
     --notes, or --workspace, or --agent; else the default agent of openclaw.json.
     """
-    from gateway.connect.files import plan_connection
+    from gateway.connect.client_files import plan_connection
 
     if client is None and not show:
         return _list_clients(options)
@@ -78,7 +77,7 @@ def disconnect(
     options: Options, client: ClientName = None, *, name: ServerName = _NAME, yes: Yes = False
 ) -> int:
     """Take this memory out of the configuration of an MCP client again."""
-    from gateway.connect.files import plan_removal
+    from gateway.connect.client_files import plan_removal
 
     if client is None:
         raise InvalidParamsError(
@@ -202,7 +201,7 @@ def _print_entry(
 
 
 def _finish(options: Options, plan: Plan, there: Surroundings, *, yes: bool) -> int:
-    from gateway.connect.files import carry_out
+    from gateway.connect.client_files import carry_out
 
     if not options.json:
         _show(plan)
@@ -235,8 +234,8 @@ def _show(plan: Plan) -> None:
 
 
 def _lines(plan: Plan, entry: Entry | None) -> Sequence[str]:
+    from gateway.connect.client_files import shown
     from gateway.connect.editing import entry_lines
-    from gateway.connect.files import shown
 
     return entry_lines(plan.client, plan.name, shown(entry)) if entry is not None else ()
 
@@ -267,7 +266,7 @@ def _tell(plan: Plan, copy: Path | None) -> None:
 
 
 def _check(plan: Plan, there: Surroundings) -> Seen:
-    from gateway.connect.checking import check
+    from gateway.connect.clients import check
     from gateway.connect.editing import with_server
 
     assert plan.new is not None
@@ -280,7 +279,7 @@ def _check(plan: Plan, there: Surroundings) -> Seen:
 
 
 def _as_data(plan: Plan, *, written: bool, copy: Path | None, seen: Seen | None) -> dict[str, Any]:
-    from gateway.connect.files import shown
+    from gateway.connect.client_files import shown
 
     return {
         "client": plan.client.name,
@@ -313,7 +312,7 @@ def _list_clients(options: Options) -> int:
 
 def _row(client: Client, there: Surroundings) -> dict[str, Any]:
     from config.errors import MemoryGatewayError
-    from gateway.connect.files import connected, shown
+    from gateway.connect.client_files import connected, shown
 
     servers: dict[str, Any] = {}
     problem = None

@@ -14,8 +14,8 @@ from gateway.cli.options import Options
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gateway.openclaw.host import Host
     from gateway.openclaw.installation import Outcome, Plan, State
+    from gateway.openclaw.program import Host
 
 OpenClawCommand = Annotated[
     str | None,
@@ -84,7 +84,7 @@ def uninstall_plugin(
 def _found(options: Options, openclaw: str | None) -> tuple[Host, Path]:
     from config.source.discover import discover
     from gateway.cli.options import load_request
-    from gateway.openclaw.host import find_host, host_overlay
+    from gateway.openclaw.program import find_host, host_overlay
     from gateway.rpc.wire import InvalidParamsError
 
     if options.notes is not None:

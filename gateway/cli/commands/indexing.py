@@ -28,7 +28,7 @@ def index(
     import anyio
 
     from gateway.cli.options import load
-    from gateway.cli.rendering.details import sync_remarks, sync_summary
+    from gateway.cli.rendering.status_lines import sync_remarks, sync_summary
 
     report, disabled, issues = anyio.run(_index, load(options), force)
     if report is None:
@@ -67,7 +67,7 @@ def list_batches(options: Options) -> int:
     """Show the batch jobs of the index, the newest first."""
     from backends.builtin.batch.jobs import list_jobs
     from gateway.cli.options import load
-    from gateway.cli.rendering.details import batch_lines
+    from gateway.cli.rendering.status_lines import batch_lines
     from gateway.cli.terminal import print_lines
 
     jobs = list_jobs(load(options))
@@ -105,7 +105,7 @@ _HELP = "A path, hf:org/repo/file.gguf[#revision] or an http(s) address."
 
 def list_models(options: Options) -> int:
     """Show the configured model and those that were downloaded."""
-    from gateway.cli.rendering.details import model_lines
+    from gateway.cli.rendering.status_lines import model_lines
     from gateway.cli.terminal import print_lines
     from providers.local.models.cache import listed_models
 

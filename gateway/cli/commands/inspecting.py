@@ -18,7 +18,7 @@ from config.errors import MemoryGatewayError, lone_error
 from gateway.cli import output
 from gateway.cli.guard import HEALTH_CODES
 from gateway.cli.options import Options
-from gateway.cli.rendering.status import status_line, status_lines
+from gateway.cli.rendering.status_lines import status_line, status_lines
 from gateway.cli.terminal import console
 from gateway.rpc.wire import InvalidParamsError
 from gateway.tools.status import StatusResult
@@ -51,7 +51,7 @@ def status(
     if options.json:
         output.write_json(result)
         return os.EX_OK
-    from gateway.cli.rendering.status import status_lines
+    from gateway.cli.rendering.status_lines import status_lines
     from gateway.cli.terminal import print_lines
 
     print_lines(status_lines(result))
@@ -94,7 +94,7 @@ def health(
     if options.json:
         output.write_json(result)
         return HEALTH_CODES[result.status]
-    from gateway.cli.rendering.status import health_lines
+    from gateway.cli.rendering.status_lines import health_lines
     from gateway.cli.terminal import print_lines
 
     print_lines(health_lines(result))
@@ -163,7 +163,7 @@ def config(
     if options.json:
         output.write_json(describe_json(settings, rows))
         return os.EX_OK
-    from gateway.cli.rendering.status import config_lines
+    from gateway.cli.rendering.status_lines import config_lines
     from gateway.cli.terminal import print_lines
 
     print_lines(config_lines(rows))
@@ -202,7 +202,7 @@ def doctor(options: Options) -> int:
     if options.json:
         output.write_json(diagnosis)
     else:
-        from gateway.cli.rendering.status import diagnosis_lines
+        from gateway.cli.rendering.status_lines import diagnosis_lines
         from gateway.cli.terminal import print_lines
 
         print_lines(diagnosis_lines(diagnosis))

@@ -169,7 +169,7 @@ def reload(options: Options) -> int:
     if options.json:
         output.write_json(result)
         return os.EX_OK
-    from gateway.cli.rendering.status import reload_lines
+    from gateway.cli.rendering.status_lines import reload_lines
     from gateway.cli.terminal import print_lines
 
     print_lines(reload_lines(result))

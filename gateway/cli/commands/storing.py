@@ -85,7 +85,7 @@ def copy_store(
     import anyio
 
     from gateway.cli.options import load
-    from gateway.cli.rendering.details import sync_summary
+    from gateway.cli.rendering.status_lines import sync_summary
     from gateway.rpc.wire import InvalidParamsError
 
     if source == target:

@@ -26,8 +26,8 @@ from backends.interface import (
     SyncReport,
 )
 from config.settings import Source
-from gateway.cli.rendering.details import detail_rows, sync_summary
 from gateway.cli.rendering.results import matched_spans, reasons, remarks
+from gateway.cli.rendering.status_lines import detail_rows, sync_summary
 from gateway.cli.rendering.words import counted, duration, short_path, size
 from gateway.metrics import Counted, SearchesOfMode
 from gateway.tools.search import escape_controls

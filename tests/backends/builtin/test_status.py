@@ -7,7 +7,7 @@ import os
 import anyio
 import pytest
 
-from backends.builtin.status import MEASURED_CHUNKS, many_chunks
+from backends.builtin.index_status import MEASURED_CHUNKS, many_chunks
 from backends.interface import SearchRequest, SyncRequest
 from config.settings import ExtraPath
 

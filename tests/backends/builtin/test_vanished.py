@@ -47,6 +47,21 @@ def soon(monkeypatch):
     return pass_minute
 
 
+async def test_a_workspace_that_is_away_is_a_weakness_before_anything_looked_at_its_files(
+    home, notes
+):
+    async with home.open() as backend:
+        await backend.sync(SyncRequest())
+        assert await backend.weaknesses() == ()
+    moved = home.root / "moved"
+    home.workspace.rename(moved)
+    async with home.open() as backend:
+        (weakness,) = await backend.weaknesses()
+        assert "is missing" in weakness
+        moved.rename(home.workspace)
+        assert await backend.weaknesses() == ()
+
+
 async def test_a_workspace_that_was_renamed_is_answered_from_the_index_until_it_is_back(
     home, notes, rows, paths_of, soon
 ):

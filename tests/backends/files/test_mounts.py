@@ -18,6 +18,13 @@ MOUNTS = r"""
 48 22 0:43 / /mnt/docker rw master:3 propagate_from:2 - virtiofs home rw
 49 22 0:44 / /mnt/plain rw - fuse portal rw
 50 22 0:45 / /mnt/overlay rw - overlay overlay rw
+51 22 0:46 / /mnt/smb rw - smb3 //server/notes rw
+52 22 0:47 / /mnt/ceph rw - ceph 10.0.0.1:6789,10.0.0.2:6789:/ rw,name=admin
+53 22 0:48 / /mnt/gluster rw - fuse.glusterfs server:/volume rw
+54 22 0:49 / /mnt/lustre rw - lustre 10.0.0.1@tcp:/scratch rw
+55 22 0:50 / /mnt/cluster rw - gfs2 /dev/vg/cluster rw
+56 22 0:51 / /mnt/efs rw - nfs4 127.0.0.1:/ rw,vers=4.1,port=20449
+57 22 0:52 / /mnt/bucket rw - fuse.s3fs s3fs rw
 """.lstrip()
 
 
@@ -45,6 +52,13 @@ def mounts(tmp_path):
         ("/mnt/docker", "virtiofs"),
         ("/mnt/plain", "fuse"),
         ("/mnt/overlay", None),
+        ("/mnt/smb/x", "smb3"),
+        ("/mnt/ceph/x", "ceph"),
+        ("/mnt/gluster/x", "fuse.glusterfs"),
+        ("/mnt/lustre/x", "lustre"),
+        ("/mnt/cluster/x", "gfs2"),
+        ("/mnt/efs/x", "nfs4"),
+        ("/mnt/bucket/x", "fuse.s3fs"),
     ],
 )
 def test_the_innermost_mount_decides(mounts, directory, shared_as):

@@ -12,7 +12,7 @@ import pytest
 
 from backends.files.safe_open import RefusedFileError
 from backends.transcripts.agents import AgentTranscripts, is_conversation
-from backends.transcripts.host import HostTranscripts
+from backends.transcripts.host_database import HostTranscripts
 from backends.transcripts.source import BEGINNING
 from fakes.host_database import HostDatabase
 

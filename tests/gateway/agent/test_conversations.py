@@ -20,13 +20,17 @@ from config.settings import (
     SyncSettings,
 )
 from fakes.settings import make_settings
-from gateway.agent.conversations import Conversations
+from gateway.agent.conversations import (
+    Conversations,
+    FlushDoneParams,
+    FlushParams,
+    SessionStartParams,
+)
 from gateway.agent.memory import open_memory
 from gateway.rpc.wire import InvalidParamsError
 from gateway.sessions.loading import agent_now
 from gateway.tools.get import MAX_ENTRY_BYTES, AppendParams, GetParams
 from gateway.tools.search import SearchParams
-from gateway.tools.sessions import FlushDoneParams, FlushParams, SessionStartParams
 
 pytestmark = pytest.mark.anyio
 

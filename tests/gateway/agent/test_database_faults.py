@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 import anyio
 import pytest
+from gateway.tools.sessions import SessionStartParams
 from msgspec.structs import replace
 
 from backends.builtin import backend as builtin
@@ -22,7 +23,6 @@ from gateway.agent.conversations import Conversations
 from gateway.agent.memory import open_memory
 from gateway.tools.get import GetParams
 from gateway.tools.search import SearchParams
-from gateway.tools.sessions import SessionStartParams
 
 pytestmark = pytest.mark.anyio
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fakes.details import details
-from gateway.cli.rendering.details import detail_rows
+from gateway.cli.rendering.status_lines import detail_rows
 
 REFUSED = {
     "provider": "openai",
@@ -105,3 +105,11 @@ def test_what_stands_in_is_told_with_its_reason(rows):
         "Left out": "3 files by .gitignore",
         "Fallback": "in place of qmd: QMD is not there.",
     }
+
+
+def test_an_index_that_other_hosts_share_says_so(rows):
+    shared = {"here": "a", "others": ["b", "c"], "onlyElsewhere": 7}
+    assert rows(viewpoints=shared)["Shared with"] == (
+        "2 other viewpoints · 7 files seen only there"
+    )
+    assert "Shared with" not in rows("journal")

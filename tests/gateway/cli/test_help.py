@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import typer
 
 from gateway.cli.app import app, run_app
+from gateway.cli.commands.serving import NOT_RUNNING
+from gateway.cli.guard import BROKEN_PIPE, EXIT_CODES, HEALTH_CODES, INTERRUPTED
 
 ROOT = typer.main.get_command(app)
 COMMANDS = [
@@ -89,6 +93,17 @@ def test_what_commands_do_is_never_cut_off(width, capsys, monkeypatch):
     shown = " ".join(capsys.readouterr().out.split())
     assert "..." not in shown.partition("Commands:")[2]
     assert "until the input ends." in shown
+
+
+def test_the_help_of_all_tells_every_exit_code_and_where_files_are(capsys):
+    assert run_app(["help"]) == 0
+    _, _, after = capsys.readouterr().out.partition("Exit codes:")
+    codes, _, files = after.partition("Files and variables:")
+    told = set(map(int, re.findall(r"\b\d+\b", codes)))
+    own = {NOT_RUNNING, INTERRUPTED, BROKEN_PIPE}
+    assert told == {*EXIT_CODES.values(), *HEALTH_CODES.values(), *own}
+    for name in ("OPENCLAW_STATE_DIR", "OPENCLAW_CONFIG_PATH", "XDG_DATA_HOME", "OPENAI_API_KEY"):
+        assert name in files
 
 
 def test_help_is_a_command_too(capsys):

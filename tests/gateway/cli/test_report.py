@@ -8,8 +8,13 @@ import pytest
 from backends.interface import SkippedFile, SourceCount, SyncProgress, SyncReport
 from config.describe import Row
 from config.settings import Origin
-from gateway.cli.rendering.details import sync_remarks, sync_summary
-from gateway.cli.rendering.status import config_lines, health_lines, status_lines
+from gateway.cli.rendering.status_lines import (
+    config_lines,
+    health_lines,
+    status_lines,
+    sync_remarks,
+    sync_summary,
+)
 from gateway.tools.status import Health, StatusResult
 
 REPORT = SyncReport(

@@ -6,8 +6,7 @@ import anyio
 import pytest
 
 from config.errors import ErrorKind, lone_error
-from gateway.client import GatewayGoneError, RemoteError
-from gateway.client.calls import decode_frame
+from gateway.client import GatewayGoneError, RemoteError, decode_frame
 from gateway.rpc.wire import DeadlineExceededError
 
 pytestmark = pytest.mark.anyio

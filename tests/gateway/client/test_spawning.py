@@ -9,7 +9,8 @@ from textwrap import dedent
 import anyio
 import pytest
 
-from gateway.client import GatewayGoneError, spawn_gateway, spawning
+from gateway import client
+from gateway.client import GatewayGoneError, spawn_gateway
 
 pytestmark = pytest.mark.anyio
 WAIT_S = 120
@@ -49,7 +50,7 @@ async def test_the_environment_and_the_directory_are_those_that_were_given(tmp_p
 
 
 async def test_a_child_that_dies_takes_open_calls_with_it_and_leaves_its_last_words(monkeypatch):
-    monkeypatch.setattr(spawning, "LAST_OUTPUT_S", WAIT_S)
+    monkeypatch.setattr(client, "LAST_OUTPUT_S", WAIT_S)
     die = """
         import sys
         sys.stdin.readline()

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from backends.errors import FileUnreadableError, FileUnwritableError
 from config.errors import ConfigInvalidError
-from gateway.connect import files
+from gateway.connect import client_files
+from gateway.connect.client_files import carry_out, connected, plan_connection, plan_removal
 from gateway.connect.clients import CLIENTS, Surroundings, is_ours
-from gateway.connect.files import carry_out, connected, plan_connection, plan_removal
 
 COMMAND = ("/opt/bin/memory-gateway", "serve", "--notes", "/home/me/notes")
 NAME = "memory-gateway"
@@ -141,7 +141,7 @@ def test_a_file_that_its_client_lays_out_anew_is_still_undone(there):
 def test_a_server_of_that_name_which_is_not_ours_is_left_alone(client, there):
     foreign = {"command": "npx", "args": ["-y", "server-memory"]}
     path = write(client, there, "")
-    path.write_text(files.with_server(client, "", path, NAME, foreign), "utf-8")
+    path.write_text(client_files.with_server(client, "", path, NAME, foreign), "utf-8")
     for attempt in (lambda: join(client, there), lambda: leave(client, there)):
         with pytest.raises(ConfigInvalidError, match="another server"):
             attempt()
@@ -155,7 +155,7 @@ def test_what_a_person_added_to_our_entry_stays_in_it(there):
     join(client, there, command=(*COMMAND, "--claude-code"))
     found = json.loads(path.read_text())["mcpServers"][NAME]
     assert found == {**ours, "args": [*COMMAND[1:], "--claude-code"]}
-    assert "sk-secret" not in str(files.shown(found))
+    assert "sk-secret" not in str(client_files.shown(found))
 
 
 @pytest.mark.parametrize("linked", ["file", "directory"])

@@ -11,6 +11,7 @@ import apsw
 import msgspec
 import pytest
 
+from backends.builtin.store.sqlite import connections
 from backends.builtin.store.sqlite.store import SqliteStore
 from config.settings import StoreSettings
 from gateway.doctor.index import check_index, check_owner
@@ -128,3 +129,11 @@ def test_a_copy_that_openclaw_made_of_our_index_is_told_and_its_own_files_are_no
     shutil.copy(store.path, copy)
     one = worst(check_index(at_the_former_place))
     assert (one.place, one.fix.endswith(f"rm {copy}")) == (str(copy), True)
+
+
+def test_an_index_on_a_network_mount_is_told(settings, index, worst, severities, monkeypatch):
+    assert severities(check_index(settings)) == ["ok"]
+    monkeypatch.setattr(connections, "shared_type", lambda directory: "cifs")
+    one = worst(check_index(settings))
+    assert (one.severity, one.place) == ("warning", str(index))
+    assert "cifs" in one.cause and "local disk" in (one.fix or "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from backends.interface import Fallback, Hit, ReadAnswer, SearchAnswer, Stale
-from gateway.mcp.answers import append_text, read_text, search_text
+from gateway.mcp.tools import append_text, read_text, search_text
 from gateway.tools.get import AppendResult
 from gateway.tools.search import with_citations
 

@@ -9,9 +9,8 @@ from msgspec.structs import replace
 from config.settings import ScopeMatch, ScopePolicy, ScopeRule
 from fakes.settings import make_settings
 from gateway.agent.memory import open_memory
-from gateway.mcp import methods as methods_module
 from gateway.mcp.eras import UnsupportedRevisionError
-from gateway.mcp.methods import CallParams, ListParams, mcp_methods
+from gateway.mcp.mcp_methods import CallParams, ListParams, mcp_methods
 from gateway.mcp.tools import tool_list
 from gateway.rpc.registry import RequestContext, Session
 from gateway.rpc.wire import InvalidParamsError
@@ -164,7 +163,7 @@ async def test_what_extensions_add_to_a_request_is_ignored(desk):
 
 @pytest.mark.parametrize("token", ["abc", 7])
 async def test_progress_is_told_to_who_asks_for_it_and_counts_up(desk, monkeypatch, token):
-    monkeypatch.setattr(methods_module, "SIGN_OF_LIFE_S", 0.0)
+    monkeypatch.setattr("gateway.mcp.mcp_methods.SIGN_OF_LIFE_S", 0.0)
     arguments = {"query": "boiler"}
     await desk.ask(
         "tools/call", name="memory_search", arguments=arguments, _meta={"progressToken": token}

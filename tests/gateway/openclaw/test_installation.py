@@ -11,8 +11,8 @@ import pytest
 
 from fakes.openclaw_command import make_openclaw
 from gateway.cli.app import run_app
-from gateway.openclaw.host import HostError, find_host, host_overlay
 from gateway.openclaw.installation import install, plan_installation, read_state, uninstall
+from gateway.openclaw.program import HostError, find_host, host_overlay
 
 WRITTEN_BY_HAND = """{
   // the boiler's agent

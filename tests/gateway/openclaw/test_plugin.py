@@ -16,7 +16,7 @@ from config.loading.load import load_settings
 from config.source.discover import LoadRequest
 from fakes.openclaw import SETUP, install_openclaw
 from gateway.flush import SessionState, Situation, decide, flush_prompts
-from gateway.openclaw.shared import PLUGIN, SHARED, shared_json
+from gateway.openclaw.installation import PLUGIN, SHARED, shared_json
 from gateway.version import VERSION
 
 HERE = Path(__file__).parent

@@ -9,7 +9,7 @@ import time
 _SCRIPT = """
 import os, threading
 import anyio
-from gateway.process.ending import Ending
+from gateway.process.serve import Ending
 from gateway.rpc.transport import DescriptorWriter
 
 def start(thread):

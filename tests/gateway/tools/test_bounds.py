@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from gateway.agent.conversations import FlushParams, SessionStartParams, SessionUpdatedParams
 from gateway.methods import InitializeParams, SyncParams
 from gateway.tools.get import AppendParams, GetParams
 from gateway.tools.search import (
@@ -15,7 +16,6 @@ from gateway.tools.search import (
     MAX_PATH_CHARS,
     SearchParams,
 )
-from gateway.tools.sessions import FlushParams, SessionStartParams, SessionUpdatedParams
 
 
 @pytest.mark.parametrize(

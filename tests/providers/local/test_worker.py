@@ -62,7 +62,7 @@ class Dialogue:
         return self._replies.pop(0)
 
     def vectors(self, lane, *texts, number=1):
-        """Of all texts, in order."""
+        """The vectors of all texts, in order."""
         self.say(Embed(number, lane, list(texts)))
         found = {}
         while len(found) < len(texts):

@@ -70,7 +70,7 @@ def connect_writer(path: Path, viewpoint: str = "") -> apsw.Connection:
         if not schema.is_complete(connection):
             raise apsw.CorruptError("tables are missing")
         set_journal(connection, path.parent)
-        connection.execute("PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA foreign_keys = ON")
         connection.execute(f"PRAGMA cache_size = -{_PAGE_CACHE_KIB}")
         _look_for_end(connection, path)
         schema.extend(connection, viewpoint)
@@ -97,9 +97,26 @@ def connect_reader(path: Path) -> apsw.Connection:
 
 
 def set_journal(connection: apsw.Connection, directory: Path) -> None:
-    """The kind of log that is safe on the file system of the directory."""
-    mode = "TRUNCATE" if shared_type(directory) else "WAL"
-    connection.execute(f"PRAGMA journal_mode = {mode}")
+    """The kind of log that is safe on the file system of the directory, and as much syncing as it needs.
+
+    A write-ahead log needs memory that all processes share, which two hosts do not have (sqlite.org/wal.html); a
+    rollback journal needs locks, which most network mounts have. Raises BusyError while somebody uses a
+    write-ahead log where none may be.
+    """
+    journal, synchronous = ("TRUNCATE", "FULL") if shared_type(directory) else ("WAL", "NORMAL")
+    connection.execute(f"PRAGMA journal_mode = {journal}").fetchall()
+    connection.execute(f"PRAGMA synchronous = {synchronous}")
+
+
+def network_note(path: Path) -> str | None:
+    """What a person should know of an index on a file system that other hosts may have, too."""
+    file_system = shared_type(path.parent)
+    if file_system is None:
+        return None
+    return (
+        f"{path} is on a file system that other hosts may share ({file_system}): it is kept without a write-ahead "
+        "log, and as safe as the locks of that file system are. Let memorySearch.store.path name a local disk."
+    )
 
 
 def fold_log(connection: apsw.Connection) -> None:

@@ -33,6 +33,7 @@ from backends.builtin.store.sqlite.connections import (
     index_unavailable,
     is_damage,
     milliseconds,
+    network_note,
 )
 from backends.builtin.store.sqlite.files import SqliteFiles
 from backends.builtin.store.sqlite.index_file import ensure_index, set_aside, size_on_disk
@@ -387,6 +388,8 @@ class SqliteStore:
 
     def _connect(self) -> None:
         self._writer = connect_writer(self.path, self.viewpoint)
+        if (note := network_note(self.path)) is not None:
+            self.note(note)
         self._opened = _identity(self.path)
 
     def _close_connections(self) -> None:

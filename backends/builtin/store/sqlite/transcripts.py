@@ -98,7 +98,7 @@ class SqliteTranscripts:
         )
         for path in paths:
             known = self.one(path)
-            if known is None or known.seen != "here":
+            if known is not None and known.seen == "nowhere":
                 self.touch(path, (0, 0, 0, 0), 0)
 
     def disenrol(self, sources: Iterable[str]) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import shutil
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -36,7 +38,7 @@ QUICK = BatchSettings(poll_interval_ms=10)
 
 @pytest.fixture
 def patience_s() -> float:
-    """Of every wait, also those that are for all of this backend."""
+    """The bound of every wait, including those in fixtures that all tests of this backend share."""
     return PATIENCE_S
 
 
@@ -77,17 +79,66 @@ def batch_with(embedding_home) -> Callable[..., None]:
     return configure
 
 
+class KeptNotes:
+    """The notes of the backlog and their index, made once and lent to one test after another.
+
+    The directory is moved, never copied: the index knows a file by its inode and its times.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._notes, self._index = directory / "memory", directory / "index"
+        self._stamps: dict[str, tuple[int, ...]] = {}
+
+    def lend(self, home: Any) -> bool:
+        """False when there are none, or a test has changed them."""
+        if not self._notes.exists():
+            return False
+        self._notes.rename(home.workspace / "memory")
+        shutil.copyfile(self._index, home.index)
+        return True
+
+    def remember(self, home: Any) -> None:
+        """Called when all of the backlog is indexed and nobody has the index open."""
+        shutil.copyfile(home.index, self._index)
+        self._stamps = _stamps(home.workspace / "memory")
+
+    def take_back(self, home: Any) -> None:
+        notes = home.workspace / "memory"
+        stamps = _stamps(notes)
+        for name in stamps.keys() - self._stamps.keys():
+            (notes / name).unlink()
+            del stamps[name]
+        if stamps == self._stamps:
+            notes.rename(self._notes)
+
+
+def _stamps(directory: Path) -> dict[str, tuple[int, ...]]:
+    found = {one.name: one.stat() for one in directory.iterdir()}
+    return {
+        name: (one.st_ino, one.st_size, one.st_mtime_ns, one.st_ctime_ns)
+        for name, one in found.items()
+    }
+
+
+@pytest.fixture(scope="session")
+def kept_notes(tmp_path_factory) -> KeptNotes:
+    return KeptNotes(tmp_path_factory.mktemp("backlog"))
+
+
 @pytest.fixture
-async def backlog(embedding_home, batch_with, indexed_alone) -> int:
+async def backlog(embedding_home, batch_with, indexed_alone, kept_notes) -> AsyncIterator[int]:
     """Notes with so many different texts in all, indexed but without a vector.
 
     Indexed before anything is embedded, so that no job depends on how long a sync takes.
     """
     batch_with()
-    for number in range(COUNT):
-        embedding_home.write(f"memory/{number:04}.md", f"The boiler number {number}.\n")
-    await indexed_alone(embedding_home)
-    return COUNT
+    if not kept_notes.lend(embedding_home):
+        for number in range(COUNT):
+            embedding_home.write(f"memory/{number:04}.md", f"The boiler number {number}.\n")
+        await indexed_alone(embedding_home)
+        kept_notes.remember(embedding_home)
+    yield COUNT
+    kept_notes.take_back(embedding_home)
 
 
 @pytest.fixture

@@ -79,7 +79,7 @@ def _with_garbage(_, lines):
 
 
 def _with_broken_vectors(batches, lines):
-    """Of five without length, one that is text, two that are missing, one that is too short."""
+    """Five vectors without length, one that is text, two that are missing, one that is too short."""
     broken = [[0.0] * 64] * 5 + ["text", None, None, [0.5] * 63]
     keys = [line.get("key") or line["custom_id"] for line in lines[: len(broken)]]
     return [*map(batches.result, keys, broken), *lines[len(broken) :]]

@@ -181,7 +181,10 @@ def test_a_source_of_transcripts_is_enrolled_by_each_viewpoint(store, other, she
         assert writer.transcripts.enrolled(["sessions"]) == frozenset()
         writer.transcripts.enrol("sessions", ["sessions/a.jsonl", "sessions/b.jsonl"])
         indexed = writer.transcripts.indexed()
-        assert {one.seen for one in indexed.values()} == {"here"}
+        assert {path: one.seen for path, one in indexed.items()} == {
+            "sessions/a.jsonl": "elsewhere",  # until it was looked at
+            "sessions/b.jsonl": "here",
+        }
         assert {one.stamps for one in indexed.values()} == {(0, 0, 0, 0)}
     with store.writer() as writer:
         writer.transcripts.disenrol(["sessions"])

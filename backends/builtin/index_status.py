@@ -213,8 +213,9 @@ def probe_weaknesses(store: Store, freshness: Freshness, semantics: Semantics) -
     """As in a status, from what the last whole sync saw. Raises IndexUnavailableError."""
     with store.view() as view:
         view.probe()
+        held = freshness.held(view)
     lost = _lost(len(freshness.unreadable) + freshness.unlisted)
-    return (*_away(freshness.held), *lost, *semantics.weaknesses())
+    return (*_away(held), *lost, *semantics.weaknesses())
 
 
 def many_chunks(count: int) -> tuple[str, ...]:
