@@ -9,7 +9,6 @@ from contextlib import contextmanager
 
 import anyio
 import pytest
-from gateway.tools.sessions import SessionStartParams
 from msgspec.structs import replace
 
 from backends.builtin import backend as builtin
@@ -19,7 +18,7 @@ from backends.interface import SyncRequest
 from config.settings import Secret, SyncSettings
 from fakes import postgres
 from fakes.settings import make_settings
-from gateway.agent.conversations import Conversations
+from gateway.agent.conversations import Conversations, SessionStartParams
 from gateway.agent.memory import open_memory
 from gateway.tools.get import GetParams
 from gateway.tools.search import SearchParams
