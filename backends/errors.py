@@ -23,7 +23,8 @@ class PathNotAllowedError(MemoryGatewayError):
         super().__init__(
             f"Reading {path!r} is not allowed.",
             remedy="Allowed are MEMORY.md, memory.md, USER.md, memory/**/*.md and what "
-            "memorySearch.extraPaths names; links are never followed.",
+            "memorySearch.extraPaths names, and of a folder of notes what is indexed; "
+            "links are never followed.",
         )
 
 

@@ -23,6 +23,7 @@ from config.host_keys import (
     OWN_ENTRY_PATH,
     SEARCH,
     SEARCH_PLACES,
+    is_disabled,
     is_own_entry,
     plain,
     search_place,
@@ -46,7 +47,6 @@ from config.settings import Settings
 from config.source.discover import INCLUDE, LoadRequest, discover, resolve_includes
 from config.source.json5 import LEXEME, parse_json5
 from config.source.located import KeyPath, Located, Reading, descend, render_path
-from config.switched_off import is_disabled
 
 _HOSTS_SEARCH: Final = frozenset(
     {place for place in SEARCH_PLACES if place[-2:] == ("memory", "search")}

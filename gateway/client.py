@@ -135,7 +135,8 @@ class Client:
     ) -> None:
         self._receive = receive
         self._send = send
-        self._notified = notified
+        self.notified = notified
+        """Called with every notification that comes; it may be replaced."""
         self._why_ended = why_ended
         self._ids = itertools.count(1)
         self._pending: dict[int | str | None, _Pending] = {}
@@ -225,7 +226,7 @@ class Client:
             raise GatewayGoneError(f"The gateway sent what is no JSON-RPC: {line}")
         frame = decode_frame(line)
         if frame.method is not None:
-            self._notified(frame.method, frame.params)
+            self.notified(frame.method, frame.params)
         elif (pending := self._pending.get(frame.id)) is not None:
             pending.reply = frame
             pending.done.set()

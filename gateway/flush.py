@@ -200,7 +200,7 @@ def _completed(text: str, today: date) -> str:
     return dated if SILENT_REPLY in dated else f"{dated}\n\n{_HINT}"
 
 
-_LOCK_TIMEOUT_S: Final = 5.0
+LOCK_TIMEOUT_S: Final = 5.0
 _MODE: Final = 0o600
 _MAX_BYTES: Final = 64 * 1024 * 1024
 """The largest file that is read: a record of every session that there ever was is far smaller."""
@@ -249,13 +249,13 @@ class SessionStore:
             make_directories(chosen.parent)
             path = chosen.resolve()
             lock = path.with_name(f"{path.name}.lock")
-            with lock_file(lock, timeout_s=_LOCK_TIMEOUT_S):
+            with lock_file(lock, timeout_s=LOCK_TIMEOUT_S):
                 # Whoever imports the file may have taken it away since.
                 path = self._path.resolve()
                 return self._record(path, session_key, compaction_count, is_wanted)
         except LockTimeoutError:
             raise FileUnwritableError(
-                f"{chosen} stayed locked for {_LOCK_TIMEOUT_S:g} s.",
+                f"{chosen} stayed locked for {LOCK_TIMEOUT_S:g} s.",
                 remedy=f"If no chat gateway runs, remove {lock.name} beside it.",
             ) from None
         except OSError as error:

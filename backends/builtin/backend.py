@@ -18,8 +18,7 @@ from anyio.to_thread import run_sync
 
 from backends.builtin.embedding.semantics import Meaning, Semantics
 from backends.builtin.index_status import probe_weaknesses, report_status
-from backends.builtin.links import links_in, resolve_links
-from backends.builtin.searching import Found, Searcher
+from backends.builtin.searching import Found, Searcher, links_in, resolve_links
 from backends.builtin.store.opening import connect
 from backends.builtin.store.port import (
     READERS,

@@ -1,7 +1,12 @@
-"""One search over the builtin index, from the request to the hits: words looked up, lanes, filters, decay."""
+"""One search over the builtin index, from the request to the hits: words looked up, lanes, filters, decay.
+
+Wiki links are looked up here, too: they lead to a file of that name, else to a note with that alias or title; where
+there are several, to the one with the shortest path.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from itertools import accumulate, count, islice
@@ -9,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
-from backends.builtin.links import links_in, resolve_links
 from backends.builtin.store.port import (
     Corpus,
     FileCard,
@@ -23,7 +27,7 @@ from backends.builtin.store.port import (
     View,
     Word,
 )
-from backends.files.roots import Filter
+from backends.files.roots import MARKDOWN_SUFFIX, Filter
 from backends.interface import Hit, Mode, SearchRequest, Stretch
 from backends.ranking.evidence import KEYWORDS_ONLY, Candidate, Lanes
 from backends.ranking.fusion import Explanation, PassageRanker, RankedPassage, explain
@@ -414,3 +418,37 @@ def _hit(
         title=card.title or None,
         tags=card.tags,
     )
+
+
+MAX_LINKS: Final = 100
+"""The most links that are taken from one text."""
+_LINK: Final = re.compile(
+    r"\[\[([^\[\]|#\n]{1,300})(?:#[^\[\]|\n]{0,300})?(?:\|[^\[\]\n]{0,300})?\]\]"
+)
+
+
+def links_in(text: str) -> tuple[str, ...]:
+    """The names that wiki links of a text lead to, without headings and shown names."""
+    names = (match[1].strip() for match in _LINK.finditer(text))
+    return tuple(dict.fromkeys(filter(None, names)))[:MAX_LINKS]
+
+
+def resolve_links(files: FileReads, names: Iterable[str]) -> dict[str, str]:
+    """The paths of those that lead to a note; nothing about the others."""
+    wanted = {name: _key(name) for name in names}
+    if not wanted:
+        return {}
+    by_key: dict[str, str] = {}
+    notes = files.names()
+    for note in notes:
+        parts = _key(note.path).split("/")
+        for start in range(len(parts)):
+            by_key.setdefault("/".join(parts[start:]), note.path)
+    for note in notes:
+        for name in (*note.aliases, note.title):
+            by_key.setdefault(_key(name), note.path)
+    return {name: by_key[key] for name, key in wanted.items() if key in by_key}
+
+
+def _key(name: str) -> str:
+    return name.strip().removesuffix(MARKDOWN_SUFFIX).removeprefix("./").casefold()

@@ -33,7 +33,7 @@ _FILE_MODE: Final = 0o644
 _DIRECTORY_MODE: Final = 0o755
 """As an editor makes them under the usual umask; never writable for others."""
 _BLOCK_BYTES: Final = 256 * 1024
-_LOCK_TIMEOUT_S: Final = 5.0
+LOCK_TIMEOUT_S: Final = 5.0
 
 
 class Appended(NamedTuple):
@@ -82,7 +82,7 @@ def _opened(location: Location) -> Iterator[int]:
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise PathNotAllowedError(location.path)
-            lock_within(descriptor, _LOCK_TIMEOUT_S)
+            lock_within(descriptor, LOCK_TIMEOUT_S)
             yield descriptor
         finally:
             os.close(descriptor)

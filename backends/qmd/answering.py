@@ -22,8 +22,8 @@ from backends.files.roots import Filter, Location
 from backends.files.safe_open import opened
 from backends.files.scan import FoundFile, scan
 from backends.interface import Hit, SearchRequest, Stale
-from backends.qmd.asking import Row
 from backends.qmd.collections import Places
+from backends.qmd.server import Row
 from backends.ranking.evidence import BM25_K1, Candidate
 from backends.ranking.fusion import PassageRanker
 from backends.ranking.passages import Passage, passage_near

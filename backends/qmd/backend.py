@@ -35,12 +35,12 @@ from backends.interface import (
     Trial,
 )
 from backends.qmd.answering import Answerer, of_rank
-from backends.qmd.asking import ask, question_for
 from backends.qmd.collections import Places, plan_collections
 from backends.qmd.engine import AWAY_PAUSE_S, Away, Engine
 from backends.qmd.exporting import Exports
 from backends.qmd.home import NEUTRAL_DIRECTORY, embed_lock
 from backends.qmd.process import QmdUnavailableError
+from backends.qmd.server import ask, question_for
 from backends.qmd.sidecar import home_of, open_sidecar, qmd_command, qmd_environment
 from backends.transcripts.agents import AgentTranscripts
 from config.runtime.bounded import BoundedWork

@@ -1,8 +1,11 @@
-"""Putting chosen values into typed settings, and telling which keys differ between two readings. Pure."""
+"""From all the places that give a key to typed settings. Pure.
+
+One value is chosen for each key, rules connect some of them, and two readings are compared key by key.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar
@@ -10,15 +13,17 @@ from typing import Any, TypeVar
 import msgspec
 
 from config import paths
+from config.host_keys import OWN_ENTRY_PATH, is_own_entry
 from config.keys.kinds import Unresolved
 from config.keys.table import SECTIONS
-from config.keys.tree import Key, Section
-from config.loading.resolve import Chosen, remembers_in_private_only
+from config.keys.tree import ANY_NAME, Given, Key, Section
 from config.paths import Directories
 from config.settings import (
     AuthProfileRef,
     AuthSettings,
+    ChunkingSettings,
     ExtraPath,
+    HybridSettings,
     MemorySearchSettings,
     ModelProviderSettings,
     Origin,
@@ -27,6 +32,201 @@ from config.settings import (
     Settings,
     StoreSettings,
 )
+from config.source.located import KeyPath, Located, Reading, render_path
+
+_AGENT_PLACES = (("agents", "list"), ("agents", "entries"), (*OWN_ENTRY_PATH, "agents"))
+
+
+class Chosen(msgspec.Struct, frozen=True):
+    """The value that applies to a key, before paths are made absolute."""
+
+    value: Any
+    origin: Origin
+    given: Given | None = None
+    """None for a value that a rule produced."""
+
+
+def choose(givens: Iterable[Given], own: Sequence[KeyPath], reading: Reading) -> dict[str, Chosen]:
+    """The value of each key, by its documented path, for the agent whose own keys are at `own`.
+
+    Keys below a free name (`models.providers.openai.apiKey`) appear under their full path.
+    """
+    levels: dict[str, tuple[list[Given], list[Given]]] = {}
+    for given in givens:
+        level = _level(given.at, own)
+        if level is not None:
+            levels.setdefault(_name(given), ([], []))[level].append(given)
+    return {name: _choose_one(*given, reading) for name, given in levels.items()}
+
+
+def _level(at: KeyPath, own: Sequence[KeyPath]) -> int | None:
+    """0 for keys of all agents, 1 for the agent's own, None for those of another agent."""
+    if not any(at[: len(place)] == place for place in _AGENT_PLACES):
+        return 0
+    return 1 if any(at[: len(prefix)] == prefix for prefix in own) else None
+
+
+def _name(given: Given) -> str:
+    if ANY_NAME in given.leaf.key.path:
+        return render_path(given.at)
+    return given.leaf.section.documented(given.leaf.key)
+
+
+def _choose_one(general: list[Given], special: list[Given], reading: Reading) -> Chosen:
+    base, own = _best(general, reading), _best(special, reading)
+    winner = own or base
+    assert winner is not None
+    if base and own and winner.leaf.key.merge == "concatenate":
+        both = f"{_place(base, reading)}; {_place(own, reading)}"
+        return Chosen(base.value + own.value, Origin(kind="file", detail=both), winner)
+    return Chosen(winner.value, Origin(kind="file", detail=_place(winner, reading)), winner)
+
+
+def _best(givens: list[Given], reading: Reading) -> Given | None:
+    best = min(givens, key=lambda given: given.leaf.rank, default=None)
+    if best is None or is_own_entry(best.at):
+        return best
+    for given in givens:
+        if given is not best and given.value != best.value:
+            winner = reading.place(best.at, best.node)
+            reading.warn(given.at, given.node, f"is ignored, because {winner} is set too")
+    return best
+
+
+def _place(given: Given, reading: Reading) -> str:
+    """`agents.defaults.memorySearch.provider, line 12`, and the variable it was filled from."""
+    names = reading.variables.get(given.at, ())
+    filled = "".join(f", from ${{{name}}}" for name in names)
+    return reading.place(given.at, given.node) + filled
+
+
+_Values = dict[str, Chosen]
+
+_VECTOR_WEIGHT = "memorySearch.query.hybrid.vectorWeight"
+_TEXT_WEIGHT = "memorySearch.query.hybrid.textWeight"
+_TOKENS = "memorySearch.chunking.tokens"
+_OVERLAP = "memorySearch.chunking.overlap"
+_SOURCES = "memorySearch.sources"
+_SESSION_MEMORY = "memorySearch.experimental.sessionMemory"
+_ADDRESS = "memorySearch.remote.baseUrl"
+_KEY = "memorySearch.remote.apiKey"
+_HEADERS = "memorySearch.remote.headers"
+_REMEMBER = "memorySearch.rememberAcrossConversations"
+_INPUT_TYPE = "memorySearch.inputType"
+_INPUT_TYPES = ("memorySearch.queryInputType", "memorySearch.documentInputType")
+
+_SUM_TOLERANCE = 1e-9
+
+
+def apply_rules(values: _Values, reading: Reading) -> None:
+    """Applies every rule, with a warning where a rule overrides what the file says."""
+    _spread_input_type(values)
+    _normalise_weights(values, reading)
+    _limit_overlap(values, reading)
+    _choose_sources(values, reading)
+    _withhold_keys(values)
+
+
+def _spread_input_type(values: _Values) -> None:
+    shared = values.pop(_INPUT_TYPE, None)
+    if shared is not None:
+        for name in _INPUT_TYPES:
+            values.setdefault(name, shared)
+
+
+def _normalise_weights(values: _Values, reading: Reading) -> None:
+    """Divides both by their sum; if both are 0, the defaults apply."""
+    defaults = HybridSettings()
+    vector = _value(values, _VECTOR_WEIGHT, defaults.vector_weight)
+    text = _value(values, _TEXT_WEIGHT, defaults.text_weight)
+    total = vector + text
+    if abs(total - 1) <= _SUM_TOLERANCE:
+        return
+    if total == 0:
+        _warn(values, _VECTOR_WEIGHT, "and textWeight are both 0, so the defaults apply", reading)
+        del values[_VECTOR_WEIGHT], values[_TEXT_WEIGHT]
+        return
+    _derive(values, _VECTOR_WEIGHT, vector / total, "divided by the sum of both weights")
+    _derive(values, _TEXT_WEIGHT, text / total, "divided by the sum of both weights")
+
+
+def _limit_overlap(values: _Values, reading: Reading) -> None:
+    """Limits the overlap to one token less than a chunk has."""
+    defaults = ChunkingSettings()
+    tokens = _value(values, _TOKENS, defaults.tokens)
+    overlap = _value(values, _OVERLAP, defaults.overlap)
+    if overlap < tokens:
+        return
+    if _OVERLAP in values:
+        message = (
+            f"{overlap} must be less than chunking.tokens ({tokens}); {tokens - 1} is used instead"
+        )
+        _warn(values, _OVERLAP, message, reading)
+    _derive(values, _OVERLAP, tokens - 1, "less than chunking.tokens")
+
+
+def _choose_sources(values: _Values, reading: Reading) -> None:
+    """Includes transcripts only if one of the two keys that allow them does."""
+    remembers = _value(values, _REMEMBER, default=False)
+    sources = _value(values, _SOURCES, None)
+    if sources is None:
+        if remembers:
+            origin = Origin(kind="derived", detail="with rememberAcrossConversations")
+            values[_SOURCES] = Chosen(("memory", "sessions"), origin)
+        return
+    allowed = remembers or _value(values, _SESSION_MEMORY, default=False)
+    if "sessions" in sources and not allowed:
+        message = '"sessions" is left out: it needs experimental.sessionMemory: true'
+        _warn(values, _SOURCES, message, reading)
+    kept = tuple(source for source in sources if source != "sessions" or allowed)
+    if remembers and "sessions" not in kept:
+        _derive(
+            values,
+            _SOURCES,
+            (*(kept or ("memory",)), "sessions"),
+            "with rememberAcrossConversations",
+        )
+    else:
+        values[_SOURCES] = msgspec.structs.replace(values[_SOURCES], value=kept or ("memory",))
+
+
+def remembers_in_private_only(values: Mapping[str, Chosen]) -> bool:
+    """Whether transcripts are included only because of `rememberAcrossConversations`."""
+    if not _value(values, _REMEMBER, default=False):
+        return False
+    sources = values.get(_SOURCES)
+    named = sources is not None and sources.given is not None and "sessions" in sources.given.value
+    return not named
+
+
+def _withhold_keys(values: _Values) -> None:
+    """Withholds key and headers if their address cannot be read: the default address is another one."""
+    address = values.get(_ADDRESS)
+    if address is not None and isinstance(address.value, Unresolved):
+        del values[_ADDRESS]
+        values.pop(_HEADERS, None)
+        values[_KEY] = address
+
+
+def _value(values: Mapping[str, Chosen], name: str, default: Any) -> Any:
+    return values[name].value if name in values else default
+
+
+def _derive(values: _Values, name: str, value: Any, how: str) -> None:
+    known = values.get(name)
+    if known is None:
+        values[name] = Chosen(value, Origin(kind="derived", detail=how))
+        return
+    origin = Origin(kind=known.origin.kind, detail=f"{known.origin.detail}, {how}")
+    values[name] = msgspec.structs.replace(known, value=value, origin=origin)
+
+
+def _warn(values: _Values, name: str, message: str, reading: Reading) -> None:
+    given = values[name].given
+    assert given is not None
+    node: Located = given.node
+    reading.warn(given.at, node, message)
+
 
 _StructT = TypeVar("_StructT", bound=msgspec.Struct)
 
@@ -172,11 +372,11 @@ def _fields(old: Settings, new: Settings) -> Iterator[str]:
     for section in SECTIONS:
         for key in section.keys:
             field = field_of(section, key)
-            if field and _value(old, field) != _value(new, field):
+            if field and _value_of(old, field) != _value_of(new, field):
                 yield section.documented(key)
 
 
-def _value(settings: Settings, field: str) -> tuple[Any, Any]:
+def _value_of(settings: Settings, field: str) -> tuple[Any, Any]:
     """The value and, for a key that could not be read, why."""
     parent, _, name = f".{field}".rpartition(".")
     holder = attrgetter(parent[1:])(settings) if parent else settings

@@ -24,8 +24,14 @@ from config.errors import ConfigNotFoundError
 from config.host_keys import OWN_ENTRY_PATH, tolerates
 from config.keys.table import SECTIONS
 from config.keys.tree import ANY_NAME, Given, build_tree, walk
-from config.loading.build import build_settings, field_of, settings_of_notes
-from config.loading.resolve import Chosen, apply_rules, choose
+from config.loading.build import (
+    Chosen,
+    apply_rules,
+    build_settings,
+    choose,
+    field_of,
+    settings_of_notes,
+)
 from config.paths import Directories, claude_dir, default_workspace
 from config.settings import ExtraPath, Origin, Settings, StoreSettings
 from config.source.discover import Found, LoadRequest, discover, notes_folder

@@ -235,6 +235,18 @@ def keep_copy(path: Path, data: bytes, *, mode: int) -> Path:
     raise FileExistsError(errno.EEXIST, f"there are {_COPIES} copies beside it", str(path))
 
 
+def is_copy(path: Path, data: bytes, *, mode: int) -> bool:
+    """Whether a regular file of that mode has exactly this content."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return False
+    with os.fdopen(descriptor, "rb") as file:
+        about = os.fstat(descriptor)
+        is_alike = stat.S_ISREG(about.st_mode) and stat.S_IMODE(about.st_mode) == mode
+        return is_alike and about.st_size == len(data) and file.read(len(data) + 1) == data
+
+
 def copies_of(path: Path) -> list[Path]:
     """What `keep_copy` left beside a file, the latest first. Raises OSError."""
     pattern = COPY.format(name=glob.escape(path.name), number="*")

@@ -29,9 +29,9 @@ from backends.interface import (
 )
 from backends.transcripts.agents import is_conversation
 from config.errors import MemoryGatewayError, ungrouped
+from config.host_keys import is_disabled, why_disabled
 from config.runtime.tasks import Wakeup
 from config.settings import CitationsMode, Settings, Source
-from config.switched_off import is_disabled, why_disabled
 from gateway.metrics import Metrics
 from gateway.scheduler import ObserveSync, SyncScheduler
 from gateway.sessions.keys import KnownSessions, is_main_session, judge_session

@@ -16,11 +16,11 @@ import structlog
 from msgspec.structs import replace
 
 from config.errors import ConfigInvalidError, ConfigProblem, MemoryGatewayError
+from config.host_keys import is_disabled
 from config.loading.build import changed_keys
 from config.paths import auth_profile_paths
 from config.runtime.bounded import BoundedWork
 from config.settings import Settings
-from config.switched_off import is_disabled
 
 if TYPE_CHECKING:
     from gateway.agent.memory import Memory

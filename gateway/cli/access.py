@@ -28,8 +28,8 @@ from backends.interface import (
     SyncRequest,
 )
 from config.errors import ungrouped
+from config.host_keys import is_disabled
 from config.settings import Secret, Settings
-from config.switched_off import is_disabled
 from gateway.agent.conversations import Conversations
 from gateway.agent.memory import TRIAL_S, Memory, open_memory
 from gateway.agent.reloading import ReloadResult

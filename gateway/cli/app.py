@@ -48,7 +48,7 @@ Exit codes:
   64       the command line is wrong; 65 an input is too large
   66       a file is not there or cannot be read; 73 cannot be written
   69       something that is needed is not available, such as the gateway
-  70       a fault of the program; 76 of the other side of a protocol
+  70       an internal error; 76 an answer that breaks a protocol
   75       not now: a time limit, a full disk, too many requests
   77       not permitted; 78 the configuration is wrong
   130, 141 interrupted; the reader of the output went away

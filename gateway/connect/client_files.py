@@ -17,7 +17,7 @@ import msgspec
 
 from backends.errors import FileUnreadableError, FileUnwritableError
 from config.errors import ConfigInvalidError, ConfigProblem
-from config.runtime.files import copies_of, keep_copy, make_directories, replace_file
+from config.runtime.files import copies_of, is_copy, keep_copy, make_directories, replace_file
 from config.source.json5 import MAX_BYTES
 from gateway.connect.clients import Client, Entry, Surroundings, is_ours
 from gateway.connect.editing import servers_in, with_server, without_server
@@ -207,7 +207,7 @@ def carry_out(plan: Plan) -> Path | None:
             return _put_back(plan)
         make_directories(plan.path.parent)
         if copy is None and plan.base is not None:
-            copy = keep_copy(plan.path, plan.base, mode=plan.before.mode)
+            copy = _copy(plan.path, plan.base, plan.before.mode)
         replace_file(plan.path, plan.after or b"", mode=plan.before.mode)
     except OSError as error:
         raise FileUnwritableError(
@@ -215,6 +215,12 @@ def carry_out(plan: Plan) -> Path | None:
             remedy=_BY_HAND.format(client=plan.client.name),
         ) from None
     return copy
+
+
+def _copy(path: Path, data: bytes, mode: int) -> Path:
+    """A new copy, or the one of a run that was killed behind it."""
+    there = (one for one in _copies(path) if is_copy(one, data, mode=mode))
+    return next(there, None) or keep_copy(path, data, mode=mode)
 
 
 def _check_unchanged(plan: Plan) -> None:

@@ -15,14 +15,13 @@ from backends.errors import IndexUnavailableError
 from backends.files.roots import MemoryRoots
 from backends.files.scan import ScanResult, scan
 from config.errors import ConfigInvalidError, MemoryGatewayError
-from config.host_keys import HOST_RELEASE
+from config.host_keys import HOST_RELEASE, switches
 from config.migration import find_moves, is_of_today
 from config.paths import auth_profile_paths
 from config.settings import ConfigWarning, Settings
 from config.source.discover import resolve_includes
 from config.source.json5 import read_json5
 from config.source.located import render_path
-from config.switched_off import switches
 from gateway.doctor.finding import Check, Finding, sentence
 
 

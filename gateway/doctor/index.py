@@ -150,7 +150,7 @@ def _soundness(state: IndexState) -> str:
     )
 
 
-_TIMEOUT_S: Final = 2.0
+TIMEOUT_S: Final = 2.0
 _SEVERITIES: Final[dict[str, Severity]] = {"ok": "ok", "degraded": "warning", "failing": "error"}
 _OTHERS: Final = 0o077
 
@@ -167,7 +167,7 @@ async def check_owner(settings: Settings) -> list[Finding]:
     try:
         async with stream, connect(stream, stream) as client:
             check_workspace(lock, settings.workspace)
-            health = await client.call("health", timeout_s=_TIMEOUT_S)
+            health = await client.call("health", timeout_s=TIMEOUT_S)
     except MemoryGatewayError as error:
         return [_broken(record, lock, error)]
     return [_answers(record, health), *_open_socket(record)]

@@ -18,8 +18,8 @@ from msgspec.structs import replace
 
 from backends.errors import IndexUnavailableError
 from config.errors import MemoryGatewayError
+from config.host_keys import is_disabled
 from config.settings import Settings
-from config.switched_off import is_disabled
 from gateway.notify import STANDING_BY, Notifier
 from gateway.ownership.lock import (
     LockDisk,

@@ -225,7 +225,7 @@ def cancelled_id(params: bytes | None) -> RequestId:
         raw = named.id if named.request_id is UNSET else named.request_id
         if raw is not UNSET:
             return RequestId.parse(raw)
-    except (msgspec.ValidationError, InvalidRequestError, RecursionError) as error:
+    except (msgspec.DecodeError, InvalidRequestError, RecursionError) as error:
         raise InvalidParamsError("A cancellation names no valid request id.") from error
     raise InvalidParamsError("A cancellation needs the `id` of a request.")
 

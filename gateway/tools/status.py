@@ -20,8 +20,8 @@ from backends.interface import (
     Trial,
 )
 from config.errors import ConfigInvalidError, MemoryGatewayError
+from config.host_keys import Switch, switches
 from config.settings import Settings, StartedAs
-from config.switched_off import Switch, switches
 from gateway.metrics import Activity, Counted, Family, Metrics, Sample
 from gateway.version import VERSION
 from gateway.watching.watcher import WatchState

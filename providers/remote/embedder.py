@@ -180,7 +180,7 @@ def open_wire(spec: RemoteSpec) -> Wire:
 
 def library_missing(vendor: Vendor, module: str) -> ProviderUnavailableError:
     return ProviderUnavailableError(
-        f"{vendor.label} embeddings are not installed ({module} is missing).",
+        f"{vendor.label} needs the library {module}, which is not installed.",
         remedy=install_remedy(vendor.wire),
     )
 

@@ -15,8 +15,7 @@ import anyio
 from rich.console import Console
 from rich.table import Table
 
-from backends.qmd.asking import question_for
-from backends.qmd.server import post_query
+from backends.qmd.server import post_query, question_for
 from benchmarks.embedding_server import embedding_server
 from benchmarks.hash_embedder import HashEmbedder
 from benchmarks.qmd_agents import ten_agents

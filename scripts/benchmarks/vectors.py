@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from backends.builtin.store.sqlite.store import SqliteStore
-from backends.builtin.store.sqlite.vectors.engines import Extension, VectorEngine
+from backends.builtin.store.sqlite.vectors.engines import Extension, VectorEngine, VectorQuery
 from backends.builtin.store.sqlite.vectors.resident import ResidentEngine
 from backends.builtin.store.sqlite.vectors.scans import NumpyScan, SqliteScan
 from backends.builtin.store.sqlite.vectors.store import SqliteEmbeddings, fingerprint_id
@@ -121,7 +121,7 @@ def engines(database: SqliteStore, queries: Vectors, exact: list[set[int]]) -> I
         for engine in each:
 
             def ask(query: Vectors, engine: VectorEngine = engine) -> list[int]:
-                answer = engine.search(connection, number, query, limit=LIMIT)
+                answer = engine.search(VectorQuery(connection, number, query, LIMIT))
                 return [hit.excerpt_id for hit in answer.hits]
 
             measured = measure(engine.name, ask, queries, exact)

@@ -1,10 +1,10 @@
-"""The endurance harness: `python -m endurance torture|soak|fuzz|openclaw ...`, and `fuzz pipe ...`."""
+"""The endurance harness: `python -m endurance torture|soak|fuzz|openclaw|commands ...`, and `fuzz pipe ...`."""
 
 from __future__ import annotations
 
 import sys
 
-from endurance import fuzz, fuzz_pipe, openclaw_kills, soak, torture
+from endurance import command_kills, fuzz, fuzz_pipe, openclaw_kills, soak, torture
 
 
 def main(arguments: list[str]) -> int:
@@ -15,6 +15,8 @@ def main(arguments: list[str]) -> int:
             return soak.main(rest)
         case ["openclaw", *rest]:
             return openclaw_kills.main(rest)
+        case ["commands", *rest]:
+            return command_kills.main(rest)
         case ["fuzz", "pipe", *rest]:
             return fuzz_pipe.main(rest)
         case ["fuzz", *rest]:

@@ -82,6 +82,13 @@ async def _grow(run: Run) -> None:
     await _sync(run)
 
 
+async def _converse(run: Run) -> None:
+    run.agent.converse(2)
+    for session in run.agent.conversations:
+        await run.gateway.notify("session_updated", {"sessionId": session.name})
+    await _sync(run)
+
+
 async def _shut_down(run: Run) -> None:
     await run.gateway.call("health", {}, timeout_s=ANSWER_S)
     await run.gateway.notify("sync", {"force": True})
@@ -129,6 +136,13 @@ ACTIVITIES: Final = (
     Activity("rebuild", "every note is indexed again", _rebuild),
     Activity("search", "searches while notes change", _search),
     Activity("transcripts", "transcripts grow, and are taken in", _grow, sessions=True),
+    Activity(
+        "conversations",
+        "conversations grow in the host's database, and are taken in",
+        _converse,
+        Agent.begin_conversations,
+        sessions=True,
+    ),
     Activity(
         "batch",
         "a backlog of texts is embedded by batch jobs",

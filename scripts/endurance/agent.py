@@ -20,6 +20,7 @@ from backends.builtin.store.sqlite.moving import lock_path
 from benchmarks.notes import NoteWriter
 from config.settings import Settings
 from endurance.oracle import read_settings
+from fakes.host_database import HostDatabase, Session
 from fakes.hub import REPOSITORY, FakeHub
 from fakes.transcripts import Transcript
 from fakes.vendors import FakeVendor
@@ -102,6 +103,8 @@ class Agent(Home):
             Transcript(self.sessions, f"talk{number}") for number in range(TRANSCRIPTS)
         ]
         self.talk(10)
+        self.conversations: list[Session] = []
+        """In the database of the host, once it has one."""
         self.configure()
 
     def configure(
@@ -165,6 +168,26 @@ class Agent(Home):
                 transcript.say(self._writer.sentence(20))
                 transcript.work(self._writer.sentence(8))
                 transcript.answer(self._writer.sentence(25))
+
+    def begin_conversations(self) -> None:
+        """The host keeps its conversations in a database, beside the transcripts that there are."""
+        if not self.conversations:
+            host = HostDatabase(self.state)
+            keys = ["agent:main:main", "agent:main:work"]
+            self.conversations = [host.session(key.rpartition(":")[2], key) for key in keys]
+        self.converse(10)
+
+    def converse(self, turns: int) -> None:
+        """The conversations grow, some events of them packed; now and then one is rewound or rewritten."""
+        for session in self.conversations:
+            for number in range(turns):
+                said = session.say(self._writer.sentence(20))
+                session.work(self._writer.sentence(8))
+                session.answer(self._writer.sentence(25), packed=bool(number % 2))
+            if self.rng.random() < 0.2:
+                session.rewind(said)
+            elif self.rng.random() < 0.2:
+                session.rewrite(said, self._writer.sentence(20), f"after {session.seq}")
 
     def write_backlog(self, texts: int) -> None:
         """At least so many texts to embed, in notes of their own."""

@@ -22,20 +22,23 @@ from backends.builtin.syncing.preparing import Preparer
 from backends.chunking import Chunk, ChunkLimits, chunk_markdown
 from backends.files.reading import decode
 from backends.qmd.answering import Found, Proposal, analyse, document_passages, lexical_passages
-from backends.qmd.asking import Row, rows_of_answer
 from backends.qmd.process import QmdUnavailableError
-from backends.qmd.server import post_query
+from backends.qmd.server import Row, post_query, rows_of_answer
 from backends.ranking.passages import GAP
 from backends.redaction import redact
 from backends.text.passages import split_units, utf16_length
+from backends.transcripts.host_database import decompressed
 from backends.transcripts.jsonl import digest_of, read_stretch
-from backends.transcripts.turns import render_turn
+from backends.transcripts.turns import render_event, render_turn
 from config.describe import describe_json
 from config.errors import ConfigInvalidError
 from config.loading.load import load_settings
 from config.source.discover import LoadRequest
+from fakes.host_database import pack
 from fakes.loopback import LoopbackHandler, LoopbackServer
 from fakes.settings import make_settings, remote
+from gateway.connect.clients import CLIENTS
+from gateway.connect.editing import servers_in, with_server, without_server
 from gateway.rpc.wire import Batch, Call, ClientReply, Malformed, RpcError, decode_line
 from gateway.rpc.wire import LineSplitter as PipeSplitter
 from providers.batch.result_files import Line, LineSplitter, read_line, results_of
@@ -447,3 +450,42 @@ def place(name: str) -> Path:
     directory = tempfile.TemporaryDirectory(prefix=f"fuzz-{name}-")
     atexit.register(directory.cleanup)
     return Path(directory.name)
+
+
+_SERVER = {"command": "/opt/memory-gateway", "args": ["serve", "--notes", "/home/me/notes"]}
+_OURS = "memory-gateway"
+
+
+def client_files(data: bytes) -> None:
+    """A client's configuration: the first byte chooses between JSON with comments and TOML."""
+    client = CLIENTS["codex" if data[:1] == b"t" else "zed"]
+    text, file = data[1:].decode("utf-8", "replace"), Path("/home/me/settings")
+    try:
+        before = servers_in(client, text, file)
+        after = with_server(client, text, file, _OURS, _SERVER) if _OURS not in before else text
+    except ConfigInvalidError as error:
+        assert error.remedy
+        assert str(file) in str(error)
+        return
+    assert servers_in(client, after, file) == {_OURS: _SERVER, **before}
+    try:
+        back = without_server(client, after, file, _OURS, bare=not before)
+    except ConfigInvalidError:
+        assert _OURS in before  # as somebody else wrote it
+        return
+    assert servers_in(client, back, file) == {n: one for n, one in before.items() if n != _OURS}
+    if before and _OURS not in before:
+        assert back == text
+
+
+def host_events(data: bytes) -> None:
+    """An event of the host's database: as it is, packed, or as bytes that claim to be packed."""
+    packed = pack(data)
+    assert decompressed(packed, len(data)) == data
+    assert decompressed(packed, len(data) + 1) is None
+    assert not data or decompressed(packed, len(data) - 1) is None
+    claimed = int.from_bytes(data[:2], "big")
+    found = decompressed(data[2:], claimed)
+    assert found is None or len(found) == claimed
+    shown = render_event(data)
+    assert shown is None or isinstance(shown, str)

@@ -13,14 +13,14 @@ import sys
 from pathlib import Path
 
 from providers.local.model import Wishes, read_model
-from providers.local.worker.engine import Engine
+from providers.local.worker.llama import LoadedModel
 
 
 def main() -> None:
-    engine = Engine(read_model(Path(sys.argv[1]), Wishes()).order)
-    context = engine.context(texts=1, threads=1)
+    model = LoadedModel(read_model(Path(sys.argv[1]), Wishes()).order)
+    context = model.context(texts=1, threads=1)
     texts = json.load(sys.stdin)
-    json.dump([context.embed([engine.read(text).tokens])[0].tolist() for text in texts], sys.stdout)
+    json.dump([context.embed([model.read(text).tokens])[0].tolist() for text in texts], sys.stdout)
 
 
 if __name__ == "__main__":

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from config.host_keys import SEARCH, tolerates
+from config.host_keys import SEARCH, is_disabled, switches, tolerates, why_disabled
 from config.keys.table import SECTIONS
-from config.switched_off import is_disabled, switches, why_disabled
 
 HOME = "plugins.entries.memory-gateway.config"
 

@@ -79,22 +79,22 @@ class HostDatabase:
         node = {name: window.pop(name) for name in ("spawned_by", "archived_at") if name in window}
         now = _now()
         with self.db:
-            self._insert(
+            self.insert(
                 "session_nodes",
                 {"session_key": key, "current_session_id": name, "entry_json": "{}",
                  "updated_at": now} | node,
                 "ON CONFLICT (session_key) DO UPDATE SET current_session_id = ?2",
             )  # fmt: skip
-            self._insert(
+            self.insert(
                 "session_windows",
                 {"session_id": name, "session_key": key, "created_at": now, "updated_at": now,
                  "transcript_updated_at": now} | window,
             )  # fmt: skip
-            self._insert(
+            self.insert(
                 "transcript_rewrite_watermarks",
                 {"session_id": name, "generation": "first", "updated_at": now},
             )
-            self._insert(
+            self.insert(
                 "session_transcript_index_state",
                 {"session_id": name, "indexed_seq": -1, "updated_at": now},
             )
@@ -102,14 +102,14 @@ class HostDatabase:
         session.add({"type": "session", "version": 4, "id": name, "cwd": "/w"}, active=False)
         return session
 
-    def _insert(self, table: str, row: dict[str, Any], conflict: str = "") -> None:
+    def insert(self, table: str, row: dict[str, Any], conflict: str = "") -> None:
         places = ", ".join(f"?{number}" for number in range(1, len(row) + 1))
         sql = f"INSERT INTO {table} ({', '.join(row)}) VALUES ({places}) {conflict}"
         self.db.execute(sql, tuple(row.values()))
 
     def forget(self, name: str) -> None:
         row = {"session_id": name, "agent_id": "main", "reason": "asked", "created_at": _now()}
-        self._insert("memory_session_tombstones", row)
+        self.insert("memory_session_tombstones", row)
 
 
 class Session:
@@ -138,7 +138,7 @@ class Session:
             row |= {"event_json": text, "event_utf8_bytes": len(text.encode())}
         db = self.host.db
         with db:
-            self.host._insert("transcript_events", row)
+            self.host.insert("transcript_events", row)
             if active:
                 self.leaf = event["id"]
                 db.execute(

@@ -12,6 +12,6 @@ _LONG_S = 30.0
 
 def be_patient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(freshness, "SURVEY_PATIENCE_S", (_LONG_S, _LONG_S))
-    monkeypatch.setattr(freshness, "_SLICE_PATIENCE_S", _LONG_S)
+    monkeypatch.setattr(freshness, "SLICE_PATIENCE_S", _LONG_S)
     monkeypatch.setattr(backend, "STATUS_PATIENCE_S", 2 * _LONG_S)
     monkeypatch.setattr(backend, "STATUS_CHOICE_PATIENCE_S", 2 * _LONG_S)

@@ -12,6 +12,7 @@ import sys
 from contextlib import contextmanager
 
 from fakes.canaries import canary, files_below, leaks
+from fakes.host_database import HostDatabase
 
 WAIT_S = 60
 
@@ -31,6 +32,8 @@ PLACES = {
     "spoken password": "password={}",
     "spoken header": "Authorization: Bearer {}",
     "spoken address": "postgres://anna:{}@db.example/x",
+    "said in the database": "sk-proj-{}",
+    "another MCP server": "{}",
 }
 PLANTED = {place: canary(place, form) for place, form in PLACES.items()}
 
@@ -112,6 +115,18 @@ class Wired:
         ]
         text = "".join(f"{json.dumps(line)}\n" for line in lines)
         self.write("state/agents/main/sessions/one.jsonl", text)
+        self._converse()
+        server = {"command": "other", "env": {"TOKEN": PLANTED["another MCP server"]}}
+        self.write(".cursor/mcp.json", json.dumps({"mcpServers": {"other": server}}))
+
+    def _converse(self):
+        """In the database of a host of today; one of the two events is packed."""
+        host = HostDatabase(self.home.state)
+        session = host.session("two")
+        session.say(f"The greenhouse number is {PLANTED['said in the database']}")
+        session.answer(f"Noted: {PLANTED['said in the database']}", packed=True)
+        host.close()
+        self.own |= {host.path.with_name(host.path.name + end) for end in ("", "-wal", "-shm")}
 
     @contextmanager
     def serving(self, **environment):

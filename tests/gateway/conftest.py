@@ -14,4 +14,4 @@ def patient_machine(monkeypatch) -> None:
     """A machine that stalls does not decide what is found and judged in this process."""
     be_patient(monkeypatch)
     monkeypatch.setattr(memory, "HEALTH_PATIENCE_S", 30.0)
-    monkeypatch.setattr(index, "_TIMEOUT_S", 60.0)
+    monkeypatch.setattr(index, "TIMEOUT_S", 60.0)

@@ -45,7 +45,7 @@ def test_choosing_names_the_command_that_installs_it(tmp_path, hide, vendor, mod
     settings = make_settings(tmp_path, search={"provider": vendor}, environment_keys=KEYS)
     (candidate,) = choose(settings).candidates
     assert not candidate.usable
-    assert f"{module} is missing" in candidate.reason
+    assert f"needs the library {module}, which is not installed" in candidate.reason
     assert candidate.remedy == install_remedy(vendor)
 
 

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import html
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pytest
+
+from drawing.demo import PICTURE, draw, record
+from gateway.sample.demo import QUESTIONS
+from gateway.version import VERSION
 
 ROOT = Path(__file__).parents[2]
 WAIT_S = 60
@@ -74,3 +81,35 @@ def test_the_demo_as_json_is_the_transcript_of_requests_and_replies(demo):
     assert transcript["complete"] is True
     assert methods == ["initialize", "sync", *["memory_search"] * 6, "status"]
     assert all({"params", "result", "ms"} <= set(exchange) for exchange in transcript["exchanges"])
+
+
+def shown(svg):
+    """The text of the picture, row by row."""
+    pieces = re.findall(r"<text[^>]*>(.*?)</text>", svg)
+    return html.unescape("".join(pieces)).replace("\xa0", " ")
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    return draw(record())
+
+
+def test_the_picture_of_the_demo_shows_what_a_run_told(drawn):
+    ET.fromstring(drawn)
+    text = shown(drawn)
+    assert text.count("; found)") == 6
+    assert all(one.query in text and one.expected in text for one in QUESTIONS)
+
+
+def test_the_picture_loads_nothing_and_fits_a_screen(drawn):
+    assert "@font-face" not in drawn
+    assert "url(h" not in drawn
+    assert "<script" not in drawn
+    assert len(set(re.findall(r'<text class="[^"]*" x="[^"]*" y="([^"]*)"', drawn))) <= 50
+
+
+def test_the_picture_in_the_readme_is_one_of_this_demo():
+    text = shown(PICTURE.read_text(encoding="utf-8"))
+    assert text.count("; found)") == 6, "run ./scripts/draw_demo"
+    assert all(one.query in text for one in QUESTIONS)
+    assert VERSION in text

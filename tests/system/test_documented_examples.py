@@ -81,7 +81,7 @@ def settings():
 async def test_every_request_is_answered_as_it_says(home):
     home.configure({"memory": {"append": {"enabled": True}}})
     shown = {name: found for name in DOCUMENTS if (found := requests(name))}
-    assert set(shown) == {"README.md", "docs/protocol.md"}
+    assert set(shown) == {"docs/chat-gateways.md", "docs/protocol.md"}
     for examples in shown.values():
         assert len(examples) >= 5
         async with home.gateway() as client:
@@ -95,7 +95,7 @@ async def test_every_request_is_answered_as_it_says(home):
                 assert promised[1] in result
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/protocol.md"])
+@pytest.mark.parametrize("document", ["docs/chat-gateways.md", "docs/protocol.md"])
 async def test_answers_are_those_that_are_printed_on_the_sample(home, document):
     """Whatever a shown answer has in full stands in the real one, but for times and versions; the days
     of the examples are today and yesterday.
@@ -142,7 +142,10 @@ def test_every_command_runs(home, command):
         )  # fmt: skip
     else:
         done = home.run(name, *arguments)
-    assert (done.returncode, done.stderr) == (0, "")
+    told = done.stderr.splitlines()
+    if "--explain" in arguments:
+        assert told.pop().startswith("Time (ms): ")
+    assert (done.returncode, told) == (0, [])
 
 
 @pytest.mark.parametrize(
@@ -174,7 +177,7 @@ def test_every_example_of_settings_is_one(home, example):
 
 
 async def test_the_configuration_of_an_mcp_client_gives_it_the_tools(home):
-    (block,) = re.findall(r"```json\n(.*?)```", TEXTS["README.md"], re.DOTALL)
+    (block,) = re.findall(r"```json\n(.*?)```", TEXTS["docs/clients.md"], re.DOTALL)
     server = json.loads(block)["mcpServers"]["memory-gateway"]
     assert server["command"].endswith("/.local/bin/memory-gateway")  # as uv and pipx install it
     arguments = ["-m", "gateway", *server["args"], *home.arguments]

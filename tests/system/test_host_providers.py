@@ -112,9 +112,10 @@ async def test_any_other_leaves_keywords_and_everything_that_tells_says_why(
         assert place in finding["cause"]
 
 
-async def test_what_the_readme_shows_for_ollama_gives_vectors(home):
-    readme = (Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
-    (example,) = re.findall(r"```json5\n(.*?)```", readme, re.DOTALL)
+async def test_what_the_documentation_shows_for_ollama_gives_vectors(home):
+    page = Path(__file__).resolve().parents[2] / "docs/embeddings.md"
+    examples = re.findall(r"```json5\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    (example,) = (one for one in examples if '"ollama"' in one)
     with FakeVendor("ollama") as host:
         text = example.replace("http://127.0.0.1:11434", host.origin)
         assert host.origin in text

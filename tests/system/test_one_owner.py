@@ -112,7 +112,7 @@ async def test_requests_that_are_open_when_the_owner_is_killed_are_answered_by_t
         async with home.gateway() as guest:
             await guest.call("initialize", {"sessionKey": "agent:main:x:group:1"})
             answers, under_way = [], anyio.Event()
-            guest._notified = lambda _method, _params: under_way.set()
+            guest.notified = lambda _method, _params: under_way.set()
 
             async def sync():
                 answers.append(await guest.call("sync", {"force": True}, timeout_s=WAIT_S))
@@ -223,7 +223,7 @@ async def test_progress_and_cancellation_cross_the_bridge(home):
 
 async def begin_and_cancel_a_sync(client):
     seen = anyio.Event()
-    client._notified = lambda _method, _params: seen.set()
+    client.notified = lambda _method, _params: seen.set()
     with anyio.CancelScope() as scope:
 
         async def cancel():

@@ -154,12 +154,12 @@ def note(tmp_path):
     (memory / "2026-02-08.md").write_text("The boiler has 1.4 bar.\n", encoding="utf-8")
 
 
-def on_terminal(line, environment):
+def on_terminal(line, environment, directory):
     """What a command shows where its three streams are a terminal, and its exit code."""
     ours, theirs = pty.openpty()
     streams = {"stdin": theirs, "stdout": theirs, "stderr": theirs}
     with subprocess.Popen(
-        line, env=environment | {"TERM": "xterm"}, start_new_session=True, **streams
+        line, env=environment | {"TERM": "xterm"}, cwd=directory, start_new_session=True, **streams
     ) as process:
         os.close(theirs)
         shown, has_begun = b"", False
@@ -339,7 +339,7 @@ def test_every_command_runs_in_an_empty_home_with_the_core_libraries_alone(
         line, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", timeout=120,
         cwd=tmp_path, env=bare, check=False,
     )  # fmt: skip
-    shown, code = on_terminal(line, bare)
+    shown, code = on_terminal(line, bare, tmp_path)
     for text, ended in ((done.stdout + done.stderr, done.returncode), (shown, code)):
         assert ended != os.EX_SOFTWARE, text
         assert not [fault for fault in FAULTS if fault in text]
@@ -388,6 +388,9 @@ def test_the_version_stands_in_one_place(command, run):
     assert json.loads(plugin.read_text(encoding="utf-8"))["version"] == VERSION
     changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert re.search(r"^## \[(\d.*?)\]", changes, re.MULTILINE)[1] == VERSION
+    shown = [ROOT / "docs/operations.md", ROOT / "docs/protocol.md"]
+    printed = [re.findall(r'"version": "([^"]+)"', page.read_text("utf-8")) for page in shown]
+    assert printed == [[VERSION], [VERSION]]
     assert set(own.metadata.get_all("Provides-Extra")) == EXTRAS
 
 

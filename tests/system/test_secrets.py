@@ -132,6 +132,7 @@ def test_no_secret_comes_out_anywhere(wired, echo):
     made = wired.made()
     assert any("/children/" in path for path in made), "no child was started"
     assert any("Bearer" in text or "greenhouse key" in text.lower() for text in made.values())
+    assert any("greenhouse number" in text.lower() for text in made.values())
     assert wired.leaks(said) == []
 
 
@@ -144,6 +145,8 @@ def test_no_command_tells_a_secret_in_any_format(wired):
         if name != "serve":
             said[f"{name}, JSON"] = wired.run(name, *arguments, "--json")
     assert "greenhouse" in said["search, plain"]
+    assert "memory-gateway" in said["connect, plain"]
+    assert "mcp.json" in said["disconnect, plain"]
     assert "greenhouse" in (wired.home.root / "report.html").read_text(encoding="utf-8")
     assert wired.leaks(said) == []
 

@@ -21,7 +21,7 @@ from fakes.wire import Seen as Request
 pytestmark = pytest.mark.anyio
 
 SPREAD = (
-    ("kill", "transcripts"), ("stop", "search"),
+    ("kill", "transcripts"), ("kill", "conversations"), ("stop", "search"),
     ("two-owners", "search"), ("descriptors", "first-index"), ("inotify", "re-sync"),
     ("kill", "download"), ("damage", "search"), ("sidecars", "re-sync"), ("provider", "search"),
     ("mute-client", "rebuild"),

@@ -44,9 +44,9 @@ _TEXTS_A_RUN: Final = 2_000
 _QUIET_S: Final = 0.3
 """A sync stores texts in slices of a twentieth of a second: after so long without any it has ended,
 and its texts can share requests."""
-_QUIET_BEFORE_JOBS_S: Final = 2.0
+QUIET_BEFORE_JOBS_S: Final = 2.0
 """A backlog that still grows would end up in many small jobs."""
-_LONGEST_GROWTH_S: Final = 600.0
+LONGEST_GROWTH_S: Final = 600.0
 """After so long a backlog goes into jobs although it grows still."""
 _LONGEST_QUIET_S: Final = 10.0
 _FIRST_PAUSE_S: Final = 1.0
@@ -166,7 +166,8 @@ class Backfill:
         if not self._store.is_shared:
             await self._woken(self._retry_in_s)
             return
-        due_at = anyio.current_time() + (self._retry_in_s or math.inf)
+        pause_s = math.inf if self._retry_in_s is None else self._retry_in_s
+        due_at = anyio.current_time() + pause_s
         while (left_s := due_at - anyio.current_time()) > 0:
             await self._woken(min(LOOK_S, left_s))
             if self._wake.is_set():
@@ -244,7 +245,7 @@ class Backfill:
 
         Growth that does not end is not waited for.
         """
-        await self._woken(_QUIET_BEFORE_JOBS_S)
+        await self._woken(QUIET_BEFORE_JOBS_S)
         if self._batch is None or self._is_still_growing():
             return
         self._grows_since = None
@@ -260,7 +261,7 @@ class Backfill:
             return False
         now = anyio.current_time()
         self._grows_since = self._grows_since or now
-        return now < self._grows_since + _LONGEST_GROWTH_S
+        return now < self._grows_since + LONGEST_GROWTH_S
 
     async def _settle(self) -> None:
         """Waits until no more texts are being stored, but not for long."""

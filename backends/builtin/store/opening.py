@@ -1,4 +1,7 @@
-"""Opening an agent's index, and all that is asked of it from outside: the one place that knows which stores there are."""
+"""Opening an agent's index, and all that is asked of it from outside: the one place that knows which stores there are.
+
+A store itself is loaded when it is opened: who only asks for the lock of an index, as a guest does, needs none.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from backends.builtin.store.port import Store, View
 from backends.builtin.store.sqlite.connections import network_note
 from backends.builtin.store.sqlite.index_file import (
     IndexState,
@@ -20,21 +22,18 @@ from backends.builtin.store.sqlite.index_file import (
     judge,
 )
 from backends.builtin.store.sqlite.moving import is_movable, lock_path, present_path
-from backends.builtin.store.sqlite.store import SqliteStore
-from backends.builtin.store.sqlite.store import look_into as _look_into_file
-from backends.builtin.store.sqlite.vectors.engines import LibraryProblems, probe_libraries
 from backends.errors import IndexUnavailableError
 from backends.files.scan import shared_type
-from backends.interface import StoreCheck
 from config.settings import Settings
-from providers.installing import install_remedy
 
 if TYPE_CHECKING:
+    from backends.builtin.store.port import Store, View
     from backends.builtin.store.postgres.store import PostgresStore
+    from backends.builtin.store.sqlite.vectors.engines import LibraryProblems
+    from backends.interface import StoreCheck
 
 __all__ = [
     "IndexState",
-    "LibraryProblems",
     "connect",
     "doubt",
     "if_there",
@@ -58,9 +57,11 @@ def connect(settings: Settings, *, is_owner: bool = False) -> Store:
 
     The process that holds the lock of the index `is_owner`. Raises IndexUnavailableError.
     """
-    place = settings.search.store
-    if place.driver == "postgres":
+    if settings.search.store.driver == "postgres":
         return _connect_postgres(settings)
+    from backends.builtin.store.sqlite.store import SqliteStore  # noqa: PLC0415 - see above
+
+    place = settings.search.store
     viewpoint = viewpoint_of(settings)
     return SqliteStore(place.path, former=place.former_path, is_owner=is_owner, viewpoint=viewpoint)
 
@@ -93,6 +94,8 @@ def _with_driver() -> Iterator[None]:
     try:
         yield
     except ImportError as error:
+        from providers.installing import install_remedy  # noqa: PLC0415 - for this message alone
+
         raise IndexUnavailableError(
             f"memorySearch.store.driver is postgres, and its library cannot be imported: {error}.",
             remedy=install_remedy("postgres"),
@@ -109,12 +112,14 @@ def look_into(settings: Settings) -> Iterator[View]:
         with closing(_connect_postgres(settings)) as rows, rows.view() as view:
             yield view
         return
+    from backends.builtin.store.sqlite.store import look_into_file  # noqa: PLC0415 - see above
+
     try:
         path = index_file(settings)
     except OSError as error:
         message = f"The index {settings.search.store.path} cannot be looked at: {error}."
         raise IndexUnavailableError(message) from error
-    with _look_into_file(path, viewpoint_of(settings)) as view:
+    with look_into_file(path, viewpoint_of(settings)) as view:
         yield view
 
 
@@ -194,6 +199,10 @@ def _path(settings: Settings) -> Path:
 
 def vector_libraries(settings: Settings) -> LibraryProblems:
     """Which libraries of vector search cannot be used, and why. Blocks."""
+    from backends.builtin.store.sqlite.vectors.engines import (  # noqa: PLC0415 - see above
+        probe_libraries,
+    )
+
     return probe_libraries(settings.search.store.vector.extension_path)
 
 
@@ -219,6 +228,8 @@ def migrate(settings: Settings, *, role: str | None = None) -> list[str]:
 
 def check(settings: Settings) -> StoreCheck:
     """What is wrong with the store, if anything. Reads much of it. Blocks. Raises IndexUnavailableError."""
+    from backends.interface import StoreCheck  # noqa: PLC0415 - not for the lock
+
     if settings.search.store.driver == "postgres":
         with closing(_connect_postgres(settings)) as rows:
             return rows.check()

@@ -49,7 +49,7 @@ SURVEY_PATIENCE_S: Final = (1.0, 3.0)
 during one hang only the first waits so long; the others, as long as their budget."""
 _SURVEY_MARGIN: Final = 3.0
 """Between those two: so many times what the last look took."""
-_SLICE_PATIENCE_S: Final = 1.0
+SLICE_PATIENCE_S: Final = 1.0
 """How far one file may take a search beyond its budget."""
 _INDEXED_BYTES_PER_S: Final = 2_000_000
 """What a modest machine indexes: a file that would take longer than a search may is left to a sync."""
@@ -137,7 +137,7 @@ class Freshness:
             )
 
         try:
-            return await self._listing.run(look, LISTING_PATIENCE_S, queue_s=_SLICE_PATIENCE_S)
+            return await self._listing.run(look, LISTING_PATIENCE_S, queue_s=SLICE_PATIENCE_S)
         except TimeoutError:
             raise IndexUnavailableError(
                 f"The memory files could not be listed within {LISTING_PATIENCE_S:g} s.",
@@ -173,7 +173,7 @@ class Freshness:
         """The paths of those of these files that are certainly not on the disk any more."""
         try:
             return await self._checking.run(
-                lambda: self._indexer.gone(files), _SLICE_PATIENCE_S, queue_s=_SLICE_PATIENCE_S
+                lambda: self._indexer.gone(files), SLICE_PATIENCE_S, queue_s=SLICE_PATIENCE_S
             )
         except TimeoutError:
             return frozenset()
@@ -206,8 +206,8 @@ class Freshness:
         try:
             return await self._checking.run(
                 lambda: self._indexer.out_of_reach(path),
-                _SLICE_PATIENCE_S,
-                queue_s=_SLICE_PATIENCE_S,
+                SLICE_PATIENCE_S,
+                queue_s=SLICE_PATIENCE_S,
             )
         except TimeoutError:
             return "the disk did not answer in time"
@@ -261,7 +261,7 @@ class Freshness:
 
         async def run(work: Callable[[], bool]) -> bool:
             left_s = max(0.0, deadline - time.perf_counter())
-            return await self._looking.run(work, left_s + _SLICE_PATIENCE_S)
+            return await self._looking.run(work, left_s + SLICE_PATIENCE_S)
 
         await self._slice(queue, tally, deadline, run, in_a_hurry=True)
 
@@ -275,7 +275,7 @@ class Freshness:
                 with self._priority.yielding():
                     return work()
 
-            return await self._indexing.run(yielding, FILE_PATIENCE_S, queue_s=_SLICE_PATIENCE_S)
+            return await self._indexing.run(yielding, FILE_PATIENCE_S, queue_s=SLICE_PATIENCE_S)
 
         more = True
         while more:

@@ -81,7 +81,7 @@ def search(
     """Find the passages of memory that answer a query, best first."""
     import anyio
 
-    from config.switched_off import is_disabled
+    from config.host_keys import is_disabled
     from gateway.cli.options import load
     from gateway.sessions.loading import agent_now
     from gateway.tools.search import SearchParams

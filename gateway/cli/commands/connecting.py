@@ -165,7 +165,7 @@ def _state_dir(options: Options, resolved: Path) -> Path:
 
 def _with_its_memory(options: Options, *, yes: bool) -> Options:
     """Claude Code's own memory is a source only if somebody says so."""
-    if options.claude_code or yes or options.json or not _may_ask():
+    if options.claude_code or yes or options.json or not may_ask():
         return options
     wanted = _asked("Search what Claude Code itself remembers, too?", default=False)
     return replace(options, claude_code=wanted)
@@ -179,7 +179,7 @@ def _asked(question: str, *, default: bool) -> bool:
         raise KeyboardInterrupt from None
 
 
-def _may_ask() -> bool:
+def may_ask() -> bool:
     return sys.stdin is not None and sys.stdin.isatty()
 
 
@@ -241,7 +241,7 @@ def _lines(plan: Plan, entry: Entry | None) -> Sequence[str]:
 
 
 def _agreed(plan: Plan) -> bool:
-    if not _may_ask():
+    if not may_ask():
         raise InvalidParamsError(
             f"Nothing was written to {plan.path}: nobody is there to be asked.",
             remedy="--yes writes it.",

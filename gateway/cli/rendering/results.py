@@ -94,10 +94,14 @@ def no_match(params: SearchParams, files: int, workspace: str, issues: Sequence[
     """That nothing was found, and in what. Where nothing is indexed, the `issues` may say why."""
     if not files:
         if issues:
-            return f"No matches. Nothing is indexed in {workspace}: {' '.join(issues)}"
+            return (
+                f"No matches. Nothing is indexed in {workspace}: {' '.join(issues)} "
+                "To search any folder of Markdown: --notes DIR."
+            )
         return f"No matches. Nothing is indexed: is {workspace} the right workspace?"
     filtered = params.include or params.exclude or params.after or params.before or params.sources
-    limits = ", within the given limits" if filtered or params.tags else ""
+    limited = filtered or params.tags or params.min_score
+    limits = ", within the given limits" if limited else ""
     return f"No matches. Searched {counted(files, 'file')} in {workspace}{limits}."
 
 

@@ -1,4 +1,4 @@
-"""What `status`, `health`, `config` and `doctor` say to people, and the lists of jobs, models and syncs. Pure."""
+"""What `status`, `health`, `config` and `doctor` say to people; lists of jobs, models and syncs. Pure."""
 
 from __future__ import annotations
 

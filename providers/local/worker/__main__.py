@@ -48,18 +48,21 @@ def main() -> None:
 
 
 def _serve(order: Open, messages: Iterator[Request], send: Callable[[Reply], None]) -> None:
-    from providers.local.worker.engine import Engine, EngineError  # noqa: PLC0415 - after the pipe
-    from providers.local.worker.lanes import Lanes  # noqa: PLC0415
+    from providers.local.worker.llama import (  # noqa: PLC0415 - after the pipe
+        Lanes,
+        LlamaError,
+        LoadedModel,
+    )
 
     try:
-        engine = Engine(order)
-        lanes = Lanes(engine, send)
+        model = LoadedModel(order)
+        lanes = Lanes(model, send)
         lanes.warm_up()
-    except EngineError as error:
+    except LlamaError as error:
         send(Refused(str(error)))
         return
     lanes.start()
-    send(Opened(order.dimensions or engine.width))
+    send(Opened(order.dimensions or model.width))
     for message in messages:
         match message:
             case Embed():

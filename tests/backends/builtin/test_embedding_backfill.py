@@ -199,6 +199,7 @@ async def test_unused_vectors_are_kept_up_to_the_bound_of_the_cache(
         await backend.sync(SyncRequest())
         await embedded(backend)
         await until(lambda: sum(vectors_in(embedding_home.index).values()) == 12)
+    assert sum(vectors_in(embedding_home.index).values()) == 12
 
 
 async def test_without_a_cache_only_vectors_in_use_are_kept(
@@ -213,6 +214,7 @@ async def test_without_a_cache_only_vectors_in_use_are_kept(
         await backend.sync(SyncRequest())
         await embedded(backend)
         await until(lambda: sum(vectors_in(embedding_home.index).values()) == 6)
+    assert sum(vectors_in(embedding_home.index).values()) == 6
 
 
 async def test_with_vectors_switched_off_nothing_is_embedded(embedding_home, vendor, library_of):

@@ -216,11 +216,6 @@ async def test_vectors_stay_while_another_provider_stands_in_for_the_configured_
     assert vectors_in(notes.index) == both
 
 
-def has_caught_up(backend):
-    backfill = backend._semantics._backfill
-    return backfill is not None and backfill.has_caught_up and not backfill.running
-
-
 async def test_a_host_that_changed_its_dimensions_under_the_same_name_is_embedded_anew(
     notes, vendor, embedded, look, until
 ):
@@ -229,7 +224,8 @@ async def test_a_host_that_changed_its_dimensions_under_the_same_name_is_embedde
         await embedded(backend)
     vendor.dimensions = 48
     async with notes.open() as backend:
-        await until(lambda: has_caught_up(backend))
+        await backend.sync(SyncRequest())
+        await embedded(backend)
         first = await backend.search(SearchRequest(query="boiler", max_results=20))
         assert len(first.hits) == 12
         with anyio.fail_after(30):

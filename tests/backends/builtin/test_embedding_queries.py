@@ -112,6 +112,7 @@ async def test_a_cancelled_search_hangs_up(impatient, vendor, embedded):
             )
             tasks.cancel_scope.cancel()
         await anyio.to_thread.run_sync(vendor.wait_until, lambda host: host.hung_up == 1)
+    assert vendor.hung_up == 1
 
 
 @pytest.mark.promises_seconds

@@ -86,7 +86,7 @@ class HangingRead(Indexer):
 
 
 async def test_what_a_search_left_behind_is_told_when_it_is_written(home, monkeypatch):
-    monkeypatch.setattr(freshness, "_SLICE_PATIENCE_S", 0.05)
+    monkeypatch.setattr(freshness, "SLICE_PATIENCE_S", 0.05)
     HangingRead.released.clear()
     database, written = SqliteStore(home.index), []
     indexer = HangingRead(database, MemoryRoots(home.workspace), Preparer(ChunkLimits()))

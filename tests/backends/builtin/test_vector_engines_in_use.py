@@ -14,6 +14,8 @@ from backends.builtin.store.sqlite.store import SqliteStore
 from backends.interface import SearchRequest, SyncRequest
 from benchmarks.large_index import Size, make_index
 from config.settings import VectorStoreSettings
+from providers.batch.hosts import find_batch
+from providers.choosing import choose
 
 pytestmark = pytest.mark.anyio
 
@@ -119,7 +121,7 @@ async def test_the_event_loop_is_free_while_an_engine_reads_every_vector(
     async with notes.open() as backend:
         await backend.sync(SyncRequest())
         await embedded(backend)
-        fingerprint = backend._semantics.fingerprint
+    fingerprint = find_batch(notes.settings, choose(notes.settings)).fingerprint
     database = SqliteStore(notes.index)
     make_index(notes.workspace, database, Size(6_000, 64), fingerprint)
     database.close()

@@ -83,7 +83,7 @@ from pathlib import Path
 from backends.files import append
 from backends.files.append import append_entry
 from backends.files.roots import MemoryRoots
-append._LOCK_TIMEOUT_S = 240.0  # a disk that takes its time is nobody's fault
+append.LOCK_TIMEOUT_S = 240.0  # a disk that takes its time is nobody's fault
 (location,) = MemoryRoots(Path(sys.argv[1])).locate("memory/2026-02-08.md")
 for number in range(200):
     added = append_entry(location, f"- {sys.argv[2]} {number}\\n  more of it", heading="# day")

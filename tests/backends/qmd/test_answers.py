@@ -10,9 +10,8 @@ from anyio.abc import SocketStream
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backends.qmd.asking import Row, ask, question_for, rows_of_answer
 from backends.qmd.process import QmdUnavailableError
-from backends.qmd.server import WarmServer
+from backends.qmd.server import Row, WarmServer, ask, question_for, rows_of_answer
 from backends.qmd.sidecar import open_sidecar
 from fakes.qmd import qmd_settings
 

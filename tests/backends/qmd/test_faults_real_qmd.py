@@ -14,6 +14,7 @@ import pytest
 
 from backends.interface import SearchRequest, SyncRequest
 from backends.qmd.backend import open_qmd
+from backends.qmd.server import free_port
 from backends.qmd.sidecar import home_of, qmd_environment
 from backends.qmd.sidecar import qmd_command as command_of
 from fakes.qmd import (
@@ -185,22 +186,16 @@ async def test_a_port_that_somebody_else_holds_is_left_for_another(
         taken, given = [other.getsockname()[1]], []
 
         def next_port() -> int:
-            given.append(taken.pop() if taken else _free_port())
+            given.append(taken.pop() if taken else free_port())
             return given[-1]
 
-        monkeypatch.setattr("backends.qmd.server._free_port", next_port)
+        monkeypatch.setattr("backends.qmd.server.free_port", next_port)
         async with open_qmd(qmd_settings(tmp_path, qmd_command), environment) as backend:
             assert (await answered(backend, "boiler")).hits
             assert len(given) >= 2
             assert (backend.engine.server.port, backend.engine.server.starts) == (
                 given[-1], len(given),
             )  # fmt: skip
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 async def test_an_operator_works_on_the_same_index(tmp_path, environment, qmd_command):

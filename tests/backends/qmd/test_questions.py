@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backends.qmd.asking import MAX_TERMS, lexical, one_line, semantic, telling_words
+from backends.qmd.server import MAX_TERMS, lexical, one_line, semantic, telling_words
 
 bounded = settings(derandomize=True, max_examples=300, deadline=None)
 

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from config.runtime.files import copies_of, keep_copy, replace_file
+from config.runtime.files import copies_of, is_copy, keep_copy, replace_file
 
 
 @pytest.fixture
@@ -59,3 +59,14 @@ def test_a_copy_follows_no_link(tmp_path):
     (tmp_path / "a.before-memory-gateway").symlink_to(tmp_path / "elsewhere")
     assert keep_copy(tmp_path / "a", b"x", mode=0o600).name == "a.before-memory-gateway.2"
     assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_copy_is_a_regular_file_of_the_same_content_and_mode(tmp_path):
+    copy = keep_copy(tmp_path / "a", b"kept", mode=0o600)
+    assert is_copy(copy, b"kept", mode=0o600)
+    assert not is_copy(copy, b"kept", mode=0o640)
+    assert not is_copy(copy, b"kep", mode=0o600)
+    (tmp_path / "link").symlink_to(copy)
+    os.mkfifo(tmp_path / "pipe", 0o600)
+    for other in ("link", "pipe", "nothing"):
+        assert not is_copy(tmp_path / other, b"kept", mode=0o600)

@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from backends.errors import IndexUnavailableError
 from backends.interface import SyncRequest
 from config.errors import ErrorKind
+from config.host_keys import is_disabled
 from config.settings import Settings, StoreSettings, SyncSettings
-from config.switched_off import is_disabled
 from fakes.settings import make_settings
 from gateway.agent.memory import open_memory
 from gateway.rpc.wire import InvalidParamsError

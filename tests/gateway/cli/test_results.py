@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import date
 
+import pytest
+
 from backends.interface import Fallback, Hit, SearchAnswer, Stale
 from gateway.cli.rendering.results import no_match, remarks, result_lines
 from gateway.tools.search import SearchParams
@@ -87,13 +89,20 @@ def test_nothing_found_says_what_was_searched():
     assert no_match(SearchParams("x"), 48, "~/ws") == "No matches. Searched 48 files in ~/ws."
 
 
-def test_nothing_found_mentions_limits_that_were_set():
-    limited = SearchParams("x", after=date(2026, 2, 1))
+@pytest.mark.parametrize("limit", [{"after": date(2026, 2, 1)}, {"min_score": 0.9}])
+def test_nothing_found_mentions_limits_that_were_set(limit):
+    limited = SearchParams("x", **limit)
     assert no_match(limited, 1, "~/ws").endswith("1 file in ~/ws, within the given limits.")
 
 
 def test_nothing_found_in_an_empty_index_doubts_the_workspace():
     assert "is ~/ws the right workspace?" in no_match(SearchParams("x"), 0, "~/ws")
+
+
+def test_who_has_no_workspace_yet_is_told_how_to_search_a_folder():
+    issues = ("/home/me/.openclaw/workspace does not exist (yet).",)
+    told = no_match(SearchParams("x"), 0, "~/.openclaw/workspace", issues)
+    assert "does not exist (yet). To search any folder of Markdown: --notes DIR." in told
 
 
 def test_a_weaker_answer_says_so():

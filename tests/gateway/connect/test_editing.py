@@ -105,7 +105,8 @@ def test_a_file_with_anything_in_it_is_byte_for_byte_as_before_even_without_a_co
 
 def test_json_without_comments_stays_json():
     for text in JSON.values():
-        json.loads(with_server(CLAUDE, text, FILE, "m", ENTRY).removeprefix("\ufeff"))
+        after = with_server(CLAUDE, text, FILE, "m", ENTRY).removeprefix("\ufeff")
+        assert json.loads(after)["mcpServers"]["m"] == ENTRY
 
 
 @pytest.mark.parametrize(

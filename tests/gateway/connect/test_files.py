@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from backends.errors import FileUnreadableError, FileUnwritableError
 from config.errors import ConfigInvalidError
+from config.runtime.files import keep_copy
 from gateway.connect import client_files
 from gateway.connect.client_files import carry_out, connected, plan_connection, plan_removal
 from gateway.connect.clients import CLIENTS, Surroundings, is_ours
@@ -268,3 +269,13 @@ def test_a_client_is_installed_if_its_command_or_anything_of_it_is_there(client,
         assert client.is_installed(found)
     write(client, there, "{}")
     assert client.is_installed(there)
+
+
+def test_a_connection_that_was_killed_after_its_copy_leaves_none_behind(client, there):
+    path = write(client, there, LIVED_IN[client.name])
+    before = path.read_bytes()
+    keep_copy(path, before, mode=0o640)
+    join(client, there)
+    leave(client, there)
+    assert path.read_bytes() == before
+    assert list(path.parent.glob("*.before-memory-gateway*")) == []

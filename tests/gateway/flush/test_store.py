@@ -118,7 +118,7 @@ def test_what_is_no_count_is_not_known(sessions, file, value):
 
 def test_writers_that_keep_to_the_lock_lose_nothing(sessions, file, monkeypatch):
     """The other writer is a process of its own that adds sessions as a chat gateway does."""
-    monkeypatch.setattr(flush, "_LOCK_TIMEOUT_S", 120.0)  # for a disk that takes its time
+    monkeypatch.setattr(flush, "LOCK_TIMEOUT_S", 120.0)  # for a disk that takes its time
     script = """
 import json, os, sys, time
 path, lock = sys.argv[1], sys.argv[1] + ".lock"
@@ -159,7 +159,7 @@ def test_a_lock_that_its_owner_left_behind_is_removed(sessions, file):
 
 
 def test_a_lock_that_stays_held_is_an_error_that_changes_nothing(sessions, file, monkeypatch):
-    monkeypatch.setattr(flush, "_LOCK_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(flush, "LOCK_TIMEOUT_S", 0.1)
     before = file.read_bytes()
     with (
         lock_file(sessions / "sessions.json.lock", timeout_s=1),

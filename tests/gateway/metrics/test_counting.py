@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from backends.errors import IndexUnavailableError
-from backends.interface import SyncRequest
+from backends.interface import Hit, SearchAnswer, SyncRequest
 from fakes.details import details
 from fakes.settings import make_settings
 from gateway.agent.memory import open_memory
@@ -139,7 +139,7 @@ def test_shown_notes_are_bounded_and_the_often_shown_ones_stay():
     shown = ShownNotes(limit=100)
     for number in range(1000):
         shown.add({"often.md", f"{number}.md"})
-        assert len(shown._answers) <= 100
+        assert len(shown.most(1000)) <= 100
     assert shown.forgotten
     assert shown.most(1) == (ShownNote("often.md", 1000),)
     few = ShownNotes(limit=100)
@@ -150,5 +150,14 @@ def test_shown_notes_are_bounded_and_the_often_shown_ones_stay():
 
 def test_the_names_of_shown_notes_are_in_no_metric(settings):
     counted = Metrics()
-    counted._shown.add({"memory/secret plan.md"})
+    note = Hit(
+        path="memory/secret plan.md",
+        start_line=1,
+        end_line=1,
+        score=1.0,
+        snippet="x",
+        source="memory",
+    )
+    counted.searched(SearchAnswer(hits=(note,), outcome="ok"), 0.01)
+    assert counted.counted(with_notes=True).shown == (ShownNote("memory/secret plan.md", 1),)
     assert b"secret plan" not in msgspec.json.encode(counted.families())

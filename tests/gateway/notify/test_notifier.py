@@ -86,7 +86,10 @@ async def test_a_watchdog_that_is_not_for_us_hears_nothing(receiver, watchdog):
         notifying({"NOTIFY_SOCKET": receiver.address} | watchdog) as notifier,
         anyio.fail_after(30),
     ):
-        await notifier.keep_alive()
+        await notifier.keep_alive()  # it returns at once
+        notifier.status("over")
+    receiver.wait_for("STATUS=over")
+    assert not [one for one in receiver.heard if "WATCHDOG" in one]
 
 
 async def test_where_nobody_listens_nothing_happens(monkeypatch):

@@ -136,6 +136,7 @@ async def test_a_client_that_reads_nothing_cannot_delay_the_end(connect, how):
             client.workshop.shutdown.set()
         else:
             client.end_input()
+        assert not client.ended.is_set()
         with anyio.fail_after(30):
             await client.ended.wait()
 

@@ -217,6 +217,7 @@ async def test_it_ends_when_it_is_cancelled_in_the_middle_of_a_sync(backend, run
         async with running() as scheduler:
             scheduler.request("boot")
             await backend.until(1)
+    assert backend.reasons == ["boot"]
 
 
 def test_pauses_grow_from_a_second_to_five_minutes():

@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from providers.local.worker.engine import BATCH_TEXTS, BATCH_TOKENS, batches, cut
+from providers.local.worker.llama import BATCH_TEXTS, BATCH_TOKENS, batches, cut
 
 LENGTHS = st.lists(st.integers(1, 2 * BATCH_TOKENS), max_size=200)
 

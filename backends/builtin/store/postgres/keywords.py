@@ -147,7 +147,9 @@ class PostgresKeywords:
                 "prefixes": [word.is_prefix for word in words],
             },
         )
-        return [number or 0 for (number,) in rows]
+        counts = [number or 0 for (number,) in rows]
+        self._transaction.word_counts.update(zip(words, counts, strict=True))
+        return counts
 
     def matches(self, lookup: Lookup, file_ids: Sequence[int] | None) -> PostgresMatches:
         return PostgresMatches(self._transaction, lookup, file_ids)
@@ -164,7 +166,21 @@ class PostgresMatches:
         self._file_ids = file_ids
         tiers = lookup.tiers if file_ids is None or file_ids else ()
         self._tiers = [tier for tier in tiers if tier]
-        self._looked_up = min(len(self._tiers), _TIERS_AT_ONCE)
+        self._looked_up = self._tiers_at_first()
+
+    def _tiers_at_first(self) -> int:
+        """Up to the first with a word that is known to be in enough chunks, where every file is permitted."""
+        counts = self._transaction.word_counts
+        for number, concepts in enumerate(self._tiers[:_TIERS_AT_ONCE]):
+            words = (
+                Word(term, concept.is_prefix)
+                for concept in concepts
+                for term in concept.alternatives
+            )
+            known = max((counts.get(word, 0) for word in words), default=0)
+            if self._file_ids is None and min(known, self._lookup.most) >= self._lookup.enough:
+                return number + 1
+        return min(len(self._tiers), _TIERS_AT_ONCE)
 
     def best(self, limit: int, offset: int = 0) -> list[Candidate]:
         if not self._tiers:

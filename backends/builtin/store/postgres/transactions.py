@@ -12,7 +12,7 @@ from backends.builtin.store.port import Corpus
 from config.settings import Source
 
 if TYPE_CHECKING:
-    from backends.builtin.store.port import FileCard
+    from backends.builtin.store.port import FileCard, Word
     from backends.builtin.store.postgres.connections import Cursor, Transaction
 
 # From one language to the next: DISTINCT would read a row of each file.
@@ -97,6 +97,8 @@ class AgentTransaction:
         self.nobody = nobody
         """To be called when the agent's own row is not there. Raises IndexDamagedError unless there never was one."""
         self._state: State | None = None
+        self.word_counts: dict[Word, int] = {}
+        """In how many chunks each word is that was asked for."""
         self.cards: dict[int, FileCard] = {}
         """Of files whose chunks were read."""
 

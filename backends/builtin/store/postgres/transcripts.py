@@ -76,7 +76,7 @@ _STAMP_NEW: Final = """
     INSERT INTO stamps (agent_id, viewpoint, file_id, size, mtime_ns, ctime_ns, inode, read_at_ns, content_hash)
     SELECT f.agent_id, %(viewpoint)s, f.file_id, 0, 0, 0, 0, 0, '' FROM files AS f
     WHERE f.agent_id = %(agent)s AND f.source = 'sessions' AND f.path = ANY(%(paths)s::text[])
-    ON CONFLICT DO NOTHING
+        AND NOT EXISTS (SELECT 1 FROM stamps AS o WHERE o.agent_id = f.agent_id AND o.file_id = f.file_id)
 """
 _INSERT_PART: Final = """
     INSERT INTO transcript_parts (agent_id, file_id, end_byte, end_line, end_turn, end_char, first_turn,

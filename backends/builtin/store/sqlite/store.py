@@ -465,7 +465,7 @@ def scrub(store: SqliteStore, limit_s: float = SCRUB_LIMIT_S) -> bool:
 
 
 @contextmanager
-def look_into(index: Path, viewpoint: str = "") -> Iterator[SqliteView]:
+def look_into_file(index: Path, viewpoint: str = "") -> Iterator[SqliteView]:
     """A view of an index file for those who only look: nothing is made, moved or replaced. Blocks.
 
     This process may have it open: SQLite keeps its locks, which other descriptors would drop. Raises

@@ -51,7 +51,7 @@ def pause_s() -> float:
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch) -> None:
     """The backlog of these tests has been there from the start: nothing is to be waited for."""
-    monkeypatch.setattr(backfill, "_QUIET_BEFORE_JOBS_S", 0.2)
+    monkeypatch.setattr(backfill, "QUIET_BEFORE_JOBS_S", 0.2)
 
 
 @pytest.fixture(params=["openai", "gemini", "voyage"])

@@ -72,7 +72,7 @@ def syncing(monkeypatch):
 async def test_no_job_is_made_while_a_sync_goes_on(
     vendor, batches, backlog, embedding_home, indexed_alone, syncing, until, job_in, monkeypatch
 ):
-    monkeypatch.setattr(backfill, "_QUIET_BEFORE_JOBS_S", 1.0)
+    monkeypatch.setattr(backfill, "QUIET_BEFORE_JOBS_S", 1.0)
     for number in range(800):
         embedding_home.write(f"memory/more-{number:04}.md", f"The kettle number {number}.\n")
     await indexed_alone(embedding_home)
@@ -88,7 +88,7 @@ async def test_no_job_is_made_while_a_sync_goes_on(
 async def test_growth_that_does_not_end_is_not_waited_for(
     batches, backlog, embedding_home, syncing, job_in, monkeypatch
 ):
-    monkeypatch.setattr(backfill, "_LONGEST_GROWTH_S", 0.0)
+    monkeypatch.setattr(backfill, "LONGEST_GROWTH_S", 0.0)
     async with embedding_home.open() as backend:
         await job_in(backend, "closed")
     assert not syncing.is_set()

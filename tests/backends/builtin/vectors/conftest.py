@@ -9,7 +9,6 @@ import sysconfig
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-import apsw
 import numpy as np
 import pytest
 
@@ -22,7 +21,7 @@ from backends.builtin.store.port import (
     VectorHit,
 )
 from backends.builtin.store.sqlite.store import SqliteStore
-from backends.builtin.store.sqlite.vectors.engines import Extension, VectorEngine
+from backends.builtin.store.sqlite.vectors.engines import Extension, VectorEngine, VectorQuery
 from backends.builtin.store.sqlite.vectors.resident import ResidentEngine
 from backends.builtin.store.sqlite.vectors.scans import NumpyScan, SqliteScan
 from backends.builtin.store.sqlite.vectors.store import SqliteEmbeddings, fingerprint_id
@@ -128,7 +127,7 @@ class Library:
         options = {"limit": 10} | options
         number = self.number
         with self.database.reading() as connection:
-            answer = engine.search(connection, number, vector, **options)
+            answer = engine.search(VectorQuery(connection, number, vector, **options))
         assert not isinstance(answer, Unavailable), answer.reason
         return self.texts(answer.hits)
 
@@ -136,7 +135,7 @@ class Library:
         """What an engine answers."""
         number = self.number
         with self.database.reading() as connection:
-            return engine.search(connection, number, query, **{"limit": 5} | options)
+            return engine.search(VectorQuery(connection, number, query, **{"limit": 5} | options))
 
     def refresh(self, engine: ResidentEngine) -> bool:
         number = self.number
@@ -195,9 +194,9 @@ class _AlwaysFresh:
         self._library = library
         self._engine = engine
 
-    def search(self, connection: apsw.Connection, number: int, query, **options):
-        self._engine.refresh(connection, number)
-        return self._engine.search(connection, number, query, **options)
+    def search(self, wanted: VectorQuery):
+        self._engine.refresh(wanted.connection, wanted.fingerprint_id)
+        return self._engine.search(wanted)
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from backends.builtin.store.port import VectorAnswer
+from backends.builtin.store.sqlite.vectors.engines import VectorQuery
 from backends.builtin.store.sqlite.vectors.scans import cosines_of
 from providers.interface import Fingerprint
 
@@ -22,7 +23,7 @@ def filled(library):
 def answer_of(library, engine, query, **options):
     number = library.number
     with library.database.reading() as connection:
-        return engine.search(connection, number, query, **{"limit": 10} | options)
+        return engine.search(VectorQuery(connection, number, query, **{"limit": 10} | options))
 
 
 def test_all_engines_find_the_same_chunks_with_the_same_cosines(filled, loaded, vector):

@@ -7,6 +7,7 @@ import hashlib, json, logging, random, sys
 from array import array
 from pathlib import Path
 import apsw, structlog
+from backends.builtin.store.sqlite.vectors.engines import VectorQuery
 from backends.builtin.store.port import Unavailable
 from backends.builtin.store.sqlite.vectors.select import VectorSearch
 from config.settings import VectorStoreSettings
@@ -35,7 +36,7 @@ for name in ("auto", "sqlite-vec", "numpy"):
     vectors = VectorSearch(VectorStoreSettings(engine=name))
     for _ in range(2):
         vectors.refresh(connection, number)
-        answer = vectors.search(connection, number, query, limit=3)
+        answer = vectors.search(VectorQuery(connection, number, query, limit=3))
     status = vectors.status(connection, number)
     report[name] = {
         "engine": status.engine,

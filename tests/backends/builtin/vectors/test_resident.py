@@ -7,6 +7,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from backends.builtin.store.port import Unavailable
+from backends.builtin.store.sqlite.vectors.engines import VectorQuery
 from backends.builtin.store.sqlite.vectors.resident import ResidentEngine
 
 TEXTS = [f"text {number}" for number in range(300)]
@@ -174,7 +175,7 @@ def test_another_provider_takes_the_place_of_the_first(filled, resident, vector)
     assert filled.refresh(resident)
     assert resident.resident_vectors == 40
     with filled.database.reading() as connection:
-        answer = resident.search(connection, first, vector("text 1"), limit=1)
+        answer = resident.search(VectorQuery(connection, first, vector("text 1"), limit=1))
     assert isinstance(answer, Unavailable)
 
 
@@ -189,7 +190,9 @@ def while_others_read(filled, resident, vector):
         def read(name):
             while not stop.is_set():
                 with filled.database.reading() as connection:
-                    answer = resident.search(connection, number_of, vector(name), limit=3)
+                    answer = resident.search(
+                        VectorQuery(connection, number_of, vector(name), limit=3)
+                    )
                     best = connection.execute(
                         "SELECT text FROM chunks JOIN excerpts AS x ON x.chunk_id = chunks.id"
                         " WHERE x.id = ?",

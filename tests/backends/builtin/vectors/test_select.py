@@ -6,6 +6,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from backends.builtin.store.port import Unavailable
+from backends.builtin.store.sqlite.vectors.engines import VectorQuery
 from backends.builtin.store.sqlite.vectors.select import VectorSearch, open_vector_search
 from config.settings import VectorStoreSettings
 
@@ -25,7 +26,7 @@ def search_with(library, settings, vector, *, refresh=True, times=1):
         with library.database.reading() as connection:
             if refresh:
                 vectors.refresh(connection, number)
-            answer = vectors.search(connection, number, vector("text 7"), limit=3)
+            answer = vectors.search(VectorQuery(connection, number, vector("text 7"), limit=3))
             assert not isinstance(answer, Unavailable)
             assert library.texts(answer.hits)[0] == "text 7"
             status = vectors.status(connection, number)
@@ -113,7 +114,7 @@ def test_extensions_cannot_be_loaded_by_sql_afterwards(filled, vector):
     vectors = VectorSearch(VectorStoreSettings(engine="sqlite-vec"))
     number = filled.number
     with filled.database.reading() as connection:
-        vectors.search(connection, number, vector("text 7"), limit=1)
+        vectors.search(VectorQuery(connection, number, vector("text 7"), limit=1))
         with pytest.raises(apsw.SQLError, match="not authorized"):
             connection.execute("SELECT load_extension('/nowhere')")
 
@@ -124,7 +125,7 @@ def test_every_reader_connection_gets_the_extension(filled, vector, in_threads):
 
     def ask(_):
         with filled.database.reading() as connection:
-            return vectors.search(connection, number, vector("text 7"), limit=1)
+            return vectors.search(VectorQuery(connection, number, vector("text 7"), limit=1))
 
     assert {answer.engine for answer in in_threads(8, ask)} == {"sqlite-vec"}
 
@@ -135,7 +136,9 @@ def test_a_released_resident_engine_is_replaced_until_the_next_refresh(filled, v
     with filled.database.reading() as connection:
         for step in (vectors.refresh, lambda *_: vectors.release(), vectors.refresh):
             step(connection, number)
-            engines.append(vectors.search(connection, number, vector("text 7"), limit=1).engine)
+            engines.append(
+                vectors.search(VectorQuery(connection, number, vector("text 7"), limit=1)).engine
+            )
     assert engines == ["resident", "sqlite-vec", "resident"]
 
 

@@ -21,6 +21,17 @@ if TYPE_CHECKING:
     from providers.interface import Vector
 
 
+class VectorQuery(NamedTuple):
+    """What is asked of the vectors of one fingerprint, in a read transaction of the connection."""
+
+    connection: apsw.Connection
+    fingerprint_id: int
+    query: Vector
+    limit: int
+    file_ids: Sequence[int] | None = None
+    """The files whose excerpts may be found; None permits every file."""
+
+
 class VectorEngine(Protocol):
     """Exact search by cosine over the vectors of one fingerprint.
 
@@ -35,16 +46,8 @@ class VectorEngine(Protocol):
         """Why a search would be refused now; None when it would be answered."""
         ...
 
-    def search(
-        self,
-        connection: apsw.Connection,
-        fingerprint_id: int,
-        query: Vector,
-        *,
-        limit: int,
-        file_ids: Sequence[int] | None = None,
-    ) -> VectorAnswer | Unavailable:
-        """The `limit` nearest excerpts of the files in `file_ids`; None permits every file.
+    def search(self, wanted: VectorQuery) -> VectorAnswer | Unavailable:
+        """The nearest excerpts, best first.
 
         Vectors that are short, zero or not finite, however they came into the table, never rank.
         """
@@ -59,13 +62,15 @@ def dimensions_of(connection: apsw.Connection, fingerprint_id: int) -> int | Non
     return dimensions
 
 
-def misfit(connection: apsw.Connection, fingerprint_id: int, query: Vector) -> str | None:
-    """Why a query cannot be compared with the vectors of a fingerprint, or None."""
-    dimensions = dimensions_of(connection, fingerprint_id)
+def misfit(wanted: VectorQuery) -> str | None:
+    """Why a query cannot be compared with the vectors of its fingerprint, or None."""
+    dimensions = dimensions_of(wanted.connection, wanted.fingerprint_id)
     if dimensions is None:
         return "no vectors of this provider and model are stored"
-    if dimensions != len(query):
-        return f"the query has {len(query)} dimensions and the stored vectors have {dimensions}"
+    if dimensions != len(wanted.query):
+        return (
+            f"the query has {len(wanted.query)} dimensions and the stored vectors have {dimensions}"
+        )
     return None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 from weakref import WeakKeyDictionary
@@ -14,7 +14,7 @@ import structlog
 
 from backends.builtin.store.port import EngineName, Unavailable, VectorAnswer
 from backends.builtin.store.sqlite.connections import int64s
-from backends.builtin.store.sqlite.vectors.engines import misfit, numpy_problem
+from backends.builtin.store.sqlite.vectors.engines import VectorQuery, misfit, numpy_problem
 from backends.builtin.store.sqlite.vectors.numeric import np
 from backends.builtin.store.sqlite.vectors.scans import nearest_excerpts, row_lengths, stacked
 from backends.builtin.store.sqlite.vectors.snapshot import (
@@ -218,20 +218,13 @@ class ResidentEngine:
             None if self._usable(connection, fingerprint_id) else self._refusal or _NOT_LOADED
         )
 
-    def search(
-        self,
-        connection: apsw.Connection,
-        fingerprint_id: int,
-        query: Vector,
-        *,
-        limit: int,
-        file_ids: Sequence[int] | None = None,
-    ) -> VectorAnswer | Unavailable:
+    def search(self, wanted: VectorQuery) -> VectorAnswer | Unavailable:
         """What changed since the last refresh is taken into account, as far as that is little."""
+        connection, fingerprint_id, query, limit, file_ids = wanted
         snapshot = self._usable(connection, fingerprint_id)
         if snapshot is None:
             return Unavailable(self._refusal or _NOT_LOADED)
-        if reason := misfit(connection, fingerprint_id, query):
+        if reason := misfit(wanted):
             return VectorAnswer([], self.name, reason)
         newer = newer_excerpts(
             connection,
@@ -246,14 +239,7 @@ class ResidentEngine:
         scores = self._ahead.take(query, snapshot)
         while True:
             known = snapshot.candidates(scores, count, file_ids)
-            hits = nearest_excerpts(
-                connection,
-                fingerprint_id,
-                query,
-                limit=limit,
-                file_ids=file_ids,
-                excerpt_ids=known + newer,
-            )
+            hits = nearest_excerpts(wanted, known + newer)
             if len(hits) >= limit or len(known) < count:
                 return VectorAnswer(hits, self.name)
             count *= _WIDER  # candidates were deleted since the last refresh

@@ -11,7 +11,12 @@ import apsw
 
 from backends.builtin.store.port import EngineName, Unavailable, VectorAnswer, VectorHit
 from backends.builtin.store.sqlite.connections import int64s
-from backends.builtin.store.sqlite.vectors.engines import Extension, misfit, numpy_problem
+from backends.builtin.store.sqlite.vectors.engines import (
+    Extension,
+    VectorQuery,
+    misfit,
+    numpy_problem,
+)
 from backends.builtin.store.sqlite.vectors.numeric import np
 
 if TYPE_CHECKING:
@@ -28,32 +33,15 @@ class DatabaseScan(ABC):
     @abstractmethod
     def problem(self, connection: apsw.Connection, fingerprint_id: int) -> str | None: ...
 
-    def search(
-        self,
-        connection: apsw.Connection,
-        fingerprint_id: int,
-        query: Vector,
-        *,
-        limit: int,
-        file_ids: Sequence[int] | None = None,
-    ) -> VectorAnswer | Unavailable:
-        if problem := self.problem(connection, fingerprint_id):
+    def search(self, wanted: VectorQuery) -> VectorAnswer | Unavailable:
+        if problem := self.problem(wanted.connection, wanted.fingerprint_id):
             return Unavailable(problem)
-        if reason := misfit(connection, fingerprint_id, query):
+        if reason := misfit(wanted):
             return VectorAnswer([], self.name, reason)
-        hits = self._nearest(connection, fingerprint_id, query, limit=limit, file_ids=file_ids)
-        return VectorAnswer(hits, self.name)
+        return VectorAnswer(self._nearest(wanted), self.name)
 
     @abstractmethod
-    def _nearest(
-        self,
-        connection: apsw.Connection,
-        fingerprint_id: int,
-        query: Vector,
-        *,
-        limit: int,
-        file_ids: Sequence[int] | None,
-    ) -> list[VectorHit]: ...
+    def _nearest(self, wanted: VectorQuery) -> list[VectorHit]: ...
 
 
 _BYTES_A_NUMBER: Final = 4
@@ -108,18 +96,13 @@ _BLOCK_ROWS: Final = 2_048
 
 
 def nearest_excerpts(
-    connection: apsw.Connection,
-    fingerprint_id: int,
-    query: Vector,
-    *,
-    limit: int,
-    file_ids: Sequence[int] | None = None,
-    excerpt_ids: Sequence[int] | None = None,
+    wanted: VectorQuery, excerpt_ids: Sequence[int] | None = None
 ) -> list[VectorHit]:
-    """The `limit` excerpts with the highest cosine, best first; equal ones by excerpt id.
+    """The excerpts with the highest cosine, best first; equal ones by excerpt id.
 
-    `file_ids` and `excerpt_ids` limit the search itself; None permits all.
+    Files and `excerpt_ids` limit the search itself; None permits all.
     """
+    connection, fingerprint_id, query, limit, file_ids = wanted
     selection = Selection(
         "e.vector", fingerprint_id, query, file_ids=file_ids, excerpt_ids=excerpt_ids
     )
@@ -180,16 +163,8 @@ class NumpyScan(DatabaseScan):
     def problem(self, connection: apsw.Connection, fingerprint_id: int) -> str | None:  # noqa: ARG002 - the protocol's
         return numpy_problem()
 
-    def _nearest(
-        self,
-        connection: apsw.Connection,
-        fingerprint_id: int,
-        query: Vector,
-        *,
-        limit: int,
-        file_ids: Sequence[int] | None,
-    ) -> list[VectorHit]:
-        return nearest_excerpts(connection, fingerprint_id, query, limit=limit, file_ids=file_ids)
+    def _nearest(self, wanted: VectorQuery) -> list[VectorHit]:
+        return nearest_excerpts(wanted)
 
 
 # LIMIT -1 keeps the inner query as it is, so that each distance is computed once and not once in every
@@ -211,15 +186,8 @@ class SqliteScan(DatabaseScan):
     def problem(self, connection: apsw.Connection, fingerprint_id: int) -> str | None:  # noqa: ARG002 - the protocol's
         return self._extension.load_into(connection)
 
-    def _nearest(
-        self,
-        connection: apsw.Connection,
-        fingerprint_id: int,
-        query: Vector,
-        *,
-        limit: int,
-        file_ids: Sequence[int] | None,
-    ) -> list[VectorHit]:
+    def _nearest(self, wanted: VectorQuery) -> list[VectorHit]:
+        connection, fingerprint_id, query, limit, file_ids = wanted
         selection = Selection(
             "vec_distance_cosine(e.vector, :query)", fingerprint_id, query, file_ids=file_ids
         )

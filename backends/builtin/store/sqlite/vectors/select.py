@@ -15,7 +15,12 @@ import apsw
 from backends.builtin.store.port import EngineName, Unavailable, VectorAnswer
 from backends.builtin.store.sqlite.connections import int64s
 from backends.builtin.store.sqlite.vectors.background import Sampler
-from backends.builtin.store.sqlite.vectors.engines import Extension, VectorEngine, dimensions_of
+from backends.builtin.store.sqlite.vectors.engines import (
+    Extension,
+    VectorEngine,
+    VectorQuery,
+    dimensions_of,
+)
 from backends.builtin.store.sqlite.vectors.resident import ResidentEngine
 from backends.builtin.store.sqlite.vectors.scans import NumpyScan, SqliteScan, cosines_of
 from backends.builtin.store.sqlite.vectors.snapshot import newest_excerpt
@@ -57,21 +62,11 @@ class VectorSearch:
         """Its vectors in the transaction of this connection."""
         return SqliteVectorSpace(connection, self, fingerprint_id(connection, fingerprint))
 
-    def search(
-        self,
-        connection: apsw.Connection,
-        fingerprint_id: int,
-        query: Vector,
-        *,
-        limit: int,
-        file_ids: Sequence[int] | None = None,
-    ) -> VectorAnswer | Unavailable:
+    def search(self, wanted: VectorQuery) -> VectorAnswer | Unavailable:
         """The answer of the first engine that gives one. Raises nothing but apsw.Error."""
         reasons = []
         for engine in self._engines:
-            answer = engine.search(
-                connection, fingerprint_id, query, limit=limit, file_ids=file_ids
-            )
+            answer = engine.search(wanted)
             if isinstance(answer, VectorAnswer):
                 return answer
             reasons.append(f"{engine.name}: {answer.reason}")
@@ -157,7 +152,7 @@ class SqliteVectorSpace:
         self, query: Vector, *, limit: int, file_ids: Sequence[int] | None = None
     ) -> VectorAnswer | Unavailable:
         return self._engines.search(
-            self._connection, self._number, query, limit=limit, file_ids=file_ids
+            VectorQuery(self._connection, self._number, query, limit, file_ids)
         )
 
     def background(self, query: Vector) -> Background | None:

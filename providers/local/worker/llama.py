@@ -1,16 +1,25 @@
-"""llama.cpp as this worker uses it: one model, contexts that compute embeddings, and which texts go together."""
+"""llama.cpp as this worker uses it: one model, a lane for documents and one for queries, and which texts go together.
+
+Each lane has its own context and thread. A query never waits for documents: it is computed beside them, from
+the same weights. Documents take one processor; a query takes as many of the others as make it faster.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import importlib
 import os
-from collections.abc import Iterator, Sequence
+import queue
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from providers.local.protocol import Open
+from providers.local.protocol import Computed, Embed, Failed, Lane, Open, Reply
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -50,7 +59,7 @@ _SPECIAL_TOKENS: Final = 8
 """More than any tokenizer puts around a text."""
 
 
-class EngineError(Exception):
+class LlamaError(Exception):
     """llama.cpp refused something; the process can go on."""
 
 
@@ -61,17 +70,17 @@ class Text(NamedTuple):
     is_cut: bool
 
 
-class Engine:
+class LoadedModel:
     """The library and one loaded model. Several contexts may compute at once in different threads."""
 
     def __init__(self, order: Open) -> None:
-        """Raises EngineError."""
+        """Raises LlamaError."""
         try:
             self.api: Any = importlib.import_module("llama_cpp.llama_cpp")
         except (ImportError, OSError, RuntimeError) as error:
             place = os.environ.get("LLAMA_CPP_LIB_PATH")
             where = f" from {place} (LLAMA_CPP_LIB_PATH)" if place else ""
-            raise EngineError(f"llama.cpp cannot be loaded{where}: {error}") from None
+            raise LlamaError(f"llama.cpp cannot be loaded{where}: {error}") from None
         self.order = order
         self._complaints: list[str] = []
         # Referenced here, because llama.cpp may call it as long as the process lives.
@@ -79,14 +88,14 @@ class Engine:
         self.api.llama_log_set(self._log, None)
         self.api.llama_backend_init()
         settings = self.api.llama_model_default_params()
-        self.model = self.api.llama_model_load_from_file(order.path.encode(), settings)
-        if not self.model:
-            raise EngineError(self._complaint("the model cannot be loaded"))
-        self._vocabulary = self.api.llama_model_get_vocab(self.model)
-        self.width: int = self.api.llama_model_n_embd_out(self.model)
+        self._handle = self.api.llama_model_load_from_file(order.path.encode(), settings)
+        if not self._handle:
+            raise LlamaError(self._complaint("the model cannot be loaded"))
+        self._vocabulary = self.api.llama_model_get_vocab(self._handle)
+        self.width: int = self.api.llama_model_n_embd_out(self._handle)
 
     def read(self, text: str) -> Text:
-        """The tokens of a text, as far as the model can read. Raises EngineError if it has none."""
+        """The tokens of a text, as far as the model can read. Raises LlamaError if it has none."""
         data = text.encode("utf-8", "replace")
         room = len(data) + _SPECIAL_TOKENS
         buffer = (ctypes.c_int32 * room)()
@@ -94,14 +103,14 @@ class Engine:
             self._vocabulary, data, len(data), buffer, room, True, False
         )
         if count <= 0:
-            raise EngineError("the text has no tokens")
+            raise LlamaError("the text has no tokens")
         found = buffer[:count]
         closing = self.api.llama_vocab_is_control(self._vocabulary, found[-1])
         kept = cut(found, self.order.max_tokens, closing=closing)
         return Text(kept, is_cut=len(kept) < count)
 
     def context(self, texts: int, threads: int) -> Context:
-        """Raises EngineError. `texts` is the most that one computation will hold."""
+        """Raises LlamaError. `texts` is the most that one computation will hold."""
         settings = self.api.llama_context_default_params()
         size = max(self.order.max_tokens, BATCH_TOKENS)
         settings.n_ctx = settings.n_batch = settings.n_ubatch = size
@@ -112,9 +121,9 @@ class Engine:
         settings.flash_attn_type = self.api.LLAMA_FLASH_ATTN_TYPE_ENABLED
         settings.n_threads = settings.n_threads_batch = threads
         settings.no_perf = True
-        handle = self.api.llama_init_from_model(self.model, settings)
+        handle = self.api.llama_init_from_model(self._handle, settings)
         if not handle:
-            raise EngineError(
+            raise LlamaError(
                 self._complaint("there is not enough memory to compute with the model")
             )
         return Context(self, handle)
@@ -130,11 +139,11 @@ class Engine:
 class Context:
     """Room for one computation at a time; belongs to one thread at a time."""
 
-    def __init__(self, engine: Engine, handle: Any) -> None:
-        self._api = engine.api
+    def __init__(self, model: LoadedModel, handle: Any) -> None:
+        self._api = model.api
         self._handle = handle
-        self._width = engine.width
-        self._kept = engine.order.dimensions or engine.width
+        self._width = model.width
+        self._kept = model.order.dimensions or model.width
         self._memory = self._api.llama_get_memory(handle)
         self._sequences = np.arange(BATCH_TEXTS, dtype=np.int32)
 
@@ -144,7 +153,7 @@ class Context:
     def embed(self, texts: Sequence[Sequence[int]]) -> NDArray[np.float32]:
         """One row for each text, of length (L2 norm) 1, or all zeros where it has no direction.
 
-        Raises EngineError.
+        Raises LlamaError.
         """
         # Held in variables, because the batch only points to them.
         lengths = np.array([len(text) for text in texts])
@@ -173,12 +182,12 @@ class Context:
         else:
             code = self._api.llama_encode(self._handle, batch)
         if code != 0:
-            raise EngineError(f"llama.cpp refused the text (code {code})")
+            raise LlamaError(f"llama.cpp refused the text (code {code})")
 
     def _row(self, sequence: int) -> NDArray[np.float32]:
         found = self._api.llama_get_embeddings_seq(self._handle, sequence)
         if not found:
-            raise EngineError("llama.cpp gave no embedding for the text")
+            raise LlamaError("llama.cpp gave no embedding for the text")
         whole = np.ctypeslib.as_array(found, (self._width,))
         return whole[: self._kept].astype(np.float32)
 
@@ -188,3 +197,115 @@ def _normalised(rows: NDArray[np.float32]) -> NDArray[np.float32]:
     lengths = np.linalg.norm(wide, axis=1, keepdims=True)
     sound = np.isfinite(lengths) & (lengths > 0)
     return np.where(sound, wide / np.where(sound, lengths, 1), 0).astype(np.float32)
+
+
+_MOST_THREADS = 4
+"""With more, the threads mostly wait for each other when a text is short."""
+_HARMLESS = "where did we put the key of the garden shed in the autumn"
+_MEASUREMENTS = 3
+_INTERNAL_FAULT = 70
+
+
+class Lanes:
+    def __init__(self, model: LoadedModel, send: Callable[[Reply], None]) -> None:
+        """Makes both contexts. Raises LlamaError."""
+        self._model = model
+        self._send = send
+        self._wanted: set[int] = set()
+        self._processors = min(_MOST_THREADS, len(os.sched_getaffinity(0)))
+        self._query_threads = self._processors
+        self._computing_documents = False
+        self._contexts: dict[Lane, Context] = {
+            "document": model.context(BATCH_TEXTS, 1),
+            "query": model.context(1, self._processors),
+        }
+        self._queues: dict[Lane, queue.SimpleQueue[Embed]] = {
+            lane: queue.SimpleQueue() for lane in self._contexts
+        }
+
+    def warm_up(self) -> None:
+        """Computes a harmless text in each lane, so that a model that crashes does so at once.
+
+        This also measures how many threads answer a query fastest: with a small model, waking a second
+        thread takes longer than it saves.
+        """
+        tokens = self._model.read(_HARMLESS).tokens
+        for context in self._contexts.values():
+            if not context.embed([tokens]).any():
+                raise LlamaError("the model's vectors are not finite, or zero")
+        counts = {1, self._processors}
+        self._query_threads = min(counts, key=lambda count: self._query_s(tokens, count))
+
+    def _query_s(self, tokens: list[int], threads: int) -> float:
+        """The shortest of some measurements, since other processes may be at work."""
+        context = self._contexts["query"]
+        context.use_threads(threads)
+        measured = []
+        for _ in range(_MEASUREMENTS):
+            started = time.perf_counter()
+            context.embed([tokens])
+            measured.append(time.perf_counter() - started)
+        return min(measured)
+
+    def start(self) -> None:
+        for lane in self._contexts:
+            threading.Thread(target=self._work, args=(lane,), name=lane, daemon=True).start()
+
+    def put(self, request: Embed) -> None:
+        self._wanted.add(request.number)
+        self._queues[request.lane].put(request)
+
+    def cancel(self, number: int) -> None:
+        self._wanted.discard(number)
+
+    def _work(self, lane: Lane) -> None:
+        try:
+            while True:
+                self._answer(self._queues[lane].get(), self._contexts[lane])
+        except BaseException:  # noqa: BLE001 - a worker with one lane would never answer the other
+            traceback.print_exc(file=sys.stderr)
+            os._exit(_INTERNAL_FAULT)
+
+    def _answer(self, request: Embed, context: Context) -> None:
+        texts = self._read(request)
+        readable = list(texts)
+        for batch in batches([len(texts[at].tokens) for at in readable]):
+            if request.number not in self._wanted:
+                return
+            positions = [readable[at] for at in batch]
+            self._send(self._computed(request, positions, [texts[at] for at in positions], context))
+        self._wanted.discard(request.number)
+
+    def _read(self, request: Embed) -> dict[int, Text]:
+        """The texts by position. Those that have no tokens are refused here and left out."""
+        found = {}
+        for position, text in enumerate(request.texts):
+            try:
+                found[position] = self._model.read(text)
+            except LlamaError as error:
+                self._send(Failed(request.number, [position], str(error)))
+        return found
+
+    def _computed(
+        self, request: Embed, positions: list[int], texts: list[Text], context: Context
+    ) -> Reply:
+        documents = request.lane == "document"
+        if documents:
+            self._computing_documents = True
+        else:
+            free = self._processors - self._computing_documents
+            context.use_threads(max(1, min(self._query_threads, free)))
+        try:
+            rows = context.embed([text.tokens for text in texts])
+        except LlamaError as error:
+            return Failed(request.number, positions, str(error))
+        finally:
+            if documents:
+                self._computing_documents = False
+        return Computed(
+            number=request.number,
+            positions=positions,
+            vectors=rows.astype("<f4").tobytes(),
+            tokens=sum(len(text.tokens) for text in texts),
+            cut=sum(text.is_cut for text in texts),
+        )
