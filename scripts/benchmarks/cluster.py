@@ -204,8 +204,8 @@ async def settled(gateway: SpawnedGateway) -> None:
 
 async def run(options: argparse.Namespace) -> None:
     chance = random.Random(options.seed)
-    root = Path(tempfile.mkdtemp(prefix="mg-cluster-"))
     async with AsyncExitStack() as stack:
+        root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mg-cluster-")))
         database = stack.enter_context(postgres.running())
         vendor = stack.enter_context(FakeVendor("openai"))
         tasks = await stack.enter_async_context(anyio.create_task_group())
