@@ -357,6 +357,37 @@ class QmdDetails(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     server: QmdServer | UnsetType = UNSET
 
 
+StoreRole = Literal["owner", "leader", "follower", "idle"]
+"""`owner`: of a file that no other gateway writes. Of a shared store: `leader` does the work that one gateway at a time
+does, `follower` knows another one that does it, `idle`: nobody has any."""
+
+
+class StoreDetails(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Where the index is kept; what is unset belongs to a shared store only."""
+
+    driver: Literal["sqlite", "postgres"]
+    schema_version: int
+    role: StoreRole
+    server: str | UnsetType = UNSET
+    """Its kind and version."""
+    read_only: bool | UnsetType = UNSET
+    """Whether it is a standby, which answers and takes nothing."""
+    lag_s: float | UnsetType | None = UNSET
+    """How far a standby is behind; None for a server that writes."""
+    leases: Mapping[str, str] | UnsetType = UNSET
+    """Which host and process does which work at this moment."""
+
+
+class StoreCheck(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What a look at the store found, in sentences."""
+
+    place: str
+    schema_version: int | None = None
+    """None where nothing was made yet."""
+    facts: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
 class ViewpointDetails(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Whose sight of the files an index keeps that several hosts share."""
 
@@ -372,6 +403,7 @@ class Details(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     keyword: KeywordDetails | UnsetType = UNSET
     vector: VectorDetails | UnsetType = UNSET
+    store: StoreDetails | UnsetType = UNSET
     journal: str | UnsetType = UNSET
     """How SQLite keeps its transactions: `wal`, or `delete` where other hosts may share the file system."""
     viewpoints: ViewpointDetails | UnsetType = UNSET

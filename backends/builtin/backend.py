@@ -27,6 +27,7 @@ from backends.builtin.store.port import (
     Store,
     Unavailable,
 )
+from backends.builtin.store.turns import Turns
 from backends.builtin.syncing.freshness import Freshness
 from backends.builtin.syncing.indexing import Indexer, SearchPriority
 from backends.builtin.syncing.preparing import Preparer
@@ -130,6 +131,7 @@ class BuiltinBackend:
         )
         self._reporting = BoundedWork("status")
         self._scrubbing = BoundedWork("scrub of the index")
+        self._verifying = Turns(store, "verify")
         self._searcher = Searcher(search)
         self._finding = BoundedWork("search of the index", READERS)
         self._scanning_ahead = BoundedWork("scan ahead", READERS)
@@ -270,10 +272,15 @@ class BuiltinBackend:
         return report
 
     async def _sync(self, request: SyncRequest, progress: ProgressCallback | None) -> SyncReport:
-        if request.force or request.verify:
-            with suppress(TimeoutError):  # an earlier look at everything still goes on
-                await self._scrubbing.run(self._store.scrub, _SCRUB_PATIENCE_S)
-        return await self._freshness.sync(request, progress)
+        if not (request.force or request.verify):
+            return await self._freshness.sync(request, progress)
+        async with self._verifying.if_free() as is_ours:
+            if is_ours:
+                with suppress(TimeoutError):  # an earlier look at everything still goes on
+                    await self._scrubbing.run(self._store.scrub, _SCRUB_PATIENCE_S)
+            else:
+                request = msgspec.structs.replace(request, verify=False)  # somebody does it now
+            return await self._freshness.sync(request, progress)
 
     async def transcript_grew(self, reference: str) -> bool:
         is_due = partial(self._sessions.is_due, reference)
@@ -364,7 +371,7 @@ async def _of_index(pool: BoundedWork, work: Callable[[], T]) -> T:
     except TimeoutError:
         raise IndexUnavailableError(
             f"The index did not answer within {INDEX_PATIENCE_S:g} s.",
-            remedy="See whether the disk that it is on hangs.",
+            remedy="See whether the disk or the database that it is on hangs.",
         ) from None
 
 
@@ -378,7 +385,7 @@ async def open_store(settings: Settings, *, is_owner: bool = False) -> AsyncIter
     except TimeoutError:
         raise IndexUnavailableError(
             f"The index could not be opened within {OPENING_PATIENCE_S:g} s.",
-            remedy="See whether the disk that it is on hangs.",
+            remedy="See whether the disk or the database that it is on hangs.",
         ) from None
     try:
         yield store

@@ -55,6 +55,7 @@ def report_status(
         vector = semantics.report(view)
         languages = view.keywords.corpus().languages
         journal = view.journal()
+        place = view.details()
         viewpoints = _viewpoints(view, store.viewpoint)
         encodings = odd_encodings(view.files)
     differing = {found.path for found in plan.to_read} - plan.doubtful
@@ -95,6 +96,7 @@ def report_status(
         details=Details(
             keyword=KeywordDetails("fts5", available=True, languages=languages),
             vector=vector,
+            store=place,
             journal=journal or msgspec.UNSET,
             viewpoints=viewpoints or msgspec.UNSET,
             sessions=sessions.details,

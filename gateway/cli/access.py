@@ -10,7 +10,7 @@ import math
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeVar
 
 import anyio
 import msgspec
@@ -28,9 +28,9 @@ from backends.interface import (
 )
 from config.errors import ungrouped
 from config.host_keys import is_disabled
-from config.settings import Settings
+from config.settings import Secret, Settings
 from gateway.client import Client, connect
-from gateway.ownership.lock import check_workspace, name_owner, place_of
+from gateway.ownership.lock import LockDisk, check_workspace, name_owner, place_of
 from gateway.ownership.sockets import connect_owner
 from gateway.rpc.wire import DeadlineExceededError
 from gateway.sessions.terms import WITHOUT_CLAUDE_CODE
@@ -114,6 +114,34 @@ def _without_traces(settings: Settings) -> Iterator[Settings]:
         place = Path(directory, search.store.path.name)
         store = replace(search.store, path=place, former_path=None)
         yield replace(settings, search=replace(search, store=store))
+
+
+def with_driver(settings: Settings, driver: Literal["sqlite", "postgres"]) -> Settings:
+    """The same agent in the other store; both may be configured beside each other."""
+    search = settings.search
+    return replace(settings, search=replace(search, store=replace(search.store, driver=driver)))
+
+
+def with_address(settings: Settings, address: str) -> Settings:
+    """The same database asked as another role, whose password is in its address if anywhere."""
+    search = settings.search
+    store = replace(search.store, url=Secret(address), url_problem=None, password_file=None)
+    return replace(settings, search=replace(search, store=store))
+
+
+@asynccontextmanager
+async def owning(settings: Settings) -> AsyncIterator[None]:
+    """Keeps gateways of this host away from the index. Raises IndexUnavailableError where one has it."""
+    path, disk = place_of(settings).lock, LockDisk()
+    lock = await disk.acquire(path)
+    if lock is None:
+        raise IndexUnavailableError(
+            f"{name_owner(path)} is at work.", remedy="Stop it, and start it again afterwards."
+        )
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 async def reload_owner(settings: Settings) -> ReloadResult:

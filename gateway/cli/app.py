@@ -28,6 +28,7 @@ from gateway.cli.commands.indexing import (
 from gateway.cli.commands.inspecting import config, doctor, health, metrics, status
 from gateway.cli.commands.reporting import report
 from gateway.cli.commands.serving import demo, reload, serve, service
+from gateway.cli.commands.storing import check_store, copy_store, drop_agent, migrate_store
 from gateway.cli.guard import guarded, run_logged
 from gateway.cli.options import (
     PROGRAM,
@@ -170,6 +171,14 @@ _batch = typer.Typer(help=_BATCH, short_help=_BATCH)
 _add(_batch, list_batches, "list")
 _add(_batch, cancel_batch, "cancel")
 app.add_typer(_batch, name="batch")
+
+_STORE = "Make, check, fill and empty the store of an index, where that is more than a file."
+_store = typer.Typer(help=_STORE, short_help=_STORE)
+_add(_store, migrate_store, "migrate")
+_add(_store, check_store, "check")
+_add(_store, copy_store, "copy")
+_add(_store, drop_agent, "drop-agent")
+app.add_typer(_store, name="store")
 
 _OPENCLAW = "Put this program into OpenClaw's memory slot, and take it out again."
 _openclaw = typer.Typer(help=_OPENCLAW, short_help=_OPENCLAW)

@@ -1,4 +1,4 @@
-"""Progress bars of syncs and downloads: on standard error, on terminals, gone when they are done."""
+"""Progress bars of syncs, copies and downloads: on standard error, on terminals, gone when they are done."""
 
 from __future__ import annotations
 
@@ -83,6 +83,29 @@ def sync_bar() -> Iterator[ProgressCallback]:
             progress.update(
                 task, completed=state.done, total=state.total, bytes_done=state.bytes_done
             )
+
+        yield show
+
+
+@contextmanager
+def vector_progress() -> Iterator[ProgressCallback]:
+    """What to call with the vectors copied so far of one model."""
+    if not can_move():
+        yield lambda _: None
+        return
+    with Progress(
+        TextColumn("{task.fields[model]}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("vectors"),
+        TimeRemainingColumn(),
+        console=console(stderr=True),
+        transient=True,
+    ) as progress:
+        task = progress.add_task("", total=None, model="")
+
+        def show(state: SyncProgress) -> None:
+            progress.update(task, completed=state.done, total=state.total, model=state.path or "")
 
         yield show
 

@@ -18,6 +18,8 @@ from anyio.to_thread import run_sync
 from msgspec.structs import replace
 
 from backends.builtin.store.opening import IndexState, doubt, index_file, inspect, is_index
+from backends.builtin.store.opening import check as check_store
+from backends.errors import IndexUnavailableError
 from backends.interface import SyncRequest
 from backends.transcripts.agents import AgentTranscripts
 from backends.transcripts.source import HostDatabase, TranscriptListing
@@ -36,6 +38,9 @@ _REBUILD: Final = "Delete it, or let the next start set it aside: it is rebuilt 
 
 
 def check_index(settings: Settings) -> Iterator[Finding]:
+    if settings.search.store.driver == "postgres":
+        yield from _check_database(settings)
+        return
     path = index_file(settings)
     yield _explain(inspect(settings, timeout_s=_INDEX_TIMEOUT_S), str(path))
     if (cause := doubt(settings)) is not None:
@@ -47,6 +52,31 @@ def check_index(settings: Settings) -> Iterator[Finding]:
             fix="Let memorySearch.store.path name a file on a local disk of this host.",
         )
     yield from check_names(settings, path)
+
+
+def _check_database(settings: Settings) -> Iterator[Finding]:
+    try:
+        report = check_store(settings)
+    except IndexUnavailableError as error:
+        yield Finding(
+            check="index",
+            severity="error",
+            cause=error.message,
+            place="memorySearch.store.url",
+            fix=error.remedy,
+        )
+        return
+    for problem in report.problems:
+        yield Finding(
+            check="index",
+            severity="warning",
+            cause=problem,
+            place=report.place,
+            fix="`memory-gateway store check` looks again.",
+        )
+    if not report.problems:
+        cause = f"The index can be used: {'; '.join(report.facts)}."
+        yield Finding(check="index", severity="ok", cause=cause, place=report.place)
 
 
 def check_names(settings: Settings, used: Path) -> Iterator[Finding]:

@@ -14,6 +14,7 @@ from backends.interface import (
     Overview,
     SkippedFile,
     SourceCount,
+    StoreDetails,
     SyncProgress,
     SyncReport,
     Trial,
@@ -220,6 +221,8 @@ def families_of(status: StatusResult) -> Iterator[Family]:
     yield _gauge("chunks", "Chunks in the index.", status.chunks)
     yield _gauge("database_bytes", "Size of the index on disk.", status.database_bytes)
     yield _gauge("sync_running", "1 while a sync runs.", float(status.syncing is not None))
+    if store := status.details.store:
+        yield from _store(store)
     vector = status.details.vector
     if vector and vector.backfill:
         coverage = vector.backfill.coverage
@@ -227,6 +230,22 @@ def families_of(status: StatusResult) -> Iterator[Family]:
         yield _gauge("embedding_queue_texts", "Texts that wait for their vector.", waiting)
     if vector and vector.provider:
         yield from _providers(vector.provider)
+
+
+def _store(store: StoreDetails) -> Iterator[Family]:
+    yield Family(
+        name="store_info",
+        kind="gauge",
+        help="Where the index is kept, and what this gateway does there; always 1.",
+        labels=("driver", "schema_version", "role"),
+        samples=(Sample(labels=(store.driver, str(store.schema_version), store.role), value=1.0),),
+    )
+    if isinstance(store.read_only, bool):
+        yield _gauge("store_read_only", "1 while the database takes nothing.", store.read_only)
+    if isinstance(store.lag_s, float):
+        yield _gauge(
+            "store_lag_seconds", "How far the standby that is asked is behind.", store.lag_s
+        )
 
 
 def _info(status: StatusResult) -> Family:

@@ -57,7 +57,7 @@ class Server:
         self.process: subprocess.Popen[bytes] | None = None
 
     def initialise(self) -> None:
-        self._run("initdb", "--no-sync", "--auth=trust", f"--username={SUPERUSER}", str(self.data))
+        self.run("initdb", "--no-sync", "--auth=trust", f"--username={SUPERUSER}", str(self.data))
         with (self.data / "postgresql.conf").open("a") as file:
             file.write(_SETTINGS + f"unix_socket_directories = '{self.root}'\n")
 
@@ -72,7 +72,7 @@ class Server:
                 **_as_nobody(),
             )
         deadline = time.monotonic() + PATIENCE_S
-        while self._run("pg_isready", "-q", f"--host={self.root}", check=False):
+        while self.run("pg_isready", "-q", f"--host={self.root}", check=False):
             if self.process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"PostgreSQL does not start: {(self.root / 'log').read_text()}")
             time.sleep(0.02)
@@ -120,7 +120,7 @@ class Server:
             cursor = connection.execute(statement)
             return cursor.fetchall() if cursor.description else []
 
-    def _run(self, program: str, *arguments: str, check: bool = True) -> int:
+    def run(self, program: str, *arguments: str, check: bool = True) -> int:
         return subprocess.run(
             [str(self._programs / program), *arguments],
             check=check,

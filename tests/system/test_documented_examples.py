@@ -47,6 +47,7 @@ ELSEWHERE = {
     "models": "tests/gateway/cli/test_models.py",
     "qmd": "tests/system/test_qmd.py",
     "openclaw": "tests/system/test_openclaw_plugin.py",
+    "store": "tests/system/test_store_commands.py",
     "batch": "tests/backends/builtin/batch/test_batch_by_hand.py",
 }
 """Commands that need a network, a service manager or a program of their own, and who gives them one."""

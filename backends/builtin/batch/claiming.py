@@ -73,6 +73,10 @@ _KEPT_MS: Final = 7 * 24 * 3600 * 1000
 _CAPACITY: Final = "batch_capacity"
 
 
+REMEMBERED: Final = (_SWITCH, _CAPACITY)
+"""The keys under which the store remembers what vendors taught."""
+
+
 class _Capacity(msgspec.Struct, frozen=True):
     digest: str
     items: int

@@ -13,7 +13,8 @@ from backends.builtin.batch import claiming
 from backends.builtin.batch.claiming import THRESHOLD
 from backends.builtin.batch.steps import Steps, Verdicts
 from backends.builtin.store.opening import if_there
-from backends.builtin.store.port import READERS, JobRecord, Store, View, now_ms
+from backends.builtin.store.port import READERS, JobRecord, Store, View, Writer, now_ms
+from backends.builtin.store.turns import LOOK_S, Turns
 from backends.errors import IndexUnavailableError
 from backends.interface import BatchReport, JobReport
 from config.runtime.bounded import BoundedWork
@@ -116,8 +117,9 @@ class BatchJobs:
         self._store = store
         self._access = access
         self._settings = settings
-        self._verdicts = Verdicts(store, access, settings)
-        self._steps = Steps(store, access, settings, self._verdicts, on_stored)
+        self._turns = Turns(store, "batch")
+        self._verdicts = Verdicts(self._turns, access, settings)
+        self._steps = Steps(store, self._turns, access, settings, self._verdicts, on_stored)
         self._on_released = on_released
         self._disk = BoundedWork("records of batch jobs", READERS)
         self._wake = ResettableEvent()
@@ -135,10 +137,9 @@ class BatchJobs:
         with self._store.view() as view:
             return not claiming.switch_of(view, fingerprint.digest()).is_off(now_ms())
 
-    def claim(self, fingerprint: Fingerprint) -> None:
+    def claim(self, writer: Writer, fingerprint: Fingerprint) -> None:
         """Puts the whole backlog into jobs, if it is large. Blocking."""
-        with self._store.writer() as writer:
-            made = claiming.claim(writer, fingerprint, self._access.limits)
+        made = claiming.claim(writer, fingerprint, self._access.limits)
         _log.info("batch jobs", made=made, place=self._access.place)
 
     def is_waited_for(self, view: View, fingerprint: Fingerprint) -> bool:
@@ -151,7 +152,10 @@ class BatchJobs:
             while True:
                 self._wake.clear()
                 try:
-                    pause_s = await self._round()
+                    async with self._turns.turn():
+                        pause_s = await self._round()
+                    if pause_s is None and self._store.is_shared:
+                        pause_s = LOOK_S  # others may have left some
                 except IndexUnavailableError as error:
                     _log.warning("batch jobs paused", error=str(error))
                     pause_s = _RETRY_S

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from functools import partial
-from typing import IO, Final
+from typing import IO, Final, Protocol
 
 import anyio
 import structlog
@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from backends.builtin.batch import claiming
 from backends.builtin.batch.claiming import Switch
-from backends.builtin.store.port import BY_REQUEST, READERS, JobRecord, Store, View, now_ms
+from backends.builtin.store.port import BY_REQUEST, READERS, JobRecord, Store, View, Writer, now_ms
 from config.runtime.bounded import BoundedWork
 from config.settings import BatchSettings
 from providers.batch.hosts import BatchAccess, BatchHost, RemoteJob, Result
@@ -37,11 +37,17 @@ _GRACE_MS: Final = 3_600_000
 _UNKNOWN: Final = frozenset({404, 405, 410})
 
 
+class Writes(Protocol):
+    """What gives writers: turns at this work, or a store that is not shared."""
+
+    def writer(self) -> AbstractContextManager[Writer]: ...
+
+
 class Verdicts:
     """All methods are blocking: they write to the store."""
 
-    def __init__(self, store: Store, access: BatchAccess, settings: BatchSettings) -> None:
-        self._store = store
+    def __init__(self, writes: Writes, access: BatchAccess, settings: BatchSettings) -> None:
+        self._writes = writes
         self._access = access
         self._settings = settings
 
@@ -70,7 +76,7 @@ class Verdicts:
 
     def too_large(self, job: JobRecord, reason: str) -> None:
         """The vendor takes less at once: its texts go into smaller jobs, or are given up as a failure."""
-        with self._store.writer() as writer:
+        with self._writes.writer() as writer:
             is_wanted = writer.jobs.wish_to_cancel(job) is None
             is_divided = is_wanted and claiming.divide(writer, job, reason)
         if not is_divided:
@@ -99,7 +105,7 @@ class Verdicts:
 
     def end(self, job: JobRecord) -> None:
         """All that the job gave is stored: its other texts wait no longer."""
-        with self._store.writer() as writer:
+        with self._writes.writer() as writer:
             job = _as_wished(writer, job)
             state = claiming.switch_of(writer, job.digest)
             claiming.save_switch(writer, _judged(job, state))
@@ -113,24 +119,24 @@ class Verdicts:
     def _give_up(self, job: JobRecord, reason: str, *, off_for_ms: int = 0) -> None:
         self.end(replace(job, outcome="failed", reason=reason))
         if off_for_ms:
-            with self._store.writer() as writer:
+            with self._writes.writer() as writer:
                 state = claiming.switch_of(writer, job.digest)
                 claiming.save_switch(writer, state.switched_off(reason, now_ms(), off_for_ms))
 
     def drop_unsent(self, job: JobRecord) -> None:
         """Batch was switched off before anything of this job left."""
-        with self._store.writer() as writer:
+        with self._writes.writer() as writer:
             writer.jobs.release(job)
             writer.jobs.save(replace(job, state="closed", outcome="cancelled"))
 
     def close(self, job: JobRecord) -> None:
-        with self._store.writer() as writer:
+        with self._writes.writer() as writer:
             writer.jobs.release(job)
             writer.jobs.save(replace(job, state="closed"))
             writer.jobs.forget_closed(_KEPT_CLOSED)
 
     def _save(self, job: JobRecord) -> None:
-        with self._store.writer() as writer:
+        with self._writes.writer() as writer:
             writer.jobs.save(job)
 
 
@@ -173,12 +179,14 @@ class Steps:
     def __init__(
         self,
         store: Store,
+        writes: Writes,
         access: BatchAccess,
         settings: BatchSettings,
         verdicts: Verdicts,
         on_stored: Callable[[], None],
     ) -> None:
         self._store = store
+        self._writes = writes
         self._access = access
         self._settings = settings
         self._verdicts = verdicts
@@ -312,7 +320,7 @@ class Steps:
             stored=intake.job.stored + len(vectors),
             refused=intake.job.refused + len(failures),
         )
-        with self._store.writer() as writer:
+        with self._writes.writer() as writer:
             if vectors:
                 writer.embeddings.put(self._access.fingerprint, vectors)
             writer.embeddings.record_failures(self._access.fingerprint, failures)
@@ -325,7 +333,7 @@ class Steps:
         job, missing = intake.job, intake.waiting
         if job.outcome == "completed":
             job = replace(job, refused=job.refused + len(missing))
-            with self._store.writer() as writer:
+            with self._writes.writer() as writer:
                 unanswered = [(key, _MISSING) for key in missing]
                 writer.embeddings.record_failures(self._access.fingerprint, unanswered)
         self._verdicts.end(job)
@@ -338,7 +346,7 @@ class Steps:
 
     async def _save(self, job: JobRecord) -> None:
         def save() -> None:
-            with self._store.writer() as writer:
+            with self._writes.writer() as writer:
                 writer.jobs.save(job)
 
         with anyio.CancelScope(shield=True):  # what was reached with the vendor must be known

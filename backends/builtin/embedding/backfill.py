@@ -4,12 +4,16 @@ One task finds texts without a vector of the provider in use, has them embedded 
 share, and stores each answer as it arrives, so that nothing is ever paid twice. A large backlog is left to batch
 jobs (`backends.builtin.batch`), but for its newest texts. A provider that fails is waited for; searches go on by
 keywords meanwhile. After a change of provider or
-model the old vectors stay until the new one has embedded all.
+model the old vectors stay until the new one has embedded all. Where several gateways share a store one of them at a
+time does all this; the others look now and then whether it left something.
 """
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -19,7 +23,8 @@ import structlog
 
 from backends.builtin.batch.claiming import KEPT_BACK, THRESHOLD
 from backends.builtin.batch.jobs import BatchJobs
-from backends.builtin.store.port import Store, View, Writer
+from backends.builtin.store.port import LeaseLostError, Store, Version, View, Writer, now_ms
+from backends.builtin.store.turns import LOOK_S, Turns
 from backends.errors import IndexUnavailableError
 from backends.interface import BackfillState
 from config.errors import ErrorKind
@@ -50,6 +55,11 @@ _FIRST_OFFER_S: Final = 30.0
 _LAST_OFFER_S: Final = 3600.0
 """Between two offers of the texts that were refused to a provider that works, and refuses them again."""
 _SHOWN_FAILURES: Final = 20
+_MODEL_IS_USED_MS: Final = 24 * 3600 * 1000
+"""So long after a gateway told that it uses a model. Until then the others keep the model's vectors: gateways that are
+brought up to date one by one would else embed everything in turns."""
+_TELL_EVERY_S: Final = 3600.0
+_MODELS_KEY: Final = "models_in_use"
 
 
 class _Answer(NamedTuple):
@@ -83,6 +93,7 @@ class Backfill:
         are made while `is_indexing`.
         """
         self._store = store
+        self._turns = Turns(store, "embedding")
         self._disk = BoundedWork("storing of embeddings")
         self._embeddings = embeddings
         self._cache = cache
@@ -101,12 +112,19 @@ class Backfill:
         """Until a refused text is due; None: there is none."""
         self._offers = Backoff(_FIRST_OFFER_S, 2 * _FIRST_OFFER_S, _LAST_OFFER_S)
         self._offers_are_due = False
+        self._is_untidy = True
+        """Whether texts or vectors changed in this process since it tidied up."""
+        self._seen: Version | None = None
+        """The version of the store at the end of the last round."""
+        self._told_at = -math.inf
+        """When others were last told which models are in use here."""
         self.running = False
         self.has_caught_up = False
         """Whether every text has been embedded once by the provider in use."""
         self.last_error: str | None = None
 
     def wake(self) -> None:
+        self._is_untidy = True
         self._wake.set()
 
     def heed(self, query: QueryVector) -> None:
@@ -136,20 +154,43 @@ class Backfill:
             while True:
                 if await self._embed_all():
                     backoff.succeeded()
-                    await self._woken(self._retry_in_s)
+                    await self._rest()
                 else:
                     backoff.failed()
                     await self._woken(self._pause(backoff.left_s))
         finally:
             unsubscribe()
 
+    async def _rest(self) -> None:
+        """Until there may be something to do."""
+        if not self._store.is_shared:
+            await self._woken(self._retry_in_s)
+            return
+        pause_s = math.inf if self._retry_in_s is None else self._retry_in_s
+        due_at = anyio.current_time() + pause_s
+        while (left_s := due_at - anyio.current_time()) > 0:
+            await self._woken(min(LOOK_S, left_s))
+            if self._wake.is_set():
+                return
+            with suppress(IndexUnavailableError):  # who is asked for something will tell
+                if await self._disk.run_out(self._others_wrote):
+                    return
+
+    def _others_wrote(self) -> bool:
+        """Or do not know for some time which models are in use here."""
+        with self._store.view() as view:
+            return view.version() != self._seen or self._is_to_tell_models
+
     async def _embed_all(self) -> bool:
         """Whether nothing is left to do for the provider in use."""
-        self.running = True
         try:
-            await self._embed_pending()
-            await self._disk.run_out(self._tidy)
+            async with self._turns.turn():
+                self.running = True
+                await self._embed_pending()
+                await self._disk.run_out(self._tidy)
             self._on_stored()
+        except LeaseLostError as error:
+            _log.info("embedding passed on", reason=str(error))
         except (ProviderError, IndexUnavailableError) as error:
             self.last_error = str(error)
             _log.warning("embedding paused", error=str(error), kind=error.kind)
@@ -208,8 +249,12 @@ class Backfill:
         if self._batch is None or self._is_still_growing():
             return
         self._grows_since = None
-        await self._disk.run_out(partial(self._batch.claim, mark))
+        await self._disk.run_out(partial(self._claim, self._batch, mark))
         self._batch.wake()
+
+    def _claim(self, batch: BatchJobs, mark: Fingerprint) -> None:
+        with self._turns.writer() as writer:
+            batch.claim(writer, mark)
 
     def _is_still_growing(self) -> bool:
         if not (self._wake.is_set() or self._is_indexing()):
@@ -257,7 +302,7 @@ class Backfill:
             self._offer()
 
     def _offer_again(self, mark: Fingerprint) -> None:
-        with self._store.writer() as writer:
+        with self._turns.writer() as writer:
             writer.embeddings.offer_again(mark)
 
     def _pending(self, mark: Fingerprint, dimensions: int | None) -> list[tuple[bytes, str]]:
@@ -267,7 +312,8 @@ class Backfill:
     def _save(self) -> None:
         """Stores what has arrived, in one transaction; what could not be stored is kept for later."""
         limits = self._embeddings.learned()
-        with self._store.writer() as writer:
+        self._is_untidy = True
+        with self._turns.writer() as writer:
             for answer in self._unsaved:
                 if answer.vectors:
                     writer.embeddings.put(answer.fingerprint, answer.vectors)
@@ -281,25 +327,64 @@ class Backfill:
         """What no search will use again goes: vectors of other providers, texts long gone.
 
         A provider's vectors go only when those of the one in use are complete, and never those of
-        the other one of a pair that stands in for each other.
+        the other one of a pair that stands in for each other. On a shared store whoever changed something tidies up.
         """
         fingerprint = self._embeddings.fingerprint
+        is_untidy, self._is_untidy = self._is_untidy or not self._store.is_shared, False
+        try:
+            self._put_in_order(fingerprint, is_untidy=is_untidy)
+        except BaseException:
+            self._is_untidy = True
+            raise
+        self._store.tidy()
         with self._store.view() as view:
-            fallen = view.embeddings.fallen_out_of_use()
+            self._seen = view.version()
+
+    def _put_in_order(self, fingerprint: Fingerprint, *, is_untidy: bool) -> None:
+        """Writes only if there is a reason: each commit on a shared store makes the others look."""
+        with self._store.view() as view:
+            fallen = view.embeddings.fallen_out_of_use() if is_untidy else ()
             awaits = self._batch is not None and self._batch.is_waited_for(view, fingerprint)
-        with self._store.writer() as writer:
-            embeddings = writer.embeddings
-            has_vectors = embeddings.has_vectors(fingerprint)
-            if self._drops_superseded and has_vectors and not awaits:
-                embeddings.drop_superseded(self._embeddings.fingerprints())
-            embeddings.forget_gone()
-            embeddings.refresh_use(fallen)
-            embeddings.prune(self._cache.max_entries if self._cache.enabled else 0)
-            self._retry_in_s = embeddings.next_retry_s(fingerprint)
+            self._retry_in_s = view.embeddings.next_retry_s(fingerprint)
+        if is_untidy:
+            with self._turns.writer() as writer:
+                self._drop_unused(writer, fallen, may_supersede=not awaits)
+        elif self._is_to_tell_models:
+            with self._turns.writer() as writer:
+                self._tell_models(writer)
         if self._retry_in_s is None:
             self._offers.succeeded()
         self.has_caught_up |= not awaits
-        self._store.tidy()
+
+    def _drop_unused(self, writer: Writer, fallen: Sequence[int], *, may_supersede: bool) -> None:
+        embeddings, fingerprint = writer.embeddings, self._embeddings.fingerprint
+        has_vectors = embeddings.has_vectors(fingerprint)
+        are_alone = not self._store.is_shared or self._tell_models(writer)
+        if self._drops_superseded and has_vectors and may_supersede and are_alone:
+            embeddings.drop_superseded(self._embeddings.fingerprints())
+        embeddings.forget_gone()
+        embeddings.refresh_use(fallen)
+        embeddings.prune(self._cache.max_entries if self._cache.enabled else 0)
+        self._retry_in_s = embeddings.next_retry_s(fingerprint)
+
+    @property
+    def _is_to_tell_models(self) -> bool:
+        return self._store.is_shared and time.monotonic() > self._told_at + _TELL_EVERY_S
+
+    def _tell_models(self, writer: Writer) -> bool:
+        """Whether no gateway used another model lately: its vectors are in use, be they complete or not."""
+        now = now_ms()
+        text = writer.remembered(_MODELS_KEY)
+        used: dict[str, int] = msgspec.json.decode(text) if text else {}
+        ours = {one.digest().hex(): now for one in self._embeddings.fingerprints()}
+        others = {
+            digest: at
+            for digest, at in used.items()
+            if digest not in ours and at > now - _MODEL_IS_USED_MS
+        }
+        writer.remember(_MODELS_KEY, msgspec.json.encode({**others, **ours}).decode())
+        self._told_at = time.monotonic()
+        return not others
 
     def report(self, view: View) -> BackfillState:
         """For `status`; the counts are those of the caller's view."""
@@ -323,12 +408,13 @@ class Backfill:
         self._wake.set()
 
 
-_LEARNED_KEY: Final = "learned_limits"
+LEARNED_KEY: Final = "learned_limits"
+"""Under which the store remembers them."""
 
 
 def load_learned(view: View) -> dict[bytes, Mapping[str, Any]]:
     """Request limits that hosts taught an earlier process, by fingerprint digest."""
-    text = view.remembered(_LEARNED_KEY)
+    text = view.remembered(LEARNED_KEY)
     learned: dict[str, Mapping[str, Any]] = msgspec.json.decode(text) if text else {}
     return {bytes.fromhex(digest): limits for digest, limits in learned.items()}
 
@@ -336,7 +422,7 @@ def load_learned(view: View) -> dict[bytes, Mapping[str, Any]]:
 def save_learned(writer: Writer, learned: Mapping[bytes, Mapping[str, Any]]) -> None:
     known = {**load_learned(writer), **learned}
     text = msgspec.json.encode({digest.hex(): limits for digest, limits in known.items()}).decode()
-    writer.remember(_LEARNED_KEY, text)
+    writer.remember(LEARNED_KEY, text)
 
 
 def _answer(texts: Sequence[tuple[bytes, str]], delivery: Delivery) -> _Answer:

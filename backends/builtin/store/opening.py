@@ -12,6 +12,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from msgspec.structs import replace
+
 from backends.builtin.store.sqlite.connections import network_note
 from backends.builtin.store.sqlite.index_file import (
     IndexState,
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from backends.builtin.store.port import Store, View
     from backends.builtin.store.postgres.store import PostgresStore
     from backends.builtin.store.sqlite.vectors.engines import LibraryProblems
+    from backends.interface import StoreCheck
 
 __all__ = [
     "IndexState",
@@ -78,10 +81,18 @@ def if_there(settings: Settings) -> Iterator[Store | None]:
 
 
 def _connect_postgres(settings: Settings) -> PostgresStore:
-    try:
+    with _with_driver():
         from backends.builtin.store.postgres.store import (  # noqa: PLC0415 - its driver takes 0.2 s
             PostgresStore,
         )
+    return PostgresStore(settings.search.store, settings.agent_id, viewpoint=viewpoint_of(settings))
+
+
+@contextmanager
+def _with_driver() -> Iterator[None]:
+    """Imports what needs the library of PostgreSQL. Raises IndexUnavailableError where that is not installed."""
+    try:
+        yield
     except ImportError as error:
         from providers.installing import install_remedy  # noqa: PLC0415 - for this message alone
 
@@ -89,7 +100,6 @@ def _connect_postgres(settings: Settings) -> PostgresStore:
             f"memorySearch.store.driver is postgres, and its library cannot be imported: {error}.",
             remedy=install_remedy("postgres"),
         ) from None
-    return PostgresStore(settings.search.store, settings.agent_id, viewpoint=viewpoint_of(settings))
 
 
 @contextmanager
@@ -194,3 +204,59 @@ def vector_libraries(settings: Settings) -> LibraryProblems:
     )
 
     return probe_libraries(settings.search.store.vector.extension_path)
+
+
+# --- What a person asks of a store ---------------------------------------------------------------
+
+
+def migrate(settings: Settings, *, role: str | None = None) -> list[str]:
+    """Makes the tables of a store that needs them made, and the agent's approximate index where it has enough vectors.
+    Says what was done. Blocks.
+
+    `role` may read and write rows afterwards. Raises IndexUnavailableError.
+    """
+    _need_postgres(settings, "makes its tables itself")
+    with _with_driver():
+        from backends.builtin.store.postgres import schema  # noqa: PLC0415
+        from backends.builtin.store.postgres.connections import Address  # noqa: PLC0415 - as above
+    store = settings.search.store
+    address, at_least = Address.of(store), store.vector.hnsw_from
+    name = {"tenant": store.tenant, "agent": settings.agent_id}
+    made = schema.migrate(address, role=role)
+    return [made, *schema.index_vectors(address, **name, at_least=at_least)]
+
+
+def check(settings: Settings) -> StoreCheck:
+    """What is wrong with the store, if anything. Reads much of it. Blocks. Raises IndexUnavailableError."""
+    from backends.interface import StoreCheck  # noqa: PLC0415 - not for the lock
+
+    if settings.search.store.driver == "postgres":
+        with closing(_connect_postgres(settings)) as rows:
+            return rows.check()
+    with if_there(settings) as store:
+        if store is None:
+            place = str(settings.search.store.path)
+            return StoreCheck(place=place, facts=("There is no index yet.",))
+        is_whole = store.scrub()
+        with store.view() as view:
+            version = view.details().schema_version
+        fact = "All of it was read." if is_whole else "It is too large to be read in full now."
+        return StoreCheck(place=store.place, schema_version=version, facts=(fact, *store.notes))
+
+
+def drop(settings: Settings, agent: str) -> bool:
+    """Removes what a shared store holds of an agent, and says whether there was something. Blocks.
+
+    Raises IndexUnavailableError.
+    """
+    _need_postgres(settings, f"is the file {settings.search.store.path}, which may be deleted")
+    with closing(_connect_postgres(replace(settings, agent_id=agent))) as rows:
+        return rows.drop()
+
+
+def _need_postgres(settings: Settings, otherwise: str) -> None:
+    if settings.search.store.driver != "postgres":
+        raise IndexUnavailableError(
+            f'memorySearch.store.driver is "sqlite": the index {otherwise}.',
+            remedy='This is for the driver "postgres".',
+        )

@@ -29,7 +29,7 @@ from backends.transcripts.source import HASH_BYTES, FoundTranscript, Place, Take
 from config.settings import Source
 
 if TYPE_CHECKING:
-    from backends.interface import Coverage, FailedText, Overview, VectorStatus
+    from backends.interface import Coverage, FailedText, Overview, StoreDetails, VectorStatus
     from backends.ranking.evidence import Background, Candidate, Excerpt
     from backends.ranking.query import Concept
     from config.settings import VectorStoreSettings
@@ -38,6 +38,29 @@ if TYPE_CHECKING:
 
 class IndexDamagedError(IndexUnavailableError):
     """The index is broken. The next use of it begins with a new one, so one may try again."""
+
+
+Work = Literal["embedding", "batch", "verify"]
+"""What one gateway at a time does: giving texts their vectors and dropping those of no use, looking after batch
+jobs, and reading everything again (of one view of the files)."""
+
+
+class Lease(msgspec.Struct, frozen=True):
+    """The right to do this work, until it runs out and somebody else takes it."""
+
+    work: Work
+    token: int
+    """Another one each time that the work changes hands."""
+
+
+class LeaseLostError(IndexUnavailableError):
+    """Another gateway does this work by now; what was to be written was not."""
+
+    def __init__(self, work: Work) -> None:
+        super().__init__(
+            f"Another gateway has taken over the work {work!r}; what this one had was not written.",
+            remedy="Nothing has to be done: it waits for its next turn.",
+        )
 
 
 READERS: Final = 4
@@ -492,6 +515,16 @@ class EmbeddingReads(Protocol):
 
     def has_vectors(self, fingerprint: Fingerprint) -> bool: ...
 
+    def fingerprints(self) -> Sequence[Fingerprint]:
+        """All that have vectors."""
+        ...
+
+    def vectors_of(
+        self, fingerprint: Fingerprint, text_hashes: Sequence[bytes]
+    ) -> list[tuple[bytes, Vector]]:
+        """The vectors of these texts, by hash; nothing about those that have none."""
+        ...
+
     def pending(
         self, fingerprint: Fingerprint, *, limit: int, dimensions: int | None = None
     ) -> list[tuple[bytes, str]]:
@@ -701,6 +734,10 @@ class View(Protocol):
         """Reads something, so that an index that cannot be read is noticed."""
         ...
 
+    def details(self) -> StoreDetails:
+        """What a status tells of the store at this moment."""
+        ...
+
     def journal(self) -> str | None:
         """How SQLite keeps its transactions; None elsewhere."""
         ...
@@ -774,10 +811,36 @@ class Store(Protocol):
         """Goes up when an empty index takes the place of this one."""
         ...
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether gateways on other hosts write to it, too."""
+        ...
+
     def view(self) -> AbstractContextManager[View]: ...
 
-    def writer(self, patience_s: float | None = None) -> AbstractContextManager[Writer]:
-        """Waits at most `patience_s` for its turn; without it, however long others in this process take."""
+    def writer(
+        self, patience_s: float | None = None, *, lease: Lease | None = None
+    ) -> AbstractContextManager[Writer]:
+        """Waits at most `patience_s` for its turn; without it, however long others in this process take.
+
+        Raises LeaseLostError unless the `lease` is the last that was given for its work; until the transaction ends
+        nobody gets the next one.
+        """
+        ...
+
+    def lease(self, work: Work, ttl_s: float) -> Lease | None:
+        """The right to do this work for so long, by the store's clock; None while somebody has it.
+
+        A store that is not shared gives it at once: only the process that owns the index does such work.
+        """
+        ...
+
+    def renew(self, lease: Lease, ttl_s: float) -> bool:
+        """Whether nobody else has taken the work; then it is ours for so long from now."""
+        ...
+
+    def give_back(self, lease: Lease) -> None:
+        """Others need not wait until it runs out."""
         ...
 
     def size_bytes(self) -> int: ...

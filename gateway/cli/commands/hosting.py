@@ -33,7 +33,7 @@ def install_plugin(options: Options, *, openclaw: OpenClawCommand = None, yes: Y
     if not options.json:
         for line in _plan_lines(plan):
             output.say(line)
-    if not _agreed(yes=yes):
+    if not agreed(yes=yes):
         return os.EX_OK
     known = install(host, state, plan)
     if options.json:
@@ -71,7 +71,7 @@ def uninstall_plugin(
             "OpenClaw forgets the plugin; its own memory, or who had the slot before, answers again."
         )
         output.say("Notes, index and settings of memory stay.")
-    if not _agreed(yes=yes):
+    if not agreed(yes=yes):
         return os.EX_OK
     outcome = uninstall(host, state)
     if options.json:
@@ -97,7 +97,8 @@ def _found(options: Options, openclaw: str | None) -> tuple[Host, Path]:
     return host, discover(load_request(options)).state_dir
 
 
-def _agreed(*, yes: bool) -> bool:
+def agreed(*, yes: bool) -> bool:
+    """Whether the person said so; asked only where there is somebody to be asked. Raises InvalidParamsError."""
     from gateway.rpc.wire import InvalidParamsError
 
     if yes:

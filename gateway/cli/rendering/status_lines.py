@@ -14,6 +14,7 @@ from backends.interface import (
     QmdDetails,
     SessionDetails,
     SourceCount,
+    StoreDetails,
     SyncReport,
     Trial,
     VectorDetails,
@@ -213,6 +214,8 @@ def detail_rows(details: Details) -> Iterator[Pair]:
         yield "Keyword search", f"BM25 · languages: {languages}"
     if details.vector:
         yield from _vector(details.vector)
+    if (store := details.store) and store.server:
+        yield "Database", _store(store)
     if journal := details.journal:
         yield (
             "Journal",
@@ -233,6 +236,15 @@ def detail_rows(details: Details) -> Iterator[Pair]:
         yield "QMD", _qmd(details.qmd)
     if fallback := details.fallback:
         yield "Fallback", f"in place of {fallback.origin}: {fallback.reason}"
+
+
+def _store(store: StoreDetails) -> str:
+    parts = [store.server or store.driver, f"schema version {store.schema_version}", store.role]
+    if store.read_only:
+        behind = "" if not store.lag_s else f", {duration(store.lag_s * 1000)} behind"
+        parts.append(f"read-only{behind}")
+    parts += [f"{work} by {holder}" for work, holder in (store.leases or {}).items()]
+    return " · ".join(parts)
 
 
 def _vector(vector: VectorDetails) -> Iterator[Pair]:

@@ -33,6 +33,7 @@ COMMANDS = [
 ]
 MODELS = ["models list", "models suggest", "models pull", "models remove"]
 BATCH = ["batch list", "batch cancel"]
+STORE = ["store migrate", "store check", "store copy", "store drop-agent"]
 OPENCLAW = ["openclaw install", "openclaw status", "openclaw uninstall"]
 
 
@@ -44,27 +45,29 @@ def command_of(name):
 
 
 def test_these_are_the_commands():
-    assert list(ROOT.commands) == [*COMMANDS, "models", "batch", "openclaw"]
+    assert list(ROOT.commands) == [*COMMANDS, "models", "batch", "store", "openclaw"]
     assert [f"models {name}" for name in command_of("models").commands] == MODELS
     assert [f"batch {name}" for name in command_of("batch").commands] == BATCH
+    assert [f"store {name}" for name in command_of("store").commands] == STORE
     assert [f"openclaw {name}" for name in command_of("openclaw").commands] == OPENCLAW
 
 
-@pytest.mark.parametrize("name", [*COMMANDS, *MODELS, *BATCH, *OPENCLAW])
+@pytest.mark.parametrize("name", [*COMMANDS, *MODELS, *BATCH, *STORE, *OPENCLAW])
 def test_every_command_and_every_option_says_what_it_does(name):
     command = command_of(name)
     assert command.help
     assert [parameter.name for parameter in command.params if not parameter.help] == []
 
 
-@pytest.mark.parametrize("name", [*COMMANDS[1:], *MODELS, *BATCH])
+@pytest.mark.parametrize("name", [*COMMANDS[1:], *MODELS, *BATCH, *STORE])
 def test_every_command_but_serve_takes_the_shared_options(name):
     flags = {flag for parameter in command_of(name).params for flag in parameter.opts}
     assert flags >= {"--agent", "--workspace", "--state-dir", "--config", "--json", "--log-level"}
 
 
 @pytest.mark.parametrize(
-    "name", ["", *COMMANDS, "models", *MODELS, "batch", *BATCH, "openclaw", *OPENCLAW]
+    "name",
+    ["", *COMMANDS, "models", *MODELS, "batch", *BATCH, "store", *STORE, "openclaw", *OPENCLAW],
 )
 def test_help_fits_80_columns(name, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
@@ -74,7 +77,7 @@ def test_help_fits_80_columns(name, capsys, monkeypatch):
     assert [line for line in lines if len(line) > 80] == []
 
 
-@pytest.mark.parametrize("name", [*COMMANDS, *MODELS, *BATCH, *OPENCLAW])
+@pytest.mark.parametrize("name", [*COMMANDS, *MODELS, *BATCH, *STORE, *OPENCLAW])
 def test_help_speaks_of_arguments_in_words_and_not_in_types_of_python(name, capsys):
     assert run_app([*name.split(), "--help"]) == 0
     shown = capsys.readouterr().out

@@ -6,6 +6,7 @@ prepared, and what idles is closed.
 
 from __future__ import annotations
 
+import re
 import select
 import threading
 import time
@@ -71,6 +72,11 @@ class Address(NamedTuple):
         ours: dict[str, Any] = {
             "connect_timeout": CONNECT_TIMEOUT_S,
             "application_name": "memory-gateway",
+            # A host that vanishes says nothing: without these its end is noticed after a quarter of an hour.
+            "keepalives_idle": 10,
+            "keepalives_interval": 5,
+            "keepalives_count": 3,
+            "tcp_user_timeout": 20_000,
         }
         own = {name: value for name, value in ours.items() if name not in given}
         if password is not None:
@@ -386,20 +392,36 @@ _REMEDIES: Final = (
     ("25P03", "It is tried again."),
 )
 """By the beginning of the SQLSTATE."""
+_REFUSALS: Final = (
+    ("password authentication failed|no password supplied", "28P01"),
+    ("too many (connections|clients)|remaining connection slots", "53300"),
+    ("not permitted to log in|no pg_hba.conf entry|role .* does not exist", "28000"),
+    ("database .* does not exist", "3D000"),
+    ("read-only|not a primary|in hot standby|during recovery", "25006"),
+    ("is (starting up|shutting down|not yet accepting connections)|in recovery mode", "57P03"),
+)
 _DEFAULT_REMEDY: Final = "See whether the server runs and can be reached from here, and memorySearch.store.url; it is tried again."
 
 
 def index_unavailable(address: Address, error: psycopg.Error) -> IndexUnavailableError:
     """The error to raise instead of `error`, which becomes its cause. It holds no credential."""
     words = error.diag.message_primary or str(error) or type(error).__name__
-    reason = redact(" ".join(words.split()), address.secrets()).rstrip(".")
-    state = error.sqlstate or ""
+    reason = redact(" ".join(words.split()), address.secrets())
+    reason = reason.partition(" Is the server running")[0].rstrip(".")  # the remedy says so, too
+    state = _state_of(reason) or error.sqlstate or ""
     remedy = next(
         (text for beginning, text in _REMEDIES if state.startswith(beginning)), _DEFAULT_REMEDY
     )
     return IndexUnavailableError(
         f"{_capital(str(address))} cannot be used: {reason}.", remedy=remedy
     )
+
+
+def _state_of(reason: str) -> str:
+    """Of a refused connection libpq keeps the words alone, and a standby gives states that mean other things, too.
+    What a server says in another language is not known here.
+    """
+    return next((state for words, state in _REFUSALS if re.search(words, reason)), "")
 
 
 def _capital(text: str) -> str:

@@ -229,6 +229,15 @@ CREATE TABLE batch_items (                   -- texts that wait for a job; no ot
 );
 CREATE INDEX batch_items_by_job ON batch_items (agent_id, job_id);
 
+CREATE TABLE leases (                        -- who does what one gateway at a time does
+    agent_id bigint NOT NULL,
+    work text COLLATE "C" NOT NULL,
+    holder text NOT NULL,                    -- host and process, for people
+    token bigint NOT NULL,                   -- goes up each time that the work changes hands
+    until timestamptz NOT NULL,
+    PRIMARY KEY (agent_id, work)
+);
+
 CREATE TABLE meta (
     agent_id bigint NOT NULL REFERENCES agents,
     viewpoint text COLLATE "C" NOT NULL,     -- empty: for all

@@ -13,10 +13,13 @@ import psycopg
 from backends.builtin.store.port import (
     VIEWPOINT_LIFE_MS,
     IndexDamagedError,
+    Lease,
     Version,
     Viewpoint,
+    Work,
     now_ms,
 )
+from backends.builtin.store.postgres import leases, upkeep
 from backends.builtin.store.postgres.connections import (
     PATIENCE_S,
     Address,
@@ -33,6 +36,7 @@ from backends.builtin.store.postgres.transcripts import (
     PostgresTranscriptWrites,
 )
 from backends.errors import IndexUnavailableError
+from backends.interface import StoreCheck, StoreDetails
 
 if TYPE_CHECKING:
     from backends.builtin.store.postgres.jobs import PostgresJobs, PostgresJobWrites
@@ -123,6 +127,9 @@ class PostgresView:
     def probe(self) -> None:
         self._transaction.run("SELECT 1 FROM chunks WHERE agent_id = %(agent)s LIMIT 1").fetchone()
 
+    def details(self) -> StoreDetails:
+        return upkeep.describe(self._transaction)
+
     def journal(self) -> None:
         return None
 
@@ -171,7 +178,9 @@ class PostgresStore:
     """`Store`: the rows of one agent. Every method blocks and may be called from any thread."""
 
     def __init__(self, settings: StoreSettings, agent: str, *, viewpoint: str) -> None:
-        """Makes nothing, not even the agent's own row: the first writer does. Raises IndexUnavailableError."""
+        """Asks the server nothing yet, which may be down: it comes back. Raises IndexUnavailableError for settings
+        that name no database.
+        """
         self.address = Address.of(settings)
         self.notes: tuple[str, ...] = ()
         self.generation = 0
@@ -184,8 +193,6 @@ class PostgresStore:
         self._memory: PostgresVectorMemory | None = None
         self._writing = threading.Lock()
         self._pool = Pool(self.address, settings.pool.max, self._greet)
-        with self.address.translating_errors():
-            self._find_agent()
 
     @property
     def place(self) -> str:
@@ -193,8 +200,13 @@ class PostgresStore:
 
     @property
     def exists(self) -> bool:
-        """Whether the agent ever wrote anything."""
-        return self._agent is not None
+        """Whether the agent ever wrote anything. Raises IndexUnavailableError."""
+        with self.address.translating_errors():
+            return (self._agent or self._find_agent()) is not None
+
+    @property
+    def is_shared(self) -> bool:
+        return True
 
     @contextmanager
     def view(self) -> Iterator[PostgresView]:
@@ -209,8 +221,36 @@ class PostgresStore:
             with self._pool.transaction(self._begin(agent, read_only=True), PATIENCE_S) as inner:
                 yield AgentTransaction(inner, agent, self.viewpoint, self._forget(agent))
 
+    def lease(self, work: Work, ttl_s: float) -> Lease | None:
+        with self._beside() as transaction:
+            return leases.take(transaction, work, ttl_s)
+
+    def renew(self, lease: Lease, ttl_s: float) -> bool:
+        with self._beside() as transaction:
+            return leases.renew(transaction, lease, ttl_s)
+
+    def give_back(self, lease: Lease) -> None:
+        with self._beside() as transaction:
+            leases.give_back(transaction, lease)
+
+    def check(self) -> StoreCheck:
+        """Whether tables, roles and counts are as they should be. Reads all words of the agent."""
+        with self._transaction() as transaction:
+            return upkeep.check(transaction, self.place)
+
+    def drop(self) -> bool:
+        """Removes all that is stored of the agent, and says whether there was something."""
+        if not self.exists:
+            return False
+        with self._beside() as transaction:
+            upkeep.drop(transaction)
+        self._agent = None
+        return True
+
     @contextmanager
-    def writer(self, patience_s: float | None = None) -> Iterator[PostgresWriter]:
+    def writer(
+        self, patience_s: float | None = None, *, lease: Lease | None = None
+    ) -> Iterator[PostgresWriter]:
         """One writes at a time in this process; processes wait for each other file by file."""
         if not self._writing.acquire(timeout=-1 if patience_s is None else patience_s):
             raise IndexUnavailableError(
@@ -227,6 +267,8 @@ class PostgresStore:
                         inner, agent, self.viewpoint, self._forget(agent)
                     )
                     try:
+                        if lease is not None:
+                            leases.check(transaction, lease)
                         yield PostgresWriter(transaction, self._memory, self.generation)
                         transaction.commit()
                     except psycopg.errors.ForeignKeyViolation:
@@ -234,6 +276,15 @@ class PostgresStore:
                         raise
         finally:
             self._writing.release()
+
+    @contextmanager
+    def _beside(self) -> Iterator[AgentTransaction]:
+        """A transaction that others of this process do not wait for; it has to be ended."""
+        with self.address.translating_errors():
+            agent = self._agent or self._find_agent() or self._make_agent()
+            begun = self._begin(agent, read_only=False)
+            with self._pool.transaction(begun, PATIENCE_S) as inner:
+                yield AgentTransaction(inner, agent, self.viewpoint, self._forget(agent))
 
     def size_bytes(self) -> int:
         """Of the tables, the share of this agent as far as the server's estimates go."""

@@ -114,6 +114,10 @@ class AgentTransaction:
             *((text, {**self._own, **parameters}) for text, parameters in statements)
         )
 
+    def end(self, statement: str, parameters: Mapping[str, Any]) -> Cursor:
+        """The same, and the end of the transaction: what it wrote is durable. Readers need not know of it."""
+        return self._transaction.end((statement, {**self._own, **parameters}))[-1]
+
     def one(self, statement: str, parameters: Mapping[str, Any] | None = None) -> Any:
         """The only row."""
         (row,) = self.run(statement, parameters)

@@ -393,6 +393,22 @@ class PostgresEmbeddings:
     def has_vectors(self, fingerprint: Fingerprint) -> bool:
         return self._number(fingerprint) is not None
 
+    def fingerprints(self) -> list[Fingerprint]:
+        rows = self._transaction.run(
+            "SELECT description::text FROM fingerprints WHERE agent_id = %(agent)s ORDER BY fingerprint_id"
+        )
+        return [msgspec.json.decode(description, type=Fingerprint) for (description,) in rows]
+
+    def vectors_of(
+        self, fingerprint: Fingerprint, text_hashes: Sequence[bytes]
+    ) -> list[tuple[bytes, Vector]]:
+        rows = self._transaction.run(
+            "SELECT text_hash, vector::real[] FROM embeddings WHERE agent_id = %(agent)s"
+            " AND fingerprint_id = %(fingerprint)s AND text_hash = ANY(%(hashes)s::bytea[])",
+            {"fingerprint": self._number(fingerprint), "hashes": list(text_hashes)},
+        )
+        return [(text_hash, np.array(numbers, "<f4")) for text_hash, numbers in rows]
+
     def pending(
         self, fingerprint: Fingerprint, *, limit: int, dimensions: int | None = None
     ) -> list[tuple[bytes, str]]:

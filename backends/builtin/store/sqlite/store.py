@@ -19,8 +19,10 @@ from backends.builtin.store.port import (
     READERS,
     SCRUB_LIMIT_S,
     VIEWPOINT_LIFE_MS,
+    Lease,
     Version,
     Viewpoint,
+    Work,
     now_ms,
 )
 from backends.builtin.store.sqlite.connections import (
@@ -37,8 +39,14 @@ from backends.builtin.store.sqlite.files import SqliteFiles
 from backends.builtin.store.sqlite.index_file import ensure_index, set_aside, size_on_disk
 from backends.builtin.store.sqlite.keywords import SqliteKeywords
 from backends.builtin.store.sqlite.moving import settle, supersede
-from backends.builtin.store.sqlite.schema import ENTER_VIEWPOINT, OF_VIEWPOINT, key_of
+from backends.builtin.store.sqlite.schema import (
+    ENTER_VIEWPOINT,
+    OF_VIEWPOINT,
+    SCHEMA_VERSION,
+    key_of,
+)
 from backends.builtin.store.sqlite.transcripts import SqliteTranscripts
+from backends.interface import StoreDetails
 
 if TYPE_CHECKING:
     from backends.builtin.store.sqlite.jobs import SqliteJobs
@@ -115,6 +123,9 @@ class SqliteView:
 
     def probe(self) -> None:
         self._connection.execute("SELECT id FROM chunks LIMIT 1").fetchall()
+
+    def details(self) -> StoreDetails:
+        return StoreDetails(driver="sqlite", schema_version=SCHEMA_VERSION, role="owner")
 
     def journal(self) -> str:
         mode: str = self._connection.pragma("journal_mode")
@@ -201,10 +212,28 @@ class SqliteStore:
             yield SqliteView(connection, self._engines, self.viewpoint)
 
     @contextmanager
-    def writer(self, patience_s: float | None = None) -> Iterator[SqliteWriter]:
-        """See `Database.writing`."""
+    def writer(
+        self,
+        patience_s: float | None = None,
+        *,
+        lease: Lease | None = None,  # noqa: ARG002 - the owner's lock is the lease of everything
+    ) -> Iterator[SqliteWriter]:
+        """See `writing`."""
         with self.writing(patience_s) as connection:
             yield SqliteWriter(connection, self._engines, self.viewpoint)
+
+    @property
+    def is_shared(self) -> bool:
+        return False
+
+    def lease(self, work: Work, ttl_s: float) -> Lease:  # noqa: ARG002 - it does not run out
+        return Lease(work, 0)
+
+    def renew(self, lease: Lease, ttl_s: float) -> bool:  # noqa: ARG002 - as above
+        return True
+
+    def give_back(self, lease: Lease) -> None:
+        pass
 
     def tidy(self) -> None:
         give_back_unused(self)

@@ -148,7 +148,9 @@ def nearest(store: Store, query: str) -> list[Any]:
             return []
         answer = space.search(vector, limit=6)
         chunks = space.chunks_of([hit.excerpt_id for hit in answer.hits])
-        excerpts = space.excerpts(vector, chunks, dict(answer.hits))
+        excerpts = space.excerpts(
+            vector, chunks, {hit.excerpt_id: hit.cosine for hit in answer.hits}
+        )
         background = space.background(vector)
         return [
             sorted(round(hit.cosine, 5) for hit in answer.hits),

@@ -140,6 +140,12 @@ class TestTenants:
             assert view.keywords.corpus().documents == 1
 
 
+def ask(settings):
+    """A store is opened whatever state its server is in, and tells it when it is asked."""
+    with closing(PostgresStore(settings, "main", viewpoint="")) as store, store.view() as view:
+        view.probe()
+
+
 class TestSchema:
     @pytest.fixture
     def empty(self, postgres_server, tmp_path):
@@ -153,7 +159,7 @@ class TestSchema:
 
     def test_who_serves_makes_no_table_and_says_what_does(self, empty):
         with pytest.raises(IndexUnavailableError) as caught:
-            PostgresStore(empty(), "main", viewpoint="")
+            ask(empty())
         assert "lacks the extension pgvector" in str(caught.value)
         assert "store migrate" in caught.value.remedy
         with psycopg.connect(empty(SUPERUSER).url.reveal()) as connection:
@@ -189,7 +195,7 @@ class TestSchema:
         with psycopg.connect(empty(SUPERUSER).url.reveal()) as connection:
             connection.execute("UPDATE memory_gateway.store_schema SET version = %s", (version,))
         with pytest.raises(IndexUnavailableError, match=f"have version {version}") as caught:
-            PostgresStore(empty(), "main", viewpoint="")
+            ask(empty())
         assert remedy in caught.value.remedy
         if version > SCHEMA_VERSION:
             with pytest.raises(IndexUnavailableError, match=f"have version {version}"):
@@ -210,7 +216,7 @@ class TestSecrets:
     def test_no_error_and_no_place_tells_the_password(self, settings, url):
         settings = msgspec.structs.replace(settings, url=Secret(url))
         with pytest.raises(IndexUnavailableError) as caught:
-            PostgresStore(settings, "main", viewpoint="")
+            ask(settings)
         told = (
             f"{caught.value} {caught.value.remedy} {Address.of(settings)!r} {Address.of(settings)}"
         )

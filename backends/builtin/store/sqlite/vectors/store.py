@@ -11,6 +11,7 @@ import msgspec
 
 from backends.builtin.store.port import now_ms
 from backends.builtin.store.sqlite.connections import int64s
+from backends.builtin.store.sqlite.vectors.numeric import np
 from backends.interface import Coverage, FailedText
 from providers.interface import Fingerprint
 
@@ -98,6 +99,21 @@ class SqliteEmbeddings:
 
     def has_vectors(self, fingerprint: Fingerprint) -> bool:
         return fingerprint_id(self._connection, fingerprint) is not None
+
+    def fingerprints(self) -> list[Fingerprint]:
+        rows = self._connection.execute("SELECT description FROM fingerprints ORDER BY id")
+        return [msgspec.json.decode(description, type=Fingerprint) for (description,) in rows]
+
+    def vectors_of(
+        self, fingerprint: Fingerprint, text_hashes: Sequence[bytes]
+    ) -> list[tuple[bytes, Vector]]:
+        number = fingerprint_id(self._connection, fingerprint)
+        select = "SELECT vector FROM embeddings WHERE fingerprint_id = ? AND text_hash = ?"
+        found = [
+            (text_hash, self._connection.execute(select, (number, text_hash)).get)
+            for text_hash in text_hashes
+        ]
+        return [(key, np.frombuffer(blob, "<f4")) for key, blob in found if blob is not None]
 
     def pending(
         self,

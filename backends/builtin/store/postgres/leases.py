@@ -1,0 +1,78 @@
+"""Leases in PostgreSQL: who does which work, by the server's clock, each time with a new number.
+
+Who publishes under a lease holds its row until the transaction ends (KEY SHARE): it may be renewed meanwhile, but not
+taken over.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from backends.builtin.store.port import Lease, LeaseLostError, Work
+
+if TYPE_CHECKING:
+    from backends.builtin.store.postgres.transactions import AgentTransaction
+
+# Each view of the files has to be verified for itself.
+_WORK: Final = "CASE %(work)s::text WHEN 'verify' THEN 'verify ' || %(viewpoint)s::text ELSE %(work)s::text END"
+_KEY: Final = f"agent_id = %(agent)s AND work = {_WORK}"
+_UNTIL: Final = "clock_timestamp() + make_interval(secs => %(ttl)s::float8)"
+# Who is about to publish has the row locked: then the lease is not free yet, and nobody waits for it.
+_TAKE: Final = f"""
+    WITH free AS (
+        SELECT token FROM leases WHERE {_KEY} AND until <= clock_timestamp() FOR UPDATE SKIP LOCKED
+    ), taken AS (
+        UPDATE leases SET token = leases.token + 1, holder = %(holder)s, until = {_UNTIL}
+        WHERE {_KEY} AND EXISTS (SELECT 1 FROM free) RETURNING token
+    ), made AS (
+        INSERT INTO leases (agent_id, work, holder, token, until)
+        SELECT %(agent)s, {_WORK}, %(holder)s, 1, {_UNTIL}
+        WHERE NOT EXISTS (SELECT 1 FROM leases WHERE {_KEY})
+        ON CONFLICT DO NOTHING RETURNING token
+    )
+    SELECT token FROM taken UNION ALL SELECT token FROM made
+"""
+_RENEW: Final = f"UPDATE leases SET until = {_UNTIL} WHERE {_KEY} AND token = %(token)s"
+_GIVE_BACK: Final = f"UPDATE leases SET until = '-infinity' WHERE {_KEY} AND token = %(token)s"
+_CHECK: Final = f"SELECT 1 FROM leases WHERE {_KEY} AND token = %(token)s FOR KEY SHARE"
+_HELD: Final = """
+    SELECT work, holder, token FROM leases
+    WHERE agent_id = %(agent)s AND until > clock_timestamp() ORDER BY work
+"""
+
+
+class Held(NamedTuple):
+    work: str
+    holder: str
+    token: int
+
+
+def holder() -> str:
+    """What this process calls itself in a lease, for people."""
+    return f"{os.uname().nodename} ({os.getpid()})"
+
+
+def take(transaction: AgentTransaction, work: Work, ttl_s: float) -> Lease | None:
+    wanted = {"work": work, "ttl": ttl_s, "holder": holder()}
+    row = transaction.end(_TAKE, wanted).fetchone()
+    return Lease(work, row[0]) if row else None
+
+
+def renew(transaction: AgentTransaction, lease: Lease, ttl_s: float) -> bool:
+    return transaction.end(_RENEW, {**lease._asdict(), "ttl": ttl_s}).rowcount > 0
+
+
+def give_back(transaction: AgentTransaction, lease: Lease) -> None:
+    transaction.end(_GIVE_BACK, lease._asdict())
+
+
+def check(transaction: AgentTransaction, lease: Lease) -> None:
+    """Keeps others from taking the lease until the transaction ends. Raises LeaseLostError."""
+    if transaction.run(_CHECK, lease._asdict()).fetchone() is None:
+        raise LeaseLostError(lease.work)
+
+
+def held(transaction: AgentTransaction) -> list[Held]:
+    """All that somebody has at this moment."""
+    return [Held(*row) for row in transaction.run(_HELD)]

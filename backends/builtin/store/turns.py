@@ -1,0 +1,117 @@
+"""Turns at work that one gateway at a time does: waiting for one, keeping it, and writing that is refused without it.
+
+What costs money or reads everything is such work. Files are published by anyone, at any time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from functools import partial
+from typing import Final
+
+import anyio
+import structlog
+
+from backends.builtin.store.port import Lease, LeaseLostError, Store, Work, Writer
+from backends.errors import IndexUnavailableError
+from config.errors import ungrouped
+from config.runtime.bounded import BoundedWork
+
+_log = structlog.get_logger(__name__)
+
+LEASE_S: Final = 15.0
+"""So long nobody does the work of a gateway that died or hangs. A host may be busy, a database may fail over."""
+_RENEWALS: Final = 3
+"""In the time of a lease; who waits for a turn asks as often."""
+LOOK_S: Final = 60.0
+"""How often a gateway that has nothing to do looks whether others left something."""
+_GIVING_BACK_S: Final = 1.0
+
+
+class Turns:
+    """The turns of one process at one work. Belongs to one event loop, has one turn at a time."""
+
+    def __init__(self, store: Store, work: Work, *, lease_s: float = LEASE_S) -> None:
+        self._store = store
+        self._work: Work = work
+        self._lease_s = lease_s
+        self._lease: Lease | None = None
+        self._disk = BoundedWork(f"turns at {work}")
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Waits until nobody else does the work, then has it until the end of the block.
+
+        Raises IndexUnavailableError when the store cannot say whose turn it is.
+        """
+        while True:
+            if await self._take():
+                break
+            await anyio.sleep(self._lease_s / _RENEWALS)
+        async with self._kept():
+            yield
+
+    @asynccontextmanager
+    async def if_free(self) -> AsyncIterator[bool]:
+        """The same without waiting: False while somebody else does the work."""
+        if not await self._take():
+            yield False
+            return
+        async with self._kept():
+            yield True
+
+    @contextmanager
+    def writer(self) -> Iterator[Writer]:
+        """A writer of the store, for this turn. Blocks, from any thread.
+
+        Raises LeaseLostError when somebody else has the work by now: nothing was written then.
+        """
+        if self._lease is None:
+            raise LeaseLostError(self._work)
+        with self._store.writer(lease=self._lease) as writer:
+            yield writer
+
+    async def _take(self) -> bool:
+        if self._store.is_shared:
+            take = partial(self._store.lease, self._work, self._lease_s)
+            self._lease = await self._disk.run_out(take)
+        else:
+            self._lease = self._store.lease(self._work, self._lease_s)
+        return self._lease is not None
+
+    @asynccontextmanager
+    async def _kept(self) -> AsyncIterator[None]:
+        if not self._store.is_shared:
+            yield
+            return
+        with ungrouped():
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._renew)
+                try:
+                    yield
+                finally:
+                    tasks.cancel_scope.cancel()
+                    await self._give_back()
+
+    async def _renew(self) -> None:
+        """Until it is lost. The work itself is told by the first thing that it wants to write."""
+        while self._lease is not None:
+            await anyio.sleep(self._lease_s / _RENEWALS)
+            renew = partial(self._store.renew, self._lease, self._lease_s)
+            try:
+                if not await self._disk.run_out(renew):
+                    return
+            except IndexUnavailableError as error:
+                _log.warning("lease not renewed", work=self._work, error=str(error))
+
+    async def _give_back(self) -> None:
+        """So that the next one need not wait until it runs out."""
+        lease, self._lease = self._lease, None
+        if lease is None:
+            return
+        with anyio.CancelScope(shield=True), anyio.move_on_after(_GIVING_BACK_S):
+            try:
+                await self._disk.run_out(partial(self._store.give_back, lease))
+            except IndexUnavailableError as error:
+                _log.debug("lease not given back", work=self._work, error=str(error))

@@ -1,0 +1,173 @@
+"""`store migrate | check | copy | drop-agent`: the store of an index, where that is more than a file."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from gateway.cli import output
+from gateway.cli.guard import NOT_FOUND
+from gateway.cli.options import PROGRAM, Options
+
+if TYPE_CHECKING:
+    from backends.builtin.copying import CopyReport
+    from config.settings import Settings
+
+Driver = Literal["sqlite", "postgres"]
+UrlFrom = Annotated[
+    str | None,
+    typer.Option(
+        "--url-from",
+        metavar="VARIABLE",
+        help="The environment variable that holds the address to use instead of store.url.",
+    ),
+]
+
+
+def migrate_store(
+    options: Options,
+    *,
+    role: Annotated[
+        str | None,
+        typer.Option(
+            "--role", metavar="ROLE", help="Who may read and write rows, and make nothing."
+        ),
+    ] = None,
+    url_from: UrlFrom = None,
+) -> int:
+    """Make the tables in PostgreSQL, or bring them to this release's schema.
+
+    An agent with store.vector.hnswFrom vectors also gets an approximate index; run it again later for one that grows.
+    """
+    from backends.builtin.store.opening import migrate
+
+    done = migrate(_settings(options, url_from), role=role)
+    if options.json:
+        output.write_json({"done": done, "role": role})
+    else:
+        for sentence in done:
+            output.say(sentence)
+    return os.EX_OK
+
+
+def check_store(options: Options, *, url_from: UrlFrom = None) -> int:
+    """Look whether the store can be used, is safe, and agrees with itself."""
+    from backends.builtin.store.opening import check
+
+    report = check(_settings(options, url_from))
+    if options.json:
+        output.write_json(report)
+        return os.EX_OK if not report.problems else os.EX_CONFIG
+    version = report.schema_version
+    output.say(report.place if version is None else f"{report.place}, schema version {version}")
+    for fact in report.facts:
+        output.say(f"  {fact}")
+    for problem in report.problems:
+        output.note(problem)
+    if not report.problems:
+        output.say("Nothing is wrong with it.")
+    return os.EX_OK if not report.problems else os.EX_CONFIG
+
+
+def copy_store(
+    options: Options,
+    *,
+    source: Annotated[Driver, typer.Option("--from", help="Where the index is.")],
+    target: Annotated[Driver, typer.Option("--to", help="Where it is to be.")],
+) -> int:
+    """Fill another store with this index; nothing is embedded again.
+
+    Files are read from the workspace, vectors and batch jobs come from the old store. Again after
+    an interruption, it goes on where it was. Stop the agent's gateway meanwhile.
+    """
+    import anyio
+
+    from gateway.cli.options import load
+    from gateway.cli.rendering.status_lines import sync_summary
+    from gateway.rpc.wire import InvalidParamsError
+
+    if source == target:
+        raise InvalidParamsError(
+            f"--from and --to are both {source}.", remedy="Name the other one in one of them."
+        )
+    report = anyio.run(_copy, load(options), source, target)
+    if options.json:
+        output.write_json(report)
+        return os.EX_OK
+    output.say(sync_summary(report.sync))
+    output.say(_copied(report))
+    for remark in report.remarks:
+        output.note(remark)
+    output.say(f'Now set memorySearch.store.driver to "{target}".')
+    return os.EX_OK
+
+
+def _copied(report: CopyReport) -> str:
+    parts = [
+        f"{report.files:,} files, {report.chunks:,} chunks",
+        f"{report.vectors:,} vectors copied",
+    ]
+    if report.jobs:
+        parts.append(f"{report.jobs:,} batch jobs taken over")
+    if report.lacking:
+        parts.append(f"{report.lacking:,} texts that neither has a vector of")
+    return f"{report.to}: {', '.join(parts)}."
+
+
+async def _copy(settings: Settings, source: Driver, target: Driver) -> CopyReport:
+    from backends.builtin.backend import open_store
+    from backends.builtin.copying import copy_index
+    from gateway.cli.access import owning, with_driver
+    from gateway.cli.progress import sync_progress, vector_progress
+
+    before, after = with_driver(settings, source), with_driver(settings, target)
+    with sync_progress() as on_sync:
+        async with owning(settings), open_store(before) as old, open_store(after) as new:
+            with vector_progress() as on_vectors:
+                return await copy_index(after, old, new, on_sync=on_sync, on_vectors=on_vectors)
+
+
+def drop_agent(
+    options: Options,
+    name: Annotated[
+        str, typer.Argument(metavar="AGENT", help="The agent whose rows go, configured or not.")
+    ],
+    *,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")] = False,
+) -> int:
+    """Remove all that PostgreSQL holds of an agent: notes are indexed, and embedded, anew."""
+    from backends.builtin.store.opening import drop
+    from gateway.cli.commands.hosting import agreed
+    from gateway.cli.options import load
+
+    settings = load(options)
+    if not agreed(yes=yes):
+        return os.EX_OK
+    dropped = drop(settings, name)
+    if options.json:
+        output.write_json({"dropped": dropped, "agent": name})
+    elif dropped:
+        output.say(f"Nothing is stored of agent {name} any more.")
+    else:
+        output.note(f"Nothing was stored of agent {name}; see `{PROGRAM} store check`.")
+    return os.EX_OK if dropped else NOT_FOUND
+
+
+def _settings(options: Options, url_from: str | None) -> Settings:
+    """The settings; with the address of another role, if it is to be taken from a variable."""
+    from gateway.cli.access import with_address
+    from gateway.cli.options import load
+    from gateway.rpc.wire import InvalidParamsError
+
+    settings = load(options)
+    if url_from is None:
+        return settings
+    address = os.environ.get(url_from)
+    if not address:
+        raise InvalidParamsError(
+            f"The environment variable {url_from} is not set.",
+            remedy="It holds the address of a role that may make tables, as store.url does.",
+        )
+    return with_address(settings, address)

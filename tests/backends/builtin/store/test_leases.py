@@ -1,0 +1,156 @@
+"""One gateway at a time does what costs money; whoever lost the right to writes nothing."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+
+import pytest
+
+from backends.builtin.store.port import Lease, LeaseLostError
+from backends.builtin.store.postgres.store import PostgresStore
+from backends.builtin.store.sqlite.store import SqliteStore
+
+LONG_S = 600
+
+
+@pytest.fixture
+def gateways(postgres_settings):
+    """Two on different hosts, of one agent."""
+    with (
+        closing(PostgresStore(postgres_settings, "main", viewpoint="test")) as first,
+        closing(PostgresStore(postgres_settings, "main", viewpoint="test")) as second,
+    ):
+        yield first, second
+
+
+def lapse(store, work="embedding"):
+    """As if the time of the lease had passed."""
+    with store._beside() as transaction:
+        transaction.end("UPDATE leases SET until = now() WHERE work = %(work)s", {"work": work})
+
+
+def test_of_two_gateways_one_gets_the_work_and_the_other_when_it_is_given_back(gateways):
+    first, second = gateways
+    lease = first.lease("embedding", LONG_S)
+    assert lease == Lease("embedding", 1)
+    assert second.lease("embedding", LONG_S) is None
+    assert first.lease("embedding", LONG_S) is None  # a lease belongs to one turn
+    first.give_back(lease)
+    assert second.lease("embedding", LONG_S) == Lease("embedding", 2)
+
+
+def test_a_lease_runs_out_by_the_clock_of_the_server(gateways):
+    first, second = gateways
+    first.lease("embedding", 0.001)
+    deadline = time.monotonic() + 30
+    while (taken := second.lease("embedding", LONG_S)) is None:
+        assert time.monotonic() < deadline
+    assert taken.token == 2
+
+
+def test_who_renews_in_time_keeps_the_work_and_who_comes_late_does_not_get_it_back(gateways):
+    first, second = gateways
+    lease = first.lease("embedding", LONG_S)
+    assert first.renew(lease, LONG_S)
+    lapse(first)
+    assert first.renew(lease, LONG_S)  # nobody else wanted it
+    lapse(first)
+    second.lease("embedding", LONG_S)
+    assert not first.renew(lease, LONG_S)
+    first.give_back(lease)  # of no effect on the other's
+    assert first.lease("embedding", LONG_S) is None
+
+
+def test_a_writer_whose_lease_was_taken_over_writes_nothing(gateways):
+    first, second = gateways
+    lease = first.lease("embedding", LONG_S)
+    lapse(first)
+    newer = second.lease("embedding", LONG_S)
+    with pytest.raises(LeaseLostError, match="taken over"), first.writer(lease=lease) as writer:
+        writer.remember("who", "the one that was stopped")
+    with second.writer(lease=newer) as writer:
+        assert writer.remembered("who") is None
+        writer.remember("who", "the one at work")
+    with first.view() as view:
+        assert view.remembered("who") == "the one at work"
+
+
+def test_while_somebody_publishes_nobody_takes_the_work_though_its_time_is_over(gateways):
+    first, second = gateways
+    lease = first.lease("embedding", LONG_S)
+    with first.writer(lease=lease) as writer:
+        writer.remember("who", "the first")
+        lapse(second)
+        assert second.lease("embedding", LONG_S) is None
+        assert first.renew(lease, 0)  # which nobody has to wait for
+    assert second.lease("embedding", LONG_S) is not None
+
+
+def test_works_are_independent_and_each_view_of_the_files_is_verified_for_itself(
+    postgres_settings,
+):
+    with (
+        closing(PostgresStore(postgres_settings, "main", viewpoint="here")) as here,
+        closing(PostgresStore(postgres_settings, "main", viewpoint="there")) as there,
+        closing(PostgresStore(postgres_settings, "main", viewpoint="here")) as beside,
+    ):
+        assert here.lease("verify", LONG_S)
+        assert there.lease("verify", LONG_S)
+        assert beside.lease("verify", LONG_S) is None
+        assert here.lease("embedding", LONG_S)
+        assert there.lease("batch", LONG_S)
+        with there.view() as view:
+            held = view.details().leases
+        assert set(held) == {"verify here", "verify there", "embedding", "batch"}
+
+
+def test_agents_do_not_share_leases(postgres_settings):
+    with (
+        closing(PostgresStore(postgres_settings, "main", viewpoint="test")) as main,
+        closing(PostgresStore(postgres_settings, "other", viewpoint="test")) as other,
+    ):
+        assert main.lease("embedding", LONG_S)
+        assert other.lease("embedding", LONG_S)
+
+
+def test_leases_are_no_change_of_the_index(gateways):
+    first, second = gateways
+    with first.writer() as writer:
+        writer.remember("some", "thing")
+    with second.view() as view:
+        before = view.version()
+    lease = first.lease("embedding", LONG_S)
+    first.renew(lease, LONG_S)
+    first.give_back(lease)
+    with second.view() as view:
+        assert view.version() == before
+
+
+def test_a_status_tells_who_works(gateways):
+    first, _ = gateways
+
+    def role():
+        with first.view() as view:
+            return view.details().role
+
+    assert role() == "idle"
+    lease = first.lease("embedding", LONG_S)
+    assert role() == "leader"
+    with first._beside() as transaction:
+        transaction.end("UPDATE leases SET holder = 'another host (7)'", {})
+    assert role() == "follower"
+    first.give_back(lease)
+    assert role() == "idle"
+
+
+def test_the_owner_of_a_file_has_every_lease_for_ever(tmp_path):
+    with closing(SqliteStore(tmp_path / "index.sqlite")) as store:
+        lease = store.lease("embedding", 0)
+        assert not store.is_shared
+        assert store.renew(lease, 0)
+        with store.writer(lease=lease) as writer:
+            writer.remember("some", "thing")
+        store.give_back(lease)
+        with store.view() as view:
+            assert view.details().role == "owner"
