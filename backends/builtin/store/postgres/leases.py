@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import msgspec
+
 from backends.builtin.store.port import Lease, LeaseLostError, Work
 
 if TYPE_CHECKING:
@@ -60,16 +62,16 @@ def take(transaction: AgentTransaction, work: Work, ttl_s: float) -> Lease | Non
 
 
 def renew(transaction: AgentTransaction, lease: Lease, ttl_s: float) -> bool:
-    return transaction.end(_RENEW, {**lease._asdict(), "ttl": ttl_s}).rowcount > 0
+    return transaction.end(_RENEW, {**msgspec.structs.asdict(lease), "ttl": ttl_s}).rowcount > 0
 
 
 def give_back(transaction: AgentTransaction, lease: Lease) -> None:
-    transaction.end(_GIVE_BACK, lease._asdict())
+    transaction.end(_GIVE_BACK, msgspec.structs.asdict(lease))
 
 
 def check(transaction: AgentTransaction, lease: Lease) -> None:
     """Keeps others from taking the lease until the transaction ends. Raises LeaseLostError."""
-    if transaction.run(_CHECK, lease._asdict()).fetchone() is None:
+    if transaction.run(_CHECK, msgspec.structs.asdict(lease)).fetchone() is None:
         raise LeaseLostError(lease.work)
 
 
