@@ -5,10 +5,11 @@ from __future__ import annotations
 import os.path
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from backends.files.reading import read_located
 from backends.files.roots import (

@@ -3,7 +3,7 @@
 import pytest
 
 from config.settings import ScopeMatch, ScopePolicy, ScopeRule
-from gateway.sessions.keys import judge_scope
+from gateway.sessions.keys import Verdict, judge_scope
 
 DIRECT_ONLY = ScopePolicy(
     default="deny", rules=(ScopeRule(action="allow", match=ScopeMatch(chat_type="direct")),)
@@ -64,11 +64,11 @@ def test_the_first_matching_rule_decides_and_is_named():
         ScopeRule(action="deny", match=ScopeMatch(chat_type="group")),
     )
     both = ScopePolicy(default="deny", rules=rules)
-    assert judge_scope(both, "agent:main:telegram:group:-1") == (True, "rules[0] says allow")
-    assert judge_scope(both, "agent:main:irc:group:x") == (False, "rules[1] says deny")
-    allowed, reason = judge_scope(both, "agent:main:main")
-    assert not allowed
-    assert "default is deny" in reason
+    assert judge_scope(both, "agent:main:telegram:group:-1") == Verdict(True, "rules[0] says allow")
+    assert judge_scope(both, "agent:main:irc:group:x") == Verdict(False, "rules[1] says deny")
+    verdict = judge_scope(both, "agent:main:main")
+    assert not verdict.allowed
+    assert "default is deny" in verdict.reason
 
 
 def test_a_denial_for_want_of_a_session_key_says_so():
