@@ -55,6 +55,21 @@ def write_line(text: str) -> None:
     flush()
 
 
+def may_ask() -> bool:
+    """Whether somebody is there to be asked."""
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
+def ask(question: str, *, default: bool) -> bool:
+    """Raises KeyboardInterrupt when the person goes away instead of answering."""
+    import typer
+
+    try:
+        return typer.confirm(question, default=default)
+    except typer.Abort:
+        raise KeyboardInterrupt from None
+
+
 def note(message: str) -> None:
     """A line for people, beside the data."""
     print(escape_controls(message), file=sys.stderr)

@@ -74,6 +74,10 @@ class HostDatabase:
     def close(self) -> None:
         self.db.close()
 
+    def has_session(self, name: str) -> bool:
+        rows = self.db.execute("SELECT 1 FROM session_windows WHERE session_id = ?", (name,))
+        return rows.fetchone() is not None
+
     def session(self, name: str = "one", key: str = "agent:main:main", **window: Any) -> Session:
         """Begins a session, which becomes the current one of its key."""
         node = {name: window.pop(name) for name in ("spawned_by", "archived_at") if name in window}

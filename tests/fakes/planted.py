@@ -122,11 +122,14 @@ class Wired:
     def _converse(self):
         """In the database of a host of today; one of the two events is packed."""
         host = HostDatabase(self.home.state)
+        self.own |= {host.path.with_name(host.path.name + end) for end in ("", "-wal", "-shm")}
+        if host.has_session("two"):  # it is planted once more, with other settings
+            host.close()
+            return
         session = host.session("two")
         session.say(f"The greenhouse number is {PLANTED['said in the database']}")
         session.answer(f"Noted: {PLANTED['said in the database']}", packed=True)
         host.close()
-        self.own |= {host.path.with_name(host.path.name + end) for end in ("", "-wal", "-shm")}
 
     @contextmanager
     def serving(self, **environment):

@@ -234,7 +234,7 @@ def test_a_completion_script_is_written_for_every_usual_shell(shell, name):
 
 def test_commands_options_and_choices_are_completed(shell):
     for words, completions in [
-        ("memory-gateway s", {"serve", "search", "service", "status"}),
+        ("memory-gateway s", {"serve", "search", "service", "status", "store"}),
         ("memory-gateway search --source ", {"memory", "sessions"}),
         ("memory-gateway search --max", {"--max-results"}),
         ("memory-gateway index --log-level w", {"warning"}),

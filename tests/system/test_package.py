@@ -38,7 +38,7 @@ from gateway.version import VERSION
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("config", "providers", "backends", "gateway")
 MOST_BYTES = 1_000_000
-EXTRAS = {"openai", "gemini", "voyage", "local", "vector", "remote"}
+EXTRAS = {"openai", "gemini", "voyage", "local", "vector", "remote", "postgres"}
 
 
 def build(source: Path, target: Path, *options: str) -> None:
@@ -262,7 +262,9 @@ def test_modules_of_the_same_names_on_the_import_path_are_not_taken_for_ours(
         (foreign / f"{package}.py").write_text("raise SystemExit(99)\n", encoding="utf-8")
     variables = {"PYTHONPATH": str(foreign)}
     assert json.loads(run(command, "search", "boiler", "--json", **variables))["results"]
-    assert "MEMORY.md" in run(command, "demo", **variables)  # starts a gateway of its own
+    assert "memory/2026-02-05.md#L6-L17" in run(
+        command, "demo", **variables
+    )  # starts a gateway of its own
 
 
 def test_the_units_start_the_installed_program(command, bare, tmp_path):
@@ -401,7 +403,7 @@ def test_an_installed_wheel_finds_notes_without_any_optional_library(command, ru
 
 
 def test_the_demo_runs_from_the_wheel(command, run):
-    assert "MEMORY.md" in run(command, "demo")
+    assert "memory/2026-02-05.md#L6-L17" in run(command, "demo")
 
 
 def chosen(run, command, **variables):

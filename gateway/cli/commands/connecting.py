@@ -165,22 +165,10 @@ def _state_dir(options: Options, resolved: Path) -> Path:
 
 def _with_its_memory(options: Options, *, yes: bool) -> Options:
     """Claude Code's own memory is a source only if somebody says so."""
-    if options.claude_code or yes or options.json or not may_ask():
+    if options.claude_code or yes or options.json or not output.may_ask():
         return options
-    wanted = _asked("Search what Claude Code itself remembers, too?", default=False)
+    wanted = output.ask("Search what Claude Code itself remembers, too?", default=False)
     return replace(options, claude_code=wanted)
-
-
-def _asked(question: str, *, default: bool) -> bool:
-    """Raises KeyboardInterrupt when the person goes away instead of answering."""
-    try:
-        return typer.confirm(question, default=default)
-    except typer.Abort:
-        raise KeyboardInterrupt from None
-
-
-def may_ask() -> bool:
-    return sys.stdin is not None and sys.stdin.isatty()
 
 
 def _print_entry(
@@ -241,12 +229,12 @@ def _lines(plan: Plan, entry: Entry | None) -> Sequence[str]:
 
 
 def _agreed(plan: Plan) -> bool:
-    if not may_ask():
+    if not output.may_ask():
         raise InvalidParamsError(
             f"Nothing was written to {plan.path}: nobody is there to be asked.",
             remedy="--yes writes it.",
         )
-    if _asked("Write this?", default=True):
+    if output.ask("Write this?", default=True):
         return True
     output.note("Nothing was written.")
     return False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -103,11 +102,11 @@ def agreed(*, yes: bool) -> bool:
 
     if yes:
         return True
-    if sys.stdin is None or not sys.stdin.isatty():
+    if not output.may_ask():
         raise InvalidParamsError(
             "Nothing was changed: nobody is there to be asked.", remedy="--yes does it."
         )
-    if typer.confirm("Do this?", default=True):
+    if output.ask("Do this?", default=True):
         return True
     output.note("Nothing was changed.")
     return False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -195,10 +194,10 @@ def _wanted(suggestion: Suggestion) -> bool:
     """Where nobody can be asked, the table has said how."""
     from gateway.cli.rendering.words import size
 
-    if sys.stdin is None or not sys.stdin.isatty():
+    if not output.may_ask():
         return False
     question = f"Download {suggestion.name} ({size(suggestion.bytes)}, {suggestion.licence})?"
-    return typer.confirm(question, default=False)
+    return output.ask(question, default=False)
 
 
 async def _pull_suggested(configured: ConfiguredModels, suggestion: Suggestion) -> None:

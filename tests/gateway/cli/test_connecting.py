@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from gateway.cli.commands import connecting
+from gateway.cli import output
 from gateway.cli.guard import INTERRUPTED
 
 
@@ -57,7 +57,7 @@ def test_nothing_is_written_where_nobody_can_be_asked(cli):
 
 @pytest.mark.parametrize(("answer", "is_written"), [(True, True), (False, False)])
 def test_a_person_is_asked(cli, monkeypatch, answer, is_written):
-    monkeypatch.setattr(connecting, "may_ask", lambda: True)
+    monkeypatch.setattr(output, "may_ask", lambda: True)
     monkeypatch.setattr("typer.confirm", lambda *_args, **_options: answer)
     assert cli("connect", "cursor").code == 0
     assert (cli.home / ".cursor/mcp.json").exists() is is_written
@@ -67,7 +67,7 @@ def test_who_goes_away_instead_of_answering_has_written_nothing(cli, monkeypatch
     def go_away(*_args, **_options):
         raise typer.Abort
 
-    monkeypatch.setattr(connecting, "may_ask", lambda: True)
+    monkeypatch.setattr(output, "may_ask", lambda: True)
     monkeypatch.setattr("typer.confirm", go_away)
     for name in ("cursor", "claude-code"):
         assert cli("connect", name).code == INTERRUPTED
@@ -88,7 +88,7 @@ def test_claude_codes_own_memory_is_a_source_only_if_somebody_says_so(cli, monke
         return True
 
     assert cli.json("connect", "claude-code", "--yes")["entry"]["args"][-1] == "main"
-    monkeypatch.setattr(connecting, "may_ask", lambda: True)
+    monkeypatch.setattr(output, "may_ask", lambda: True)
     monkeypatch.setattr("typer.confirm", confirm)
     cli("connect", "claude-code")
     assert asked[0] == (
