@@ -328,7 +328,7 @@ class VanishedWorkspace(Fault):
     impossible = dict.fromkeys(
         ("first-index", "re-sync", "rebuild", "batch", "download"),
         "it writes into the workspace, which is away meanwhile",
-    )
+    ) | {"shutdown": "it forces a rebuild, by which somebody says that what is gone was deleted"}
 
     async def inject(self, run: Run) -> None:
         with suppress(
