@@ -530,13 +530,15 @@ class EmbeddingReads(Protocol):
     ) -> list[tuple[bytes, str]]:
         """Different texts without a vector of this fingerprint, by hash, the newest files first.
 
-        Those that wait for a batch job, or for their next attempt, are left out. `dimensions` is what the provider gives
+        Those that wait for a batch job, or for their next attempt, or that another gateway has sent, are left out. `dimensions` is what the provider gives
         now, as far as that is known: stored vectors of another length are of no use any more.
         """
         ...
 
     def backlog(self, fingerprint: Fingerprint) -> list[tuple[bytes, int]]:
-        """All texts that have no vector, were not refused and wait for no job, with their characters."""
+        """All texts that have no vector, were not refused, sent by nobody else and wait for no job, with their
+        characters.
+        """
         ...
 
     def superseded(self, current: Fingerprint) -> Fingerprint | None:
@@ -554,6 +556,10 @@ class EmbeddingReads(Protocol):
 
     def next_retry_s(self, fingerprint: Fingerprint) -> float | None:
         """Seconds until the first refused text is due again; None when none was refused."""
+        ...
+
+    def claims_end_s(self) -> float | None:
+        """Seconds until the first text that another gateway has sent may be offered here; None when there is none."""
         ...
 
     def fallen_out_of_use(self) -> Sequence[int]:
@@ -841,6 +847,18 @@ class Store(Protocol):
 
     def give_back(self, lease: Lease) -> None:
         """Others need not wait until it runs out."""
+        ...
+
+    def claim(self, lease: Lease, text_hashes: Sequence[bytes]) -> None:
+        """Notes that these texts are about to be sent to a provider: others leave them alone until something is stored
+        of them, or until nothing was heard of this store for a minute.
+
+        Raises LeaseLostError as `writer` does. A store that is not shared has nobody to tell.
+        """
+        ...
+
+    def release(self, text_hashes: Sequence[bytes]) -> None:
+        """Nothing will come of what was sent of these texts: anybody may send them again."""
         ...
 
     def size_bytes(self) -> int: ...

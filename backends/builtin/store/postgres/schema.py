@@ -238,6 +238,14 @@ CREATE TABLE leases (                        -- who does what one gateway at a t
     PRIMARY KEY (agent_id, work)
 );
 
+CREATE TABLE claims (                        -- texts that were sent to a provider and not answered yet
+    agent_id bigint NOT NULL REFERENCES agents,
+    text_hash bytea NOT NULL,
+    claimant text NOT NULL,                  -- the process that will store the answer
+    until timestamptz NOT NULL,              -- unless nothing was heard of it until then
+    PRIMARY KEY (agent_id, text_hash)
+);
+
 CREATE TABLE meta (
     agent_id bigint NOT NULL REFERENCES agents,
     viewpoint text COLLATE "C" NOT NULL,     -- empty: for all

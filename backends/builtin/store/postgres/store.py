@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
+from uuid import uuid4
 
 import psycopg
 
@@ -187,6 +188,7 @@ class PostgresStore:
         """Goes up when the agent was dropped, and begins anew."""
         self._name = {"tenant": settings.tenant, "name": agent}
         self.viewpoint = viewpoint
+        self._claimant = uuid4().hex
         self._timeout_ms = settings.statement_timeout_ms
         self._agent: int | None = None
         self._path: tuple[str, ...] = (settings.schema,)
@@ -219,7 +221,9 @@ class PostgresStore:
         with self.address.translating_errors():
             agent = self._agent or self._find_agent()
             with self._pool.transaction(self._begin(agent, read_only=True), PATIENCE_S) as inner:
-                yield AgentTransaction(inner, agent, self.viewpoint, self._forget(agent))
+                yield AgentTransaction(
+                    inner, agent, self.viewpoint, self._claimant, self._forget(agent)
+                )
 
     def lease(self, work: Work, ttl_s: float) -> Lease | None:
         with self._beside() as transaction:
@@ -232,6 +236,14 @@ class PostgresStore:
     def give_back(self, lease: Lease) -> None:
         with self._beside() as transaction:
             leases.give_back(transaction, lease)
+
+    def claim(self, lease: Lease, text_hashes: Sequence[bytes]) -> None:
+        with self._beside() as transaction:
+            leases.claim(transaction, lease, text_hashes)
+
+    def release(self, text_hashes: Sequence[bytes]) -> None:
+        with self._beside() as transaction:
+            leases.release(transaction, text_hashes)
 
     def check(self) -> StoreCheck:
         """Whether tables, roles and counts are as they should be. Reads all words of the agent."""
@@ -264,7 +276,7 @@ class PostgresStore:
                 begun = self._begin(agent, read_only=False, lock_s=wait_s)
                 with self._pool.transaction(begun, max(wait_s, 0.0)) as inner:
                     transaction = WritingTransaction(
-                        inner, agent, self.viewpoint, self._forget(agent)
+                        inner, agent, self.viewpoint, self._claimant, self._forget(agent)
                     )
                     try:
                         if lease is not None:
@@ -284,7 +296,9 @@ class PostgresStore:
             agent = self._agent or self._find_agent() or self._make_agent()
             begun = self._begin(agent, read_only=False)
             with self._pool.transaction(begun, PATIENCE_S) as inner:
-                yield AgentTransaction(inner, agent, self.viewpoint, self._forget(agent))
+                yield AgentTransaction(
+                    inner, agent, self.viewpoint, self._claimant, self._forget(agent)
+                )
 
     def size_bytes(self) -> int:
         """Of the tables, the share of this agent as far as the server's estimates go."""

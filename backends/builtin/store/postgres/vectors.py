@@ -319,6 +319,8 @@ _HAS_NONE: Final = """
         AND e.fingerprint_id = %(fingerprint)s::bigint AND e.text_hash = x.text_hash)
     AND NOT EXISTS (SELECT 1 FROM batch_items AS b WHERE b.agent_id = x.agent_id
         AND b.digest = %(digest)s AND b.text_hash = x.text_hash)
+    AND NOT EXISTS (SELECT 1 FROM claims AS o WHERE o.agent_id = x.agent_id
+        AND o.text_hash = x.text_hash AND o.claimant <> %(claimant)s AND o.until > clock_timestamp())
     AND NOT EXISTS (SELECT 1 FROM embedding_failures AS y WHERE y.agent_id = x.agent_id
         AND y.digest = %(digest)s AND y.text_hash = x.text_hash
 """
@@ -375,6 +377,13 @@ _PUT: Final = """
     VALUES (%(agent)s, %(fingerprint)s, %(text_hash)s, %(vector)s::real[]::vector, 0)
     ON CONFLICT (agent_id, fingerprint_id, text_hash)
     DO UPDATE SET vector = excluded.vector, used_at_ms = 0
+"""
+_SUCCEEDED: Final = """
+    DELETE FROM embedding_failures
+    WHERE agent_id = %(agent)s AND digest = %(digest)s AND text_hash = ANY(%(hashes)s::bytea[])
+"""
+_ANSWERED: Final = """
+    DELETE FROM claims WHERE agent_id = %(agent)s AND text_hash = ANY(%(hashes)s::bytea[])
 """
 _MAKE_FINGERPRINT: Final = """
     INSERT INTO fingerprints (agent_id, digest, description, dimensions)
@@ -472,6 +481,13 @@ class PostgresEmbeddings:
         )
         return None if due is None else max(0.0, (due - now_ms()) / 1000)
 
+    def claims_end_s(self) -> float | None:
+        (seconds,) = self._transaction.one(
+            "SELECT extract(epoch FROM min(until) - clock_timestamp())::float8 FROM claims"
+            " WHERE agent_id = %(agent)s AND claimant <> %(claimant)s AND until > clock_timestamp()"
+        )
+        return None if seconds is None else max(0.0, seconds)
+
     def fallen_out_of_use(self) -> list[int]:
         in_use = _IN_USE.format(table="e")
         rows = self._transaction.run(
@@ -509,11 +525,8 @@ class PostgresEmbeddingWrites(PostgresEmbeddings):
                 for key in sorted(fit)
             ],
         )
-        self._writing.write(
-            "DELETE FROM embedding_failures WHERE agent_id = %(agent)s AND digest = %(digest)s"
-            " AND text_hash = ANY(%(hashes)s::bytea[])",
-            {"digest": fingerprint.digest(), "hashes": list(fit)},
-        )
+        stored = {"digest": fingerprint.digest(), "hashes": list(fit)}
+        self._writing.write_all((_SUCCEEDED, stored), (_ANSWERED, stored))
 
     def record_failures(
         self, fingerprint: Fingerprint, failures: Iterable[tuple[bytes, str]]
@@ -525,13 +538,13 @@ class PostgresEmbeddingWrites(PostgresEmbeddings):
             "longest": LONGEST_RETRY_MS,
             "doublings": _MOST_DOUBLINGS,
         }
-        self._writing.write_many(
-            _RECORD_FAILURE,
-            [
-                {**common, "text_hash": text_hash, "reason": plain(reason)}
-                for text_hash, reason in failures
-            ],
-        )
+        rows = [
+            {**common, "text_hash": text_hash, "reason": plain(reason)}
+            for text_hash, reason in failures
+        ]
+        if rows:
+            self._writing.write_many(_RECORD_FAILURE, rows)
+            self._writing.write(_ANSWERED, {"hashes": [row["text_hash"] for row in rows]})
 
     def offer_again(self, fingerprint: Fingerprint) -> None:
         self._writing.write(
@@ -542,8 +555,15 @@ class PostgresEmbeddingWrites(PostgresEmbeddings):
 
     def forget_gone(self) -> None:
         in_use = _IN_USE.format(table="y")
-        self._writing.write(
-            f"DELETE FROM embedding_failures AS y WHERE y.agent_id = %(agent)s AND NOT {in_use}", {}
+        self._writing.write_all(
+            (
+                f"DELETE FROM embedding_failures AS y WHERE y.agent_id = %(agent)s AND NOT {in_use}",
+                {},
+            ),
+            (
+                "DELETE FROM claims WHERE agent_id = %(agent)s AND until <= clock_timestamp()",
+                {},
+            ),
         )
 
     def refresh_use(self, fallen: Sequence[int]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import cached_property
 from itertools import count
@@ -233,6 +233,12 @@ class SqliteStore:
         return True
 
     def give_back(self, lease: Lease) -> None:
+        pass
+
+    def claim(self, lease: Lease, text_hashes: Sequence[bytes]) -> None:
+        pass
+
+    def release(self, text_hashes: Sequence[bytes]) -> None:
         pass
 
     def tidy(self) -> None:
