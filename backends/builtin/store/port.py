@@ -113,12 +113,12 @@ CONTEXT_WEIGHT: Final = 0.5
 class Matches(Protocol):
     """The chunks that hold words of one lookup, scored by BM25."""
 
-    def best(self, limit: int, offset: int = 0) -> list[Candidate]:
-        """The next best chunks; equal ones by path and place."""
-        ...
-
-    def of(self, chunk_ids: Sequence[int]) -> list[Candidate]:
-        """These chunks, in this order, with their scores: 0 without a word of the lookup."""
+    def best(
+        self, limit: int, offset: int = 0, also: Sequence[int] = ()
+    ) -> tuple[list[Candidate], list[Candidate]]:
+        """The next best chunks, equal ones by path and place; and those of `also` that are not among them, in this order,
+        with their scores: 0 without a word of the lookup.
+        """
         ...
 
 

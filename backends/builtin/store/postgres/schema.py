@@ -340,7 +340,7 @@ def index_vectors(address: Address, *, tenant: str, agent: str, at_least: int) -
             if not found.get(index):
                 connection.execute(
                     f"CREATE INDEX CONCURRENTLY {index} ON embeddings"
-                    f" USING hnsw ((half::halfvec({dimensions})) halfvec_cosine_ops)"
+                    f" USING hnsw ((half::halfvec({dimensions})) halfvec_ip_ops)"
                     f" WHERE agent_id = {agent_id} AND fingerprint_id = {fingerprint}"
                 )
                 done.append(f"{vectors:,} vectors of {agent!r} are indexed.")
