@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import Any, Final
@@ -83,6 +83,29 @@ class Server:
             self.process.send_signal(how)
             self.process.wait(PATIENCE_S)
         self.process = None
+
+    def processes(self) -> list[int]:
+        """The server and those that it started, which do the work."""
+        assert self.process is not None
+        own = self.process.pid
+        started = Path(f"/proc/{own}/task/{own}/children").read_text()
+        return [own, *map(int, started.split())]
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Nothing of it runs: connections are taken by the kernel, and nobody answers. It goes on afterwards."""
+        assert self.process is not None
+        own = self.process.pid
+        os.kill(own, signal.SIGSTOP)  # first, so that it starts no other
+        try:
+            for pid in self.processes():
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGSTOP)
+            yield
+        finally:
+            for pid in reversed(self.processes()):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
 
     def url(self, database: str = "postgres", *, role: str = SUPERUSER) -> str:
         return f"postgresql://{role}@/{database}?host={quote(str(self.root), safe='')}"

@@ -14,6 +14,7 @@ behind a network answers it in three round trips if it reads the cards with the 
 from __future__ import annotations
 
 import hashlib
+import math
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -816,7 +817,9 @@ class Store(Protocol):
         """Whether gateways on other hosts write to it, too."""
         ...
 
-    def view(self) -> AbstractContextManager[View]: ...
+    def view(self, *, until: float = math.inf) -> AbstractContextManager[View]:
+        """One state of the index. Of a server no answer is waited for beyond `until`, by `time.monotonic`."""
+        ...
 
     def writer(
         self, patience_s: float | None = None, *, lease: Lease | None = None
