@@ -54,6 +54,10 @@ class Lease(msgspec.Struct, frozen=True):
     """Another one each time that the work changes hands."""
 
 
+class OvertakenError(Exception):
+    """Somebody else has published the file meanwhile, perhaps as it is now: it has to be read again."""
+
+
 class LeaseLostError(IndexUnavailableError):
     """Another gateway does this work by now; what was to be written was not."""
 
@@ -183,6 +187,8 @@ class ReadFile(msgspec.Struct, frozen=True, gc=False):
     read_at_ns: int
     """The clock just before it was read."""
     encoding: str = UTF8
+    revision: int | None = None
+    """Of the index, before the file was read (`FileReads.revision`); None: whatever it is now."""
 
     @property
     def stamps(self) -> tuple[int, int, int, int, int]:
@@ -241,6 +247,10 @@ class FileReads(Protocol):
         """
         ...
 
+    def revision(self, source: Source, path: str) -> int:
+        """Goes up whenever the file is published; 0: it is not indexed, or only this process writes to the index."""
+        ...
+
     def only_elsewhere(self, source: Source) -> int:
         """How many files other viewpoints saw, and this one did not."""
         ...
@@ -286,7 +296,8 @@ class FileWrites(FileReads, Protocol):
         """Makes the index hold exactly this content for the file, as seen here; returns the chunks written.
 
         Stamps of other viewpoints stay: what they saw before, they need not read again. Chunks that did not change keep their rows: an edit costs what it touches. What `tick` raises before a chunk
-        ends the work.
+        ends the work. Raises OvertakenError, and then nothing is written, when somebody else has published or removed
+        the file since it was read.
         """
         ...
 

@@ -23,7 +23,7 @@ from psycopg.adapt import Dumper
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import Format, TransactionStatus
 
-from backends.errors import IndexUnavailableError
+from backends.errors import IndexMisconfiguredError, IndexUnavailableError
 from config.secrets import redact
 from config.settings import Secret, StoreSettings
 
@@ -92,11 +92,11 @@ class Address(NamedTuple):
 
     @classmethod
     def of(cls, store: StoreSettings) -> Address:
-        """Raises IndexUnavailableError where the settings name no database."""
+        """Raises IndexMisconfiguredError where the settings name no database."""
         if store.url is None:
             reason = store.url_problem or "it is not set"
-            raise IndexUnavailableError(
-                f"memorySearch.store.driver is postgres, and memorySearch.store.url names no database: {reason}.",
+            raise IndexMisconfiguredError(
+                f"memorySearch.store.url, which PostgreSQL is asked at, names no database: {reason}.",
                 remedy='Set it to an address such as "postgresql://gateway@db.example/memory".',
             )
         return cls(store.url, store.password_file, store.schema)
@@ -153,7 +153,7 @@ class Address(NamedTuple):
             return dict(conninfo_to_dict(self.url.reveal()))
         except psycopg.ProgrammingError:
             # Its own words repeat parts of the address, which may be those of a password.
-            raise IndexUnavailableError(
+            raise IndexMisconfiguredError(
                 "memorySearch.store.url is no address of a PostgreSQL database.",
                 remedy='Write it as "postgresql://role@host:5432/database"; special characters of a password as %XX,'
                 " or put the password into a file that memorySearch.store.passwordFile names.",
@@ -442,6 +442,7 @@ class Transaction:
 
 _SILENT: Final = "silent"
 """In the place of a SQLSTATE, which only a server gives that answers."""
+_OURS: Final = "ours"
 _REMEDIES: Final = (
     ("28P01", "See the password: memorySearch.store.url or memorySearch.store.passwordFile."),
     (
@@ -469,6 +470,16 @@ _REMEDIES: Final = (
     ("40", "Somebody else changed the same rows; it is tried again."),
     ("57P", "The server is starting, ending or failing over; it is tried again."),
     ("25P03", "It is tried again."),
+    ("53", "The server lacks memory or something else: see its log; it is tried again."),
+    ("58", "The server cannot read or write its files: see its log."),
+    ("XX", "The server met a fault of its own, or damaged data: see its log."),
+    (
+        _OURS,
+        (
+            "No setting helps: this is a fault of the gateway, or of a table that somebody changed. Run"
+            " `memory-gateway store check`, and report it with these words."
+        ),
+    ),
     (_SILENT, "See whether the server or the network to it hangs; it is tried again."),
 )
 """By the beginning of the SQLSTATE."""
@@ -481,6 +492,14 @@ _REFUSALS: Final = (
     ("did not answer within|timeout expired", _SILENT),
     ("is (starting up|shutting down|not yet accepting connections)|in recovery mode", "57P03"),
 )
+_FAULTS: Final = (
+    psycopg.ProgrammingError,
+    psycopg.DataError,
+    psycopg.IntegrityError,
+    psycopg.InterfaceError,
+    psycopg.NotSupportedError,
+)
+"""What the server, or its library, says of a statement that nobody should have sent."""
 _DEFAULT_REMEDY: Final = "See whether the server runs and can be reached from here, and memorySearch.store.url; it is tried again."
 
 
@@ -490,6 +509,8 @@ def index_unavailable(address: Address, error: psycopg.Error) -> IndexUnavailabl
     reason = redact(" ".join(words.split()), address.secrets())
     reason = reason.partition(" Is the server running")[0].rstrip(".")  # the remedy says so, too
     state = _state_of(reason) or error.sqlstate or ""
+    if isinstance(error, _FAULTS) and not any(state.startswith(one) for one, _ in _REMEDIES):
+        state = _OURS
     remedy = next(
         (text for beginning, text in _REMEDIES if state.startswith(beginning)), _DEFAULT_REMEDY
     )

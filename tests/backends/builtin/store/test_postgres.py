@@ -234,6 +234,28 @@ class TestSecrets:
             with closing(address.connect()) as connection:
                 assert connection.info.password == password
 
+    @pytest.mark.parametrize(
+        ("statement", "parameters", "remedy"),
+        [
+            ("SELEKT 1", (), "report it"),
+            ("SELECT no_such_column FROM files", (), "report it"),
+            ("SELECT %s", ("a\0b",), "report it"),
+            ("SELECT 1 / 0", (), "report it"),
+            ("SELECT 1 FROM no_such_table", (), "store migrate"),
+            ("SELECT pg_terminate_backend(pg_backend_pid())", (), "it is tried again"),
+        ],
+    )
+    def test_a_fault_of_ours_is_told_as_one(self, store, shelf, statement, parameters, remedy):
+        shelf.write("memory/a.md", "boiler\n")
+        with (
+            pytest.raises(IndexUnavailableError) as caught,
+            store.address.translating_errors(),
+            store.view() as view,
+        ):
+            view._transaction._transaction.run(statement, parameters)
+        assert remedy in caught.value.remedy
+        assert ("report it" in caught.value.remedy) == (remedy == "report it")
+
     def test_a_missing_address_is_told_with_its_reason(self, settings):
         wanting = msgspec.structs.replace(settings, url=None, url_problem="refers to X")
         with pytest.raises(IndexUnavailableError, match="names no database: refers to X"):
