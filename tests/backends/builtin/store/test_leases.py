@@ -31,6 +31,11 @@ from .conftest import Shelf
 LONG_S = 600
 
 
+def pytest_generate_tests(metafunc):
+    if "postgres_settings" in metafunc.fixturenames:
+        metafunc.parametrize("postgres_settings", ["direct", "pooled"], indirect=True)
+
+
 @pytest.fixture
 def gateways(postgres_settings):
     """Two on different hosts, of one agent."""

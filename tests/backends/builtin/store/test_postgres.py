@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from contextlib import closing
 
@@ -293,6 +294,30 @@ class TestConnections:
         ):
             pass
         assert "pool.max" in caught.value.remedy
+
+    def test_many_gateways_share_the_few_connections_of_pgbouncer(self, pooled_server, tmp_path):
+        """More at once than it has connections, each with its own settings, locks and leases."""
+        found = []
+
+        def work(number: int) -> None:
+            settings = pooled_server.settings(path=tmp_path / "unused.sqlite")
+            with closing(PostgresStore(settings, f"agent {number}", viewpoint="here")) as own:
+                for step in range(3):
+                    lease = own.lease("embedding", 60)
+                    assert lease is not None
+                    with own.writer(lease=lease) as writer:
+                        Shelf(own).put(writer, f"memory/{step}.md", f"boiler {number} {step}\n")
+                    own.give_back(lease)
+                with own.view() as view:
+                    found.append((number, sorted(view.files.indexed())))
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(12)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        paths = [f"memory/{step}.md" for step in range(3)]
+        assert sorted(found) == [(number, paths) for number in range(12)]
 
     def test_a_slow_statement_ends_in_time(self, open_store):
         store = open_store(statement_timeout_ms=50)
