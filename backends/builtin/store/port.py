@@ -14,6 +14,7 @@ behind a network answers it in three round trips if it reads the cards with the 
 from __future__ import annotations
 
 import hashlib
+import math
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -51,6 +52,10 @@ class Lease(msgspec.Struct, frozen=True):
     work: Work
     token: int
     """Another one each time that the work changes hands."""
+
+
+class OvertakenError(Exception):
+    """Somebody else has published the file meanwhile, perhaps as it is now: it has to be read again."""
 
 
 class LeaseLostError(IndexUnavailableError):
@@ -182,6 +187,8 @@ class ReadFile(msgspec.Struct, frozen=True, gc=False):
     read_at_ns: int
     """The clock just before it was read."""
     encoding: str = UTF8
+    revision: int | None = None
+    """Of the index, before the file was read (`FileReads.revision`); None: whatever it is now."""
 
     @property
     def stamps(self) -> tuple[int, int, int, int, int]:
@@ -240,6 +247,10 @@ class FileReads(Protocol):
         """
         ...
 
+    def revision(self, source: Source, path: str) -> int:
+        """Goes up whenever the file is published; 0: it is not indexed, or only this process writes to the index."""
+        ...
+
     def only_elsewhere(self, source: Source) -> int:
         """How many files other viewpoints saw, and this one did not."""
         ...
@@ -285,7 +296,8 @@ class FileWrites(FileReads, Protocol):
         """Makes the index hold exactly this content for the file, as seen here; returns the chunks written.
 
         Stamps of other viewpoints stay: what they saw before, they need not read again. Chunks that did not change keep their rows: an edit costs what it touches. What `tick` raises before a chunk
-        ends the work.
+        ends the work. Raises OvertakenError, and then nothing is written, when somebody else has published or removed
+        the file since it was read.
         """
         ...
 
@@ -822,7 +834,9 @@ class Store(Protocol):
         """Whether gateways on other hosts write to it, too."""
         ...
 
-    def view(self) -> AbstractContextManager[View]: ...
+    def view(self, *, until: float = math.inf) -> AbstractContextManager[View]:
+        """One state of the index. Of a server no answer is waited for beyond `until`, by `time.monotonic`."""
+        ...
 
     def writer(
         self, patience_s: float | None = None, *, lease: Lease | None = None

@@ -17,7 +17,10 @@ from backends.builtin.store.postgres.store import PostgresStore
 from backends.interface import SyncRequest
 from fakes.faults import status
 
-pytestmark = pytest.mark.anyio
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.parametrize("postgres_settings", ["direct", "pooled"], indirect=True),
+]
 
 
 @pytest.fixture(autouse=True)

@@ -44,7 +44,7 @@ CREATE TABLE files (
     pipeline text NOT NULL,                  -- chunking and analyser that made the chunks
     note_date text,                          -- ISO date in the file's name, or in its front matter
     chunk_count bigint NOT NULL,
-    revision bigint NOT NULL DEFAULT 1,      -- goes up with every publication
+    revision bigint NOT NULL DEFAULT 1,      -- goes up with every publication of a note
     PRIMARY KEY (agent_id, file_id),
     UNIQUE (agent_id, source, path)
 );

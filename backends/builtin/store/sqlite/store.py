@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
@@ -206,7 +207,7 @@ class SqliteStore:
         return self._engines
 
     @contextmanager
-    def view(self) -> Iterator[SqliteView]:
+    def view(self, *, until: float = math.inf) -> Iterator[SqliteView]:  # noqa: ARG002 - no server is waited for
         """One state of the index. Raises IndexUnavailableError for everything that SQLite cannot do."""
         with self.reading() as connection:
             yield SqliteView(connection, self._engines, self.viewpoint)
