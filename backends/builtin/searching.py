@@ -22,7 +22,7 @@ from backends.builtin.store.port import (
     KeywordReads,
     Lookup,
     Matches,
-    Turns,
+    TurnRange,
     VectorAnswer,
     VectorSpace,
     View,
@@ -389,17 +389,17 @@ def _explained(
     return {**explained, "links": links} if links else explained
 
 
-def _turns_of(ranked: RankedPassage) -> list[Turns]:
+def _turns_of(ranked: RankedPassage) -> list[TurnRange]:
     """Those of each stretch: each line of a transcript's text is a turn."""
     passage = ranked.passage
-    return [Turns(passage.file_id, lines.first, lines.last) for lines in passage.stretches]
+    return [TurnRange(passage.file_id, lines.first, lines.last) for lines in passage.stretches]
 
 
 def _hit(
     view: View,
     card: FileCard,
     ranked: RankedPassage,
-    entries: Mapping[Turns, tuple[int, int]],
+    entries: Mapping[TurnRange, tuple[int, int]],
     explanation: Explanation | None,
     times: Sequence[Days],
 ) -> Hit:

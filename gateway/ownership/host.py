@@ -43,7 +43,7 @@ from gateway.rpc.connection import Lane, serve_connection, serve_lines
 from gateway.rpc.registry import Session
 from gateway.rpc.transport import ByteReader, ByteWriter, Outbox, SocketChannel
 from gateway.rpc.wire import ConnectionLimits
-from gateway.sessions.terms import terms_of
+from gateway.sessions import terms_of
 from gateway.version import VERSION
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from backends.builtin.store.opening import owner_lock
 from backends.errors import IndexUnavailableError
 from config.errors import ungrouped
 from config.paths import runtime_dir
-from config.runtime.bounded import BoundedWork
 from config.runtime.files import foreign_owner, make_directories, try_lock_file
+from config.runtime.tasks import BoundedWork
 from config.settings import Settings
 
 T = TypeVar("T")

@@ -14,8 +14,7 @@ import structlog
 from anyio import from_thread
 from anyio.lowlevel import EventLoopToken, current_token
 
-from config.runtime.bounded import BoundedWork
-from config.runtime.tasks import Wakeup, lacks_threads
+from config.runtime.tasks import BoundedWork, Wakeup, lacks_threads
 from gateway.scheduler import SyncScheduler
 from gateway.watching.directories import WATCH, Place, WatchingFailedError, WatchPlan, plan_watches
 from gateway.watching.inotify import Bursts, DirectoryWatches

@@ -377,7 +377,7 @@ class TranscriptPiece(msgspec.Struct, frozen=True, gc=False):
     """The transcript no longer holds what was taken in beyond `begin`."""
 
 
-class Turns(msgspec.Struct, frozen=True, gc=False):
+class TurnRange(msgspec.Struct, frozen=True, gc=False):
     """Some turns of a transcript, one after the other."""
 
     file_id: int
@@ -400,7 +400,7 @@ class TranscriptReads(Protocol):
         """Which of these sources were one of this viewpoint when it last brought the index up to date."""
         ...
 
-    def entries(self, turns: Collection[Turns]) -> Mapping[Turns, tuple[int, int]]:
+    def entries(self, turns: Collection[TurnRange]) -> Mapping[TurnRange, tuple[int, int]]:
         """The numbers of the entries that the first and the last of the turns are. All count from 1."""
         ...
 

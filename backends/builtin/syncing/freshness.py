@@ -33,7 +33,7 @@ from backends.interface import (
     SyncReport,
     SyncRequest,
 )
-from config.runtime.bounded import BoundedWork
+from config.runtime.tasks import BoundedWork
 from config.settings import Source
 
 _log = structlog.get_logger(__name__)

@@ -9,8 +9,8 @@ import weakref
 import anyio
 import pytest
 
-from config.runtime import bounded as module
-from config.runtime.bounded import BoundedWork, run_within
+from config.runtime import tasks as module
+from config.runtime.tasks import BoundedWork, run_within
 
 pytestmark = pytest.mark.anyio
 

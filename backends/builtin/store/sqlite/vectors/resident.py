@@ -14,8 +14,8 @@ import structlog
 
 from backends.builtin.store.port import EngineName, Unavailable, VectorAnswer
 from backends.builtin.store.sqlite.connections import int64s
-from backends.builtin.store.sqlite.vectors.engines import VectorQuery, misfit, numpy_problem
-from backends.builtin.store.sqlite.vectors.numeric import np
+from backends.builtin.store.sqlite.vectors.embeddings import current_serial
+from backends.builtin.store.sqlite.vectors.engines import VectorQuery, misfit, np, numpy_problem
 from backends.builtin.store.sqlite.vectors.scans import nearest_excerpts, row_lengths, stacked
 from backends.builtin.store.sqlite.vectors.snapshot import (
     SEGMENT_ROWS,
@@ -36,7 +36,6 @@ from backends.builtin.store.sqlite.vectors.snapshot import (
     united,
     updated_members,
 )
-from backends.builtin.store.sqlite.vectors.store import current_serial
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 import apsw
 
 from backends.builtin.store.sqlite.connections import int64s
-from backends.builtin.store.sqlite.vectors.engines import simd_problem
-from backends.builtin.store.sqlite.vectors.numeric import np
+from backends.builtin.store.sqlite.vectors.embeddings import current_serial
+from backends.builtin.store.sqlite.vectors.engines import np, simd_problem
 from backends.builtin.store.sqlite.vectors.scans import row_lengths
-from backends.builtin.store.sqlite.vectors.store import current_serial
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
