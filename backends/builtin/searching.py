@@ -192,23 +192,20 @@ class Candidates:
     def __iter__(self) -> Iterator[list[Candidate]]:
         seen: set[int] = set()
         for number in count():
-            by_words = self._by_words(number)
             by_meaning = self._by_meaning(number)
-            words = [one for one in by_words if one.chunk_id not in seen]
-            seen.update(one.chunk_id for one in words)
             chunks = (
                 self._vectors.space.chunks_of(by_meaning) if self._vectors and by_meaning else []
             )
-            others = [chunk_id for chunk_id in chunks if chunk_id not in seen]
-            seen.update(others)
-            yield self._scored(words, others)
+            by_words, others = self._words.best(
+                self._block if self.keywords else 0,
+                number * self._block,
+                [chunk_id for chunk_id in chunks if chunk_id not in seen],
+            )
+            found = [one for one in by_words if one.chunk_id not in seen] + others
+            seen.update(one.chunk_id for one in found)
+            yield self._measured(found)
             if max(len(by_words), len(by_meaning)) < self._block or number >= MAX_BLOCKS:
                 return
-
-    def _by_words(self, number: int) -> list[Candidate]:
-        if not self.keywords:
-            return []
-        return self._words.best(self._block, number * self._block)
 
     def _by_meaning(self, number: int) -> list[int]:
         if self._vectors is None:
@@ -218,14 +215,12 @@ class Candidates:
             self._nearest = self._vectors.nearest((MAX_BLOCKS + 1) * self._block)
         return list(self._nearest)[end - self._block : end]
 
-    def _scored(self, words: list[Candidate], others: list[int]) -> list[Candidate]:
-        if others:
-            words = words + self._words.of(others)
-        if self._vectors is None or not words:
-            return words
-        chunk_ids = [one.chunk_id for one in words]
+    def _measured(self, found: list[Candidate]) -> list[Candidate]:
+        if self._vectors is None or not found:
+            return found
+        chunk_ids = [one.chunk_id for one in found]
         excerpts = self._vectors.space.excerpts(self._vectors.query, chunk_ids, self._nearest)
-        return [replace(one, excerpts=excerpts.get(one.chunk_id, ())) for one in words]
+        return [replace(one, excerpts=excerpts.get(one.chunk_id, ())) for one in found]
 
 
 class Allowed(msgspec.Struct, frozen=True, gc=False):

@@ -10,7 +10,7 @@ from typing import Literal
 import anyio
 import msgspec
 
-from providers.embedding.documents import DocumentRun, OnBatch
+from providers.embedding.documents import DocumentRun, OnBatch, OnSend
 from providers.embedding.requester import Requester, RequestOptions
 from providers.embedding.sizing import LearnedLimits
 from providers.errors import ProviderError, ProviderRejectedError, ProviderTimeoutError
@@ -120,16 +120,22 @@ class EmbeddingService:
         """Runs what the provider needs beside its requests, until cancelled."""
         await self._embedder.run()
 
-    async def embed_documents(self, texts: Sequence[str], *, on_batch: OnBatch) -> None:
+    async def embed_documents(
+        self, texts: Sequence[str], *, on_batch: OnBatch, on_send: OnSend | None = None
+    ) -> None:
         """Embeds all texts, in requests as large and as many at once as the host allows.
+
+        `on_send` is awaited before each request; when it raises, nothing is sent any more.
 
         `on_batch` is awaited for each request that completes, never twice at the same time; while
         it runs, its place among the requests stays taken. Each text is delivered once, with a
         vector or an `ItemError`. Raises `ProviderError` when the provider fails as a whole (texts
-        not delivered by then were not embedded), and whatever `on_batch` raises.
+        not delivered by then were not embedded), and whatever the two raise.
         """
         proven = self._proven and self._requester.circuit.state().status == "closed"
-        run = DocumentRun(texts, on_batch, self._requester, self.learned, proven=proven)
+        run = DocumentRun(
+            texts, on_batch, self._requester, self.learned, proven=proven, on_send=on_send
+        )
         await run.execute()
         self._proven = True
 

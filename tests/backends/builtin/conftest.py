@@ -43,7 +43,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     used = set(metafunc.fixturenames)
     is_asked = metafunc.definition.get_closest_marker("every_store") is not None
     if is_asked and "keeping" in used and not used & _OF_FILES:
-        metafunc.parametrize("keeping", ["sqlite", "postgres"], indirect=True)
+        more = ["pooled"] if metafunc.definition.get_closest_marker("and_pooled") else []
+        metafunc.parametrize("keeping", ["sqlite", "postgres", *more], indirect=True)
 
 
 Keeping = Callable[[Path], StoreSettings]
@@ -51,10 +52,14 @@ Keeping = Callable[[Path], StoreSettings]
 
 @pytest.fixture
 def keeping(request: pytest.FixtureRequest) -> Keeping:
-    """The settings of a new index: a file, and where a module says `every_store`, PostgreSQL, too."""
-    if getattr(request, "param", "sqlite") == "sqlite":
+    """The settings of a new index: a file, and where a module says `every_store`, PostgreSQL, too.
+
+    Where it says `and_pooled`, once more through pgbouncer.
+    """
+    kind = getattr(request, "param", "sqlite")
+    if kind == "sqlite":
         return lambda path: StoreSettings(path=path)
-    server = request.getfixturevalue("postgres_server")
+    server = request.getfixturevalue("pooled_server" if kind == "pooled" else "postgres_server")
     return lambda path: server.settings(path=path)
 
 

@@ -15,7 +15,7 @@ from backends.interface import SearchRequest
 from config.settings import HybridSettings, QuerySettings, VectorStoreSettings
 from providers.interface import Fingerprint, QueryVector
 
-pytestmark = [pytest.mark.anyio, pytest.mark.every_store]
+pytestmark = [pytest.mark.anyio, pytest.mark.every_store, pytest.mark.and_pooled]
 
 OURS = Fingerprint(provider="openai", model="m", endpoint="e")
 OTHER = Fingerprint(provider="openai", model="another", endpoint="e")

@@ -66,7 +66,7 @@ class Pile:
                 lookup(query, counts, sum(card.chunks for card in cards)),
                 None if paths is None else [card.id for card in cards],
             )
-            return [(one.text, one.bm25) for one in matches.best(limit, offset)]
+            return [(one.text, one.bm25) for one in matches.best(limit, offset)[0]]
 
     def texts(self, *words, **options):
         return [text for text, _ in self.found(*words, **options)]

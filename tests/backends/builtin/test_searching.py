@@ -9,7 +9,7 @@ import pytest
 
 from backends.interface import SearchRequest, SyncRequest
 
-pytestmark = [pytest.mark.anyio, pytest.mark.every_store]
+pytestmark = [pytest.mark.anyio, pytest.mark.every_store, pytest.mark.and_pooled]
 
 NOTES = {
     "MEMORY.md": "# Memory\n\n- The boiler is serviced by Hartmann, every October.\n",
