@@ -36,6 +36,7 @@ from backends.ranking.passages import Lines
 from backends.ranking.query import Concept, Query, QueryAnalyser, Weights
 from backends.text.times import Days, asks_when
 from backends.transcripts.source import is_file
+from config.runtime.remembered import Remembered, size_of
 from config.settings import DecaySettings, MemorySearchSettings, Source
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ COMMON: Final = 1_000
 """A word in more chunks than these is not counted again for each query ..."""
 DRIFT: Final = 64
 """... as long as the index has not grown or shrunk by more than one in so many chunks."""
-MAX_REMEMBERED: Final = 20_000
+COUNTS_BYTES: Final = 4 * 1024 * 1024
 
 
 class TermCounts(msgspec.Struct, frozen=True, gc=False):
@@ -62,7 +63,7 @@ class Frequencies:
     """The counts of one index. Any thread may call."""
 
     def __init__(self) -> None:
-        self._remembered: dict[str, tuple[int, int]] = {}
+        self._remembered: Remembered[str, tuple[int, int]] = Remembered(COUNTS_BYTES, _count_bytes)
         """By common word: its count, and how many chunks there were then."""
 
     def of(self, keywords: KeywordReads, query: Query, documents: int) -> TermCounts:
@@ -77,18 +78,17 @@ class Frequencies:
         for word, number in zip(unknown, keywords.count(unknown), strict=True):
             counts[word] = number
             if number > COMMON and not word.is_prefix:
-                self._remember(word.term, number, documents)
+                self._remembered.put(word.term, (number, documents))
         return TermCounts(documents, {word.term: counts[word] or 0 for word in words})
 
     def _recalled(self, word: Word, documents: int) -> int | None:
-        count, before = self._remembered.get(word.term, (0, 0))
+        count, before = self._remembered.get(word.term) or (0, 0)
         is_current = DRIFT * abs(documents - before) <= documents
         return count if count and is_current and not word.is_prefix else None
 
-    def _remember(self, term: str, count: int, documents: int) -> None:
-        if len(self._remembered) >= MAX_REMEMBERED:
-            self._remembered.clear()
-        self._remembered[term] = count, documents
+
+def _count_bytes(term: str, counts: tuple[int, int]) -> int:
+    return size_of(term, counts, *counts)
 
 
 MIN_SCORED: Final = 1_000
