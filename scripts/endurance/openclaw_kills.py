@@ -117,7 +117,7 @@ def _say(running: RunningHost) -> None:
 def kill_installing(host: OpenClaw, kills: int) -> Counter[str]:
     """`install` and `uninstall`, alone and with what they run, at moments spread over their run."""
     before = host.config.read_bytes()
-    install, uninstall = ("openclaw", "install", "--yes"), ("openclaw", "uninstall")
+    install, uninstall = ("openclaw", "install", "--yes"), ("openclaw", "uninstall", "--yes")
     outcomes: Counter[str] = Counter()
     for command, other in ((install, uninstall), (uninstall, install)):
         if command is uninstall:
