@@ -110,6 +110,8 @@ class RankedPassage(msgspec.Struct, frozen=True, gc=False):
     """What age left of the odds of its lines: the least of them, 1 for all."""
     is_assured: bool
     """Whether it was due by `Assurance`."""
+    selection: Selection
+    """The lines that `passage` shows, before blank ones at the ends of stretches were left out."""
 
 
 class _Strength(msgspec.Struct, frozen=True, gc=False):
@@ -258,6 +260,7 @@ class PassageRanker:
             ),
             freshness=min(unit.freshness for unit in selection.units()),
             is_assured=is_assured,
+            selection=selection,
         )
 
     def _proposals(self, candidates: Iterable[Candidate]) -> list[Proposal]:
@@ -322,6 +325,17 @@ class LaneShare(TypedDict):
     weight: float
 
 
+class LineShare(TypedDict):
+    """What one line gave for its passage."""
+
+    share: float
+    """Of what all of them give, 0..1."""
+    text: float
+    """What its words score by themselves, calibrated: 0..1."""
+    vector: float | None
+    """Its highest cosine; None where it has no vector."""
+
+
 class Explanation(TypedDict):
     matchedTerms: Sequence[str]
     coverage: float
@@ -334,6 +348,8 @@ class Explanation(TypedDict):
     """What age left of its weight: 1 for all."""
     assured: bool
     """Whether it stands here because of the promise about keywords, not by `fused`."""
+    lines: Sequence[LineShare]
+    """Of each line of the snippet, in their order."""
 
 
 def explain(ranked: RankedPassage, lanes: Lanes, files: Collection[File]) -> Explanation:
@@ -355,7 +371,31 @@ def explain(ranked: RankedPassage, lanes: Lanes, files: Collection[File]) -> Exp
         vector=vector,
         freshness=round(ranked.freshness, 4),
         assured=ranked.is_assured,
+        lines=_line_shares(ranked),
     )
+
+
+def _line_shares(ranked: RankedPassage) -> list[LineShare]:
+    """Sentences of a long line count as that line."""
+    file = ranked.selection.file
+    by_line: defaultdict[int, list[int]] = defaultdict(list)
+    for at in ranked.selection.at:
+        by_line[file.units[at].line].append(at)
+    whole = sum(file.odds[at] for at in ranked.selection.at) or 1.0
+    return [
+        LineShare(
+            share=round(sum(file.odds[at] for at in units) / whole, 4),
+            text=round(max(calibrate(file.evidence[at].text) for at in units), 4),
+            vector=_highest_cosine(file.units[at].cosine for at in units),
+        )
+        for line, units in by_line.items()
+        if any(one.first <= line <= one.last for one in ranked.passage.stretches)
+    ]
+
+
+def _highest_cosine(cosines: Iterable[float | None]) -> float | None:
+    known = [one for one in cosines if one is not None]
+    return round(max(known), 4) if known else None
 
 
 def _share(raw: float, calibrated: float, all_raw: Collection[float], weight: float) -> LaneShare:

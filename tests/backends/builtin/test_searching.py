@@ -160,6 +160,18 @@ async def test_an_explanation_tells_how_the_words_were_scored_and_weighed(backen
     assert hit.explain["vector"] is None
 
 
+async def test_an_explanation_tells_what_each_line_of_the_snippet_gave(backend, hits_of):
+    for hit in await hits_of(backend, "boiler membrane greenhouse", explain=True):
+        lines = hit.explain["lines"]
+        shown = hit.snippet.replace("\n…\n", "\n").split("\n")
+        assert len(lines) == len(shown)
+        assert sum(one["share"] for one in lines) == pytest.approx(1, abs=0.001)
+        assert max(one["text"] for one in lines) == pytest.approx(hit.text_score, abs=1e-4)
+        best = max(zip(lines, shown, strict=True), key=lambda pair: pair[0]["share"])[1]
+        assert any(word in best for word in ("boiler", "membrane", "greenhouse"))
+        assert all(one["share"] == 0 for one, line in zip(lines, shown, strict=True) if not line)
+
+
 async def test_the_same_question_has_the_same_answer_each_time(backend, hits_of):
     answers = [await hits_of(backend, "membrane boiler server") for _ in range(3)]
     assert answers[0] == answers[1] == answers[2]
