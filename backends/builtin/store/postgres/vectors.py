@@ -41,7 +41,7 @@ _BYTES_A_NUMBER: Final = 6
 
 SAMPLE: Final = 256
 _FEW: Final = 8
-"""As for SQLite's engines: see `sqlite/vectors/background`."""
+"""As for SQLite's engines: see `sqlite/vectors/select`."""
 
 _RESCORED: Final = 4
 """So many times as many as are wanted are found in half precision."""
