@@ -17,7 +17,13 @@ from anyio.lowlevel import EventLoopToken, current_token
 
 from config.runtime.tasks import BoundedWork, Wakeup, lacks_threads
 from gateway.scheduler import SyncScheduler
-from gateway.watching.directories import WATCH, Place, WatchingFailedError, WatchPlan, plan_watches
+from gateway.watching.directories import (
+    WATCH,
+    WatchedPlace,
+    WatchingFailedError,
+    WatchPlan,
+    plan_watches,
+)
 from gateway.watching.inotify import Bursts, DirectoryWatches
 
 
@@ -61,7 +67,7 @@ class Watcher:
 
     def __init__(
         self,
-        places: Sequence[Place],
+        places: Sequence[WatchedPlace],
         scheduler: SyncScheduler,
         *,
         start_after_s: float = START_AFTER_S,

@@ -26,7 +26,7 @@ from backends.errors import IndexUnavailableError
 from backends.files.encodings import UTF8
 from backends.files.scan import FoundFile
 from backends.text.frontmatter import FrontMatter
-from backends.transcripts.source import HASH_BYTES, FoundTranscript, Place, Taken
+from backends.transcripts.source import HASH_BYTES, FoundTranscript, Position, Taken
 from config.settings import Source
 
 if TYPE_CHECKING:
@@ -337,8 +337,8 @@ class Checkpoint(msgspec.Struct, frozen=True, gc=False):
     """Hash of the part that ends there."""
 
     @property
-    def place(self) -> Place:
-        return Place(self.end_byte, self.end_line)
+    def place(self) -> Position:
+        return Position(self.end_byte, self.end_line)
 
 
 START: Final = Checkpoint(0, 0, 0, 0, hashlib.blake2b(digest_size=HASH_BYTES).digest())
@@ -367,7 +367,7 @@ class IndexedTranscript(msgspec.Struct, frozen=True, gc=False):
 
     def taken(self, path: str) -> Taken:
         """What its source is asked about it with."""
-        return FoundTranscript(path, *self.stamps), Place(self.end_byte, self.end_line)
+        return FoundTranscript(path, *self.stamps), Position(self.end_byte, self.end_line)
 
 
 class TranscriptPiece(msgspec.Struct, frozen=True, gc=False):

@@ -31,7 +31,7 @@ from backends.transcripts.source import (
     Entries,
     FoundTranscript,
     OpenTranscript,
-    Place,
+    Position,
     TranscriptListing,
     TranscriptSource,
     is_claude,
@@ -64,7 +64,7 @@ def is_grown_enough(
 PART_BYTES: Final = 1024 * 1024
 """What one step takes in: memory stays bounded, and no step takes long."""
 
-IsDue = Callable[[FoundTranscript, Place], bool]
+IsDue = Callable[[FoundTranscript, Position], bool]
 """Whether a transcript that grew beyond this place has reached its thresholds."""
 
 
@@ -102,7 +102,7 @@ class SessionPlan(msgspec.Struct, frozen=True):
 
 
 class _Need(msgspec.Struct, frozen=True, gc=False):
-    begin: Place
+    begin: Position
     """Where the first step is expected to begin."""
     is_certain: bool
     """Whatever the thresholds say."""
@@ -159,7 +159,7 @@ def _need(
         return None
     if found.inode != known.inode or found.size <= known.size:
         return _Need(BEGINNING, is_certain=True)
-    return _Need(Place(known.end_byte, known.end_line), is_certain=False)
+    return _Need(Position(known.end_byte, known.end_line), is_certain=False)
 
 
 def _parts(found: FoundTranscript, begin: int, *, restart: bool) -> Iterator[TranscriptPart]:
@@ -290,7 +290,7 @@ class SessionIndexer:
             return SessionPlan(listing=listing)
         taken = {path: known.taken(path) for path, known in indexed.items() if known.pipeline}
 
-        def is_due(found: FoundTranscript, since: Place) -> bool:
+        def is_due(found: FoundTranscript, since: Position) -> bool:
             was_a_file = found.path + SUFFIX in indexed  # else it could not be found for a while
             return found.size > since.byte and (eager or was_a_file or self._is_due(found, since))
 
@@ -308,7 +308,7 @@ class SessionIndexer:
         path = self._transcripts.path_of(reference) if self.enabled else None
         return path is not None and any(part.path == path for part in self.survey().parts)
 
-    def _is_due(self, found: FoundTranscript, since: Place) -> bool:
+    def _is_due(self, found: FoundTranscript, since: Position) -> bool:
         return is_grown_enough(
             found.size - since.byte,
             partial(self._transcripts.entries_beyond, found, since),
