@@ -27,6 +27,7 @@ from backends.builtin.store.port import (
     VectorSpace,
     View,
     Word,
+    WordPart,
 )
 from backends.files.roots import MARKDOWN_SUFFIX, Filter
 from backends.interface import Hit, Mode, SearchRequest, Stretch
@@ -68,18 +69,19 @@ class Frequencies:
 
     def of(self, keywords: KeywordReads, query: Query, documents: int) -> TermCounts:
         """`documents`: all chunks, as this view sees them."""
-        words = [
-            Word(term, concept.is_prefix)
-            for concept in query.concepts
-            for term in concept.alternatives
-        ]
+        return TermCounts(documents, self.count(keywords, words_of(query), documents))
+
+    def count(
+        self, keywords: KeywordReads, words: Iterable[Word], documents: int
+    ) -> dict[str, int]:
+        """In how many chunks each word is."""
         counts = {word: self._recalled(word, documents) for word in words}
         unknown = [word for word, count in counts.items() if count is None]
         for word, number in zip(unknown, keywords.count(unknown), strict=True):
             counts[word] = number
             if number > COMMON and not word.is_prefix:
                 self._remembered.put(word.term, (number, documents))
-        return TermCounts(documents, {word.term: counts[word] or 0 for word in words})
+        return {word.term: count or 0 for word, count in counts.items()}
 
     def _recalled(self, word: Word, documents: int) -> int | None:
         count, before = self._remembered.get(word.term) or (0, 0)
@@ -89,6 +91,12 @@ class Frequencies:
 
 def _count_bytes(term: str, counts: tuple[int, int]) -> int:
     return size_of(term, counts, *counts)
+
+
+def words_of(query: Query) -> Iterator[Word]:
+    """What the index has to be asked for."""
+    for concept in query.concepts:
+        yield from (Word(term, concept.is_prefix) for term in concept.alternatives)
 
 
 MIN_SCORED: Final = 1_000
@@ -299,6 +307,8 @@ class Searcher:
         min_score = settings.min_score if request.min_score is None else request.min_score
         allowed = allowed_files(view, corpus, request, self._settings.sources, without)
         counts = self._frequencies.of(view.keywords, asked, corpus.documents)
+        if asked.words:
+            asked, counts = self._with_compounds(view.keywords, asked, counts)
         query = asked.among(counts.by_term)
         candidates = Candidates(
             view.keywords.matches(lookup(query, counts, allowed.chunks), allowed.file_ids),
@@ -343,6 +353,20 @@ class Searcher:
             return Lanes(text=0.0, vector=1.0)
         hybrid = self._settings.query.hybrid
         return Lanes.of(hybrid.text_weight, hybrid.vector_weight)
+
+    def _with_compounds(
+        self, keywords: KeywordReads, asked: Query, counts: TermCounts
+    ) -> tuple[Query, TermCounts]:
+        compounds = self._analyser.compounds(asked, counts.by_term, counts.documents)
+        if not compounds.parts:
+            return asked, counts
+        longer = keywords.longer([WordPart(*part) for part in compounds.parts])
+        unknown = sorted(compounds.found(longer))
+        more = self._frequencies.count(
+            keywords, [Word(term, is_prefix=False) for term in unknown], counts.documents
+        )
+        query, by_term = compounds.extended(more)
+        return query, TermCounts(counts.documents, by_term)
 
     def _analyse(self, corpus: Corpus, text: str, today: date) -> Query:
         if corpus.languages != self._analyser.languages:

@@ -101,9 +101,9 @@ def chunks_by_file(
     files: dict[FileKey, list[Chunk]] = {}
     highest = weights.total * (BM25_K1 + 1)
     for candidate in candidates:
-        score = min(1.0, candidate.bm25 / highest)
         context = weights.concepts_in(candidate.context.split())
         held = weights.concepts_by_line(candidate.terms)
+        score = weights.limited(min(1.0, candidate.bm25 / highest), (context, *held))
         chunk = Chunk(candidate, score, held, labels_of(candidate, held, weights), context)
         files.setdefault((candidate.file_id, candidate.path), []).append(chunk)
     return files

@@ -40,6 +40,7 @@ from backends.ranking.passages import (
 )
 from backends.ranking.pruning import Proposal, Prospect, most_mass
 from backends.ranking.query import Weights
+from backends.text.analyser import fold, normalise
 
 ASSURED: Final = 3
 WITHIN: Final = 6
@@ -352,6 +353,8 @@ class LineShare(TypedDict):
 
 class Explanation(TypedDict):
     matchedTerms: Sequence[str]
+    otherForms: Mapping[str, Sequence[str]]
+    """By a term that was asked for: compounds of it, or its parts, that were found instead."""
     coverage: float
     fused: float
     chunkId: int
@@ -376,8 +379,11 @@ def explain(ranked: RankedPassage, lanes: Lanes, files: Collection[File]) -> Exp
     shares = {one.text for file in files for one in file.evidence}
     return Explanation(
         matchedTerms=[
-            concept.time or concept.alternatives[0] for concept in ranked.passage.matched
+            concept.time or concept.alternatives[0]
+            for concept in ranked.passage.matched
+            if not concept.instead_of
         ],
+        otherForms=_other_forms(ranked.passage),
         coverage=round(ranked.passage.coverage, 4),
         fused=round(ranked.fused, 4),
         chunkId=ranked.passage.chunk_id,
@@ -410,6 +416,16 @@ def _line_shares(ranked: RankedPassage) -> list[LineShare]:
 def _highest_cosine(cosines: Iterable[float | None]) -> float | None:
     known = [one for one in cosines if one is not None]
     return round(max(known), 4) if known else None
+
+
+def _other_forms(passage: Passage) -> Mapping[str, Sequence[str]]:
+    text = fold(normalise(passage.text))
+    found: dict[str, list[str]] = {}
+    for concept in passage.matched:
+        if concept.instead_of:
+            shown = [term for term in concept.alternatives if term in text]
+            found.setdefault(concept.instead_of, []).extend(shown or concept.alternatives[:1])
+    return found
 
 
 def _share(raw: float, calibrated: float, all_raw: Collection[float], weight: float) -> LaneShare:

@@ -197,6 +197,18 @@ _STOP_WORDS: Final = {
         och i att det som en ett på är av för den till med de inte om var han hon vi ni jag du mig dig
         sig från har hade men eller så när vad vem hur varför vilken vilket vilka där här denna detta
         dessa kan ska skulle blev bli blir vid över under efter utan mycket också""",
+    "danish": """
+        og i at det som en et på er af for den til med de ikke om var han hun vi jeg du mig dig sig fra
+        har havde men eller så når hvad hvem hvordan hvorfor hvilken hvilket hvor her der denne dette disse
+        kan skal skulle blev bliver ved over under efter uden meget også""",
+    "norwegian": """
+        og i at det som en et på er av for den til med de ikke om var han hun vi jeg du meg deg seg fra
+        har hadde men eller så når hva hvem hvordan hvorfor hvilken hvilket hvor her der denne dette disse
+        kan skal skulle ble blir ved over under etter uten mye også""",
+    "finnish": """
+        ja on ei se että en oli mutta kun niin myös ole olla ovat ollut hän minä sinä me te he mitä mikä
+        missä mistä mihin milloin miksi kuka kenen kuinka miten montako paljonko tämä tämän nämä tuo sen
+        sitä joka jotka jos kuin tai sekä vain vielä nyt jo kanssa mukaan ennen jälkeen""",
     "turkish": """
         ve veya ama bir bu şu o da de mi mı mu mü ne neden niçin nasıl nerede kim hangi kaç için ile gibi
         kadar daha çok en değil var yok ben sen biz siz onlar olan olarak oldu olduğu her ki ise""",
@@ -268,7 +280,20 @@ def guess_latin_language(text: str, default: str = DEFAULT_LATIN) -> str:
     return best
 
 
-ANALYSER_VERSION: Final = 1
+COMPOUNDING: Final = frozenset({"german", "dutch", "swedish", "danish", "norwegian", "finnish"})
+"""Languages that write compounds as one word."""
+
+
+def may_hold_compounds(text: str) -> bool:
+    """Whether no other language has more stop words in normalised `text` than those that write compounds as one word."""
+    words = set(_WORD.findall(text[:_SAMPLE_CHARS].lower()))
+    languages = _languages_by_stop_word()
+    found = Counter(chain.from_iterable(languages[word] for word in words if word in languages))
+    most = max((found[language] for language in COMPOUNDING), default=0)
+    return most >= max(found.values(), default=0)
+
+
+ANALYSER_VERSION: Final = 2
 """Goes up with every change of the terms that a text gives: stored indexes are then rebuilt."""
 
 _MAX_TERM = 64

@@ -9,8 +9,8 @@ from typing import Final, Literal
 import anyio
 import msgspec
 
-from providers.embedding.documents import DocumentRun, OnBatch, OnSend
 from config.runtime.remembered import Remembered, size_of
+from providers.embedding.documents import DocumentRun, OnBatch, OnSend
 from providers.embedding.requester import Requester, RequestOptions
 from providers.embedding.sizing import LearnedLimits
 from providers.errors import ProviderError, ProviderRejectedError, ProviderTimeoutError

@@ -33,8 +33,8 @@ from backends.interface import (
     SyncReport,
     SyncRequest,
 )
-from config.runtime.tasks import BoundedWork
 from config.runtime.remembered import Remembered, size_of
+from config.runtime.tasks import BoundedWork
 from config.settings import Source
 
 _log = structlog.get_logger(__name__)

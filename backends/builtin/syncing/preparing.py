@@ -97,7 +97,9 @@ class Preparer:
                     start=chunk.start,
                     start_line=chunk.start_line,
                     end_line=chunk.end_line,
-                    identity=_digest(chunk_text, terms, context, headings, repr(excerpts)),
+                    identity=_digest(
+                        chunk_text, terms, context, headings, repr(excerpts), str(ANALYSER_VERSION)
+                    ),
                     headings=headings,
                     text=chunk_text,
                     terms=terms,
