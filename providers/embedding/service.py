@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Literal
+from typing import Final, Literal
 
 import anyio
 import msgspec
 
+from config.runtime.remembered import Remembered, size_of
 from providers.embedding.documents import DocumentRun, OnBatch, OnSend
 from providers.embedding.requester import Requester, RequestOptions
 from providers.embedding.sizing import LearnedLimits
@@ -26,18 +26,27 @@ class _Flight:
         self.error: ProviderError | None = None
 
 
+QUERIES_BYTES: Final = 4 * 1024 * 1024
+"""Some 600 questions at 1,536 dimensions."""
+
+
+_ARRAY_BYTES: Final = 128
+
+
 class QueryCache:
-    def __init__(self, capacity: int = 256) -> None:
-        self._capacity = capacity
-        self._vectors: OrderedDict[str, Vector] = OrderedDict()
+    """Vectors by text."""
+
+    def __init__(self, most_bytes: int = QUERIES_BYTES) -> None:
+        self._vectors: Remembered[str, Vector] = Remembered(most_bytes, _query_bytes)
         self._flights: dict[str, _Flight] = {}
 
+    @property
+    def bytes_held(self) -> int:
+        return self._vectors.bytes_held
+
     def peek(self, text: str) -> Vector | None:
-        """The cached vector, which thereby becomes the most recently used."""
-        if text not in self._vectors:
-            return None
-        self._vectors.move_to_end(text)
-        return self._vectors[text]
+        """The cached vector."""
+        return self._vectors.get(text)
 
     async def get(self, text: str, ask: Callable[[], Awaitable[Vector]]) -> Vector:
         """The vector from the cache, from an equal request under way, or from `ask`."""
@@ -56,7 +65,7 @@ class QueryCache:
         flight = self._flights[text] = _Flight()
         try:
             vector = await ask()
-            self._store(text, vector)
+            self._vectors.put(text, vector)
         except ProviderError as error:
             flight.error = error
             raise
@@ -65,10 +74,9 @@ class QueryCache:
             flight.landed.set()
         return vector
 
-    def _store(self, text: str, vector: Vector) -> None:
-        self._vectors[text] = vector
-        if len(self._vectors) > self._capacity:
-            self._vectors.popitem(last=False)
+
+def _query_bytes(text: str, vector: Vector) -> int:
+    return size_of(text) + _ARRAY_BYTES + vector.nbytes
 
 
 DEFAULT_QUERY_DEADLINE_S = 4.0

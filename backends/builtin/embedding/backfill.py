@@ -28,8 +28,7 @@ from backends.builtin.store.turns import LOOK_S, Turns
 from backends.errors import IndexUnavailableError
 from backends.interface import BackfillState
 from config.errors import ErrorKind
-from config.runtime.bounded import BoundedWork
-from config.runtime.tasks import Backoff, ResettableEvent
+from config.runtime.tasks import Backoff, BoundedWork, ResettableEvent
 from config.settings import CacheSettings
 from providers.embedding.documents import Delivery
 from providers.embedding.failover import Change, Embeddings

@@ -8,13 +8,15 @@ Several hosts may share one index. Content, chunks and vectors belong to all of 
 one host's sight of the files (`memorySearch.store.view`). A store is opened for one of them.
 
 A keyword search asks for `corpus`, `count`, `best` and `cards`, once each where one block of candidates suffices: a store
-behind a network answers it in three round trips if it reads the cards with the candidates.
+behind a network answers it in three round trips if it reads the cards with the candidates. Where words are written together
+it asks for `longer` and for another `count` before.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
+import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -26,7 +28,7 @@ from backends.errors import IndexUnavailableError
 from backends.files.encodings import UTF8
 from backends.files.scan import FoundFile
 from backends.text.frontmatter import FrontMatter
-from backends.transcripts.source import HASH_BYTES, FoundTranscript, Place, Taken
+from backends.transcripts.source import HASH_BYTES, FoundTranscript, Position, Taken
 from config.settings import Source
 
 if TYPE_CHECKING:
@@ -100,6 +102,25 @@ class Word(msgspec.Struct, frozen=True, gc=False):
     is_prefix: bool
 
 
+class WordPart(msgspec.Struct, frozen=True, gc=False):
+    """What index terms begin with, or end with."""
+
+    text: str
+    is_end: bool
+
+
+MIN_LONG: Final = 7
+"""Characters: a word that may be made of two."""
+MOST_LONGER: Final = 200
+"""Terms that are read for one part of a word."""
+_NOT_LONG: Final = re.compile(r"[0-9_]")
+
+
+def long_words(terms: str) -> set[str]:
+    """The terms that may be compounds."""
+    return {term for term in terms.split() if len(term) >= MIN_LONG and not _NOT_LONG.search(term)}
+
+
 class Lookup(msgspec.Struct, frozen=True, gc=False):
     """Which words are looked up, in which order, and how many chunks are scored."""
 
@@ -132,6 +153,13 @@ class KeywordReads(Protocol):
 
     def count(self, words: Sequence[Word]) -> list[int]:
         """In how many chunks each word is; of a prefix, its most frequent term."""
+        ...
+
+    def longer(self, parts: Sequence[WordPart]) -> list[dict[str, int]]:
+        """The terms that begin, or the long words that end, with each part and have more characters, with the
+        numbers of chunks that they are in: the first `MOST_LONGER` in the order of their characters, of ends in that
+        of their characters backwards.
+        """
         ...
 
     def matches(self, lookup: Lookup, file_ids: Sequence[int] | None) -> Matches:
@@ -337,8 +365,8 @@ class Checkpoint(msgspec.Struct, frozen=True, gc=False):
     """Hash of the part that ends there."""
 
     @property
-    def place(self) -> Place:
-        return Place(self.end_byte, self.end_line)
+    def place(self) -> Position:
+        return Position(self.end_byte, self.end_line)
 
 
 START: Final = Checkpoint(0, 0, 0, 0, hashlib.blake2b(digest_size=HASH_BYTES).digest())
@@ -367,7 +395,7 @@ class IndexedTranscript(msgspec.Struct, frozen=True, gc=False):
 
     def taken(self, path: str) -> Taken:
         """What its source is asked about it with."""
-        return FoundTranscript(path, *self.stamps), Place(self.end_byte, self.end_line)
+        return FoundTranscript(path, *self.stamps), Position(self.end_byte, self.end_line)
 
 
 class TranscriptPiece(msgspec.Struct, frozen=True, gc=False):
@@ -389,7 +417,7 @@ class TranscriptPiece(msgspec.Struct, frozen=True, gc=False):
     """The transcript no longer holds what was taken in beyond `begin`."""
 
 
-class Turns(msgspec.Struct, frozen=True, gc=False):
+class TurnRange(msgspec.Struct, frozen=True, gc=False):
     """Some turns of a transcript, one after the other."""
 
     file_id: int
@@ -412,7 +440,7 @@ class TranscriptReads(Protocol):
         """Which of these sources were one of this viewpoint when it last brought the index up to date."""
         ...
 
-    def entries(self, turns: Collection[Turns]) -> Mapping[Turns, tuple[int, int]]:
+    def entries(self, turns: Collection[TurnRange]) -> Mapping[TurnRange, tuple[int, int]]:
         """The numbers of the entries that the first and the last of the turns are. All count from 1."""
         ...
 

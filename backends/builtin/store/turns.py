@@ -16,7 +16,7 @@ import structlog
 from backends.builtin.store.port import Lease, LeaseLostError, Store, Work, Writer
 from backends.errors import IndexUnavailableError
 from config.errors import ungrouped
-from config.runtime.bounded import BoundedWork
+from config.runtime.tasks import BoundedWork
 
 _log = structlog.get_logger(__name__)
 

@@ -172,7 +172,8 @@ def test_counts_follow_an_index_that_shrinks(pile):
 
 
 def test_what_is_remembered_is_bounded(pile, monkeypatch):
-    monkeypatch.setattr(searching, "MAX_REMEMBERED", 2)
+    monkeypatch.setattr(searching, "COUNTS_BYTES", 500)  # two words
+    pile.frequencies = Frequencies()
     monkeypatch.setattr(searching, "COMMON", 0)
     monkeypatch.setattr(searching, "DRIFT", 0)  # what is remembered is never counted again
     words = ("one", "two", "three", "four")

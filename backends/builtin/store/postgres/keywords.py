@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING, Any, Final
 from backends.builtin.store.port import (
     BODY_WEIGHT,
     CONTEXT_WEIGHT,
+    MOST_LONGER,
     Corpus,
     FileCard,
     Lookup,
     Word,
+    WordPart,
 )
 from backends.builtin.store.postgres.files import split
+from backends.builtin.store.postgres.schema import LONG
 from backends.ranking.evidence import BM25_K1, Candidate
 
 if TYPE_CHECKING:
@@ -36,6 +39,20 @@ _COUNT: Final = """
         END
     FROM unnest(%(terms)s::text[], %(prefixes)s::boolean[]) WITH ORDINALITY
         AS w (term, is_prefix, number) ORDER BY w.number
+"""
+
+_LONGER: Final = f"""
+    SELECT w.number, f.term, f.chunks FROM unnest(%(parts)s::text[], %(ends)s::boolean[]) WITH ORDINALITY
+        AS w (part, is_end, number)
+    CROSS JOIN LATERAL (
+        (SELECT term, chunks FROM term_counts WHERE NOT w.is_end AND agent_id = %(agent)s
+            AND term > w.part AND term < w.part || U&'\\+10FFFF'
+            ORDER BY term LIMIT %(most)s::bigint)
+        UNION ALL
+        (SELECT term, chunks FROM term_counts WHERE w.is_end AND agent_id = %(agent)s AND {LONG}
+            AND reverse(term) > w.part AND reverse(term) < w.part || U&'\\+10FFFF'
+            ORDER BY reverse(term) LIMIT %(most)s::bigint)
+    ) AS f
 """
 
 # By OFFSET 0 the server is told to look things up by their keys, whatever it believes of the sizes of tables.
@@ -154,6 +171,20 @@ class PostgresKeywords:
         counts = [number or 0 for (number,) in rows]
         self._transaction.word_counts.update(zip(words, counts, strict=True))
         return counts
+
+    def longer(self, parts: Sequence[WordPart]) -> list[dict[str, int]]:
+        found: list[dict[str, int]] = [{} for _ in parts]
+        rows = self._transaction.run(
+            _LONGER,
+            {
+                "parts": [part.text[::-1] if part.is_end else part.text for part in parts],
+                "ends": [part.is_end for part in parts],
+                "most": MOST_LONGER,
+            },
+        )
+        for number, term, chunks in rows:
+            found[number - 1][term] = chunks
+        return found
 
     def matches(self, lookup: Lookup, file_ids: Sequence[int] | None) -> PostgresMatches:
         return PostgresMatches(self._transaction, lookup, file_ids)

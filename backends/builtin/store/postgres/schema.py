@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from psycopg import sql
 
+from backends.builtin.store.port import MIN_LONG
 from backends.errors import IndexUnavailableError
 
 if TYPE_CHECKING:
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 SCHEMA_VERSION: Final = 1
 MIN_SERVER: Final = 15
 MIN_PGVECTOR: Final = (0, 7)
+
+LONG: Final = f"char_length(term) >= {MIN_LONG} AND term !~ '[0-9_]'"
+"""Of `term_counts`: the terms that `long_words` finds."""
+_WORD_ENDS: Final = f"CREATE INDEX word_ends ON term_counts (agent_id, reverse(term)) WHERE {LONG};"
 
 _DDL: Final = """
 CREATE TABLE agents (
@@ -281,7 +286,7 @@ def migrate(address: Address, *, role: str | None = None) -> str:
                 raise other_version(address, found)
             _make_schema(connection, address)
             if found is None:
-                connection.execute(_DDL)
+                connection.execute(_DDL + _WORD_ENDS)
                 connection.execute("INSERT INTO store_schema VALUES (%s)", (SCHEMA_VERSION,))
                 for table in AGENT_TABLES:
                     _protect(connection, table)

@@ -44,7 +44,7 @@ _BYTES_A_NUMBER: Final = 6
 
 SAMPLE: Final = 256
 _FEW: Final = 8
-"""As for SQLite's engines: see `sqlite/vectors/background`."""
+"""As for SQLite's engines: see `sqlite/vectors/select`."""
 
 _MARGIN: Final = 0.004
 """Twice what an inner product in half precision can differ from the cosine: a thousandth by rounding, as much by lengths

@@ -51,8 +51,8 @@ from backends.interface import StoreDetails
 
 if TYPE_CHECKING:
     from backends.builtin.store.sqlite.jobs import SqliteJobs
+    from backends.builtin.store.sqlite.vectors.embeddings import SqliteEmbeddings
     from backends.builtin.store.sqlite.vectors.select import SqliteVectorSpace, VectorSearch
-    from backends.builtin.store.sqlite.vectors.store import SqliteEmbeddings
     from config.settings import VectorStoreSettings
     from providers.interface import Fingerprint
 
@@ -88,7 +88,7 @@ class SqliteView:
 
     @cached_property
     def embeddings(self) -> SqliteEmbeddings:
-        from backends.builtin.store.sqlite.vectors.store import (  # noqa: PLC0415 - not for keywords alone
+        from backends.builtin.store.sqlite.vectors.embeddings import (  # noqa: PLC0415 - not for keywords alone
             SqliteEmbeddings,
         )
 

@@ -16,7 +16,7 @@ from backends.builtin.store.port import (
     NoteNames,
     OddEncoding,
     TranscriptPiece,
-    Turns,
+    TurnRange,
     Word,
 )
 from backends.files.encodings import BROKEN
@@ -263,7 +263,7 @@ def test_a_transcript_grows_by_parts_and_knows_the_entry_of_each_turn(store, she
         assert view.transcripts.one("sessions/b.jsonl") is None
         assert (known.end_byte, known.end_line) == (150, 9)
         assert view.transcripts.checkpoints(known.file_id) == [START, first, second]
-        spans = [Turns(known.file_id, 1, 2), Turns(known.file_id, 2, 3)]
+        spans = [TurnRange(known.file_id, 1, 2), TurnRange(known.file_id, 2, 3)]
         assert view.transcripts.entries(spans) == {spans[0]: (2, 4), spans[1]: (4, 9)}
         assert view.files.count("sessions") == (1, 2)
         assert view.keywords.corpus().sources == {"sessions"}

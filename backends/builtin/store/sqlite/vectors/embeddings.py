@@ -11,7 +11,7 @@ import msgspec
 
 from backends.builtin.store.port import now_ms
 from backends.builtin.store.sqlite.connections import int64s
-from backends.builtin.store.sqlite.vectors.numeric import np
+from backends.builtin.store.sqlite.vectors.engines import np
 from backends.interface import Coverage, FailedText
 from providers.interface import Fingerprint
 
