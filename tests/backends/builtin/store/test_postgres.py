@@ -331,6 +331,15 @@ class TestConnections:
             view._transaction.run("SELECT pg_sleep(20)")
         assert "statementTimeoutMs" in caught.value.remedy
 
+    def test_statements_that_are_sent_together_may_take_as_long_as_one_after_the_other(
+        self, open_store
+    ):
+        """None of them is too slow, and no answer is due before the last."""
+        store = open_store(statement_timeout_ms=1_000)
+        with store.view() as view:
+            asleep = [("SELECT pg_sleep(0.8)", {})] * 5
+            assert len(view._transaction.run_all(*asleep)) == 5
+
     def test_nothing_of_a_transaction_outlives_it(self, store, shelf):
         shelf.write("memory/a.md", "boiler\n")
         (line,) = store._pool._idle
