@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -17,6 +18,9 @@ from fakes import postgres
 
 
 def pytest_configure() -> None:
+    # Some thousand processes are started, and each would compile again all that it imports.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
     # Other work on the machine must not decide whether a property holds.
     hypothesis.settings.register_profile(
         "repository", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]

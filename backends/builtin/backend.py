@@ -32,7 +32,7 @@ from backends.builtin.store.turns import Turns
 from backends.builtin.syncing.freshness import Freshness
 from backends.builtin.syncing.indexing import Indexer, SearchPriority
 from backends.builtin.syncing.preparing import Preparer
-from backends.builtin.syncing.transcripts import SessionIndexer
+from backends.builtin.syncing.sessions import SessionIndexer
 from backends.chunking import ChunkLimits
 from backends.errors import IndexUnavailableError, out_of_reach
 from backends.files.reading import NoteReads, read_lines
@@ -52,7 +52,7 @@ from backends.interface import (
 )
 from backends.transcripts.agents import AgentTranscripts, is_conversation, read_conversation
 from config.errors import MemoryGatewayError, ungrouped
-from config.runtime.bounded import BoundedWork
+from config.runtime.tasks import BoundedWork
 from config.settings import Settings
 
 if TYPE_CHECKING:

@@ -45,7 +45,7 @@ ANSWER_S: Final = 60.0
 class Home:
     """Where one gateway lives, and how it is started."""
 
-    log_level = "error"
+    log_level = "warning"
 
     def __init__(self, state: Path, workspace: Path) -> None:
         self.workspace = workspace
@@ -85,8 +85,6 @@ class Agent(Home):
 
     Its index is a file, or in the `database`.
     """
-
-    log_level = "warning"
 
     def __init__(
         self,

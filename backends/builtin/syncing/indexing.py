@@ -30,13 +30,16 @@ from backends.builtin.syncing.planning import (
     FileOutcome,
     Held,
     ObsoleteFile,
-    SessionPlan,
     SyncPlan,
-    TranscriptPart,
     plan_sync,
 )
 from backends.builtin.syncing.preparing import EndedError, Preparer, TooCostlyError
-from backends.builtin.syncing.transcripts import SessionIndexer, skipped_transcripts
+from backends.builtin.syncing.sessions import (
+    SessionIndexer,
+    SessionPlan,
+    TranscriptPart,
+    skipped_transcripts,
+)
 from backends.errors import IndexUnavailableError
 from backends.files.ignoring import IgnoreFiles
 from backends.files.reading import (

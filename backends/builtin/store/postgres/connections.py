@@ -1,7 +1,7 @@
 """Connections to PostgreSQL: where it is, a small pool, transactions without any session state, and what errors mean.
 
-It works through pgbouncer in transaction mode: every setting is made inside the transaction that needs it, nothing is
-prepared, and what idles is closed.
+It works through pgbouncer in transaction mode: every setting is made inside the transaction that needs it, statements are
+prepared only where nobody stands between, and what idles is closed.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ IDLE_S: Final = 30.0
 _SETTLING_S: Final = 2.0
 """An undone transaction takes the server no time at all."""
 LONGEST_LIFE_S: Final = 1_800.0
+PREPARED_FROM: Final = 2
+"""So often a statement runs on one connection before it is prepared: planning it takes as long as running it."""
 _MOST_PASSWORD_BYTES: Final = 4_096
 
 Statement = tuple[str | sql.Composed, Sequence[Any] | dict[str, Any]]
@@ -311,6 +313,8 @@ class Pool:
         connection.until = self.patience(until)
         try:
             self._greet(connection)
+            if is_direct(connection):
+                connection.prepare_threshold = PREPARED_FROM
         except BaseException:
             connection.close()
             raise
@@ -361,6 +365,16 @@ class Pool:
                 self._start_reaper()
         for line in unused:
             line.close()
+
+
+def is_direct(connection: psycopg.Connection) -> bool:
+    """Whether the process that answers is the one that was connected to: a pool between names none of its servers."""
+    row = connection.execute("SELECT pg_backend_pid()").fetchone()
+    return row is not None and row[0] == connection.info.backend_pid
+
+
+_STALE: Final = (psycopg.errors.FeatureNotSupported, psycopg.errors.InvalidSqlStatementName)
+"""What was prepared does not fit the tables any more, or is gone: another connection begins anew."""
 
 
 class Transaction:
@@ -437,6 +451,9 @@ class Transaction:
                 return [connection.execute(*statements[0])]
             with connection.pipeline():
                 return [connection.execute(*one) for one in statements]
+        except _STALE:
+            line.close()
+            raise
         except ServerSilentError:
             self._pool.drop_idle()
             raise

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
+from uuid import uuid4
 
 import psycopg
 
@@ -189,6 +190,7 @@ class PostgresStore:
         """Goes up when the agent was dropped, and begins anew."""
         self._name = {"tenant": settings.tenant, "name": agent}
         self.viewpoint = viewpoint
+        self._claimant = uuid4().hex
         self._timeout_ms = settings.statement_timeout_ms
         self._agent: int | None = None
         self._path: tuple[str, ...] = (settings.schema,)
@@ -223,7 +225,9 @@ class PostgresStore:
             agent = self._agent or self._find_agent(until)
             begun = self._begin(agent, read_only=True, until=until)
             with self._pool.transaction(begun, PATIENCE_S, until) as inner:
-                yield AgentTransaction(inner, agent, self.viewpoint, self._forget(agent))
+                yield AgentTransaction(
+                    inner, agent, self.viewpoint, self._claimant, self._forget(agent)
+                )
 
     def lease(self, work: Work, ttl_s: float) -> Lease | None:
         with self._beside() as transaction:
@@ -236,6 +240,14 @@ class PostgresStore:
     def give_back(self, lease: Lease) -> None:
         with self._beside() as transaction:
             leases.give_back(transaction, lease)
+
+    def claim(self, lease: Lease, text_hashes: Sequence[bytes]) -> None:
+        with self._beside() as transaction:
+            leases.claim(transaction, lease, text_hashes)
+
+    def release(self, text_hashes: Sequence[bytes]) -> None:
+        with self._beside() as transaction:
+            leases.release(transaction, text_hashes)
 
     def check(self) -> StoreCheck:
         """Whether tables, roles and counts are as they should be. Reads all words of the agent."""
@@ -268,7 +280,7 @@ class PostgresStore:
                 begun = self._begin(agent, read_only=False, lock_s=wait_s)
                 with self._pool.transaction(begun, max(wait_s, 0.0)) as inner:
                     transaction = WritingTransaction(
-                        inner, agent, self.viewpoint, self._forget(agent)
+                        inner, agent, self.viewpoint, self._claimant, self._forget(agent)
                     )
                     try:
                         if lease is not None:
@@ -288,7 +300,9 @@ class PostgresStore:
             agent = self._agent or self._find_agent() or self._make_agent()
             begun = self._begin(agent, read_only=False)
             with self._pool.transaction(begun, PATIENCE_S) as inner:
-                yield AgentTransaction(inner, agent, self.viewpoint, self._forget(agent))
+                yield AgentTransaction(
+                    inner, agent, self.viewpoint, self._claimant, self._forget(agent)
+                )
 
     def size_bytes(self) -> int:
         """Of the tables, the share of this agent as far as the server's estimates go."""

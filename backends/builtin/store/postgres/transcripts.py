@@ -15,7 +15,7 @@ from backends.builtin.store.port import (
     IndexedTranscript,
     PreparedChunk,
     TranscriptPiece,
-    Turns,
+    TurnRange,
     now_ms,
 )
 from backends.builtin.store.postgres.files import (
@@ -120,7 +120,7 @@ class PostgresTranscripts:
         )
         return frozenset(key for (key,) in rows)
 
-    def entries(self, turns: Collection[Turns]) -> dict[Turns, tuple[int, int]]:
+    def entries(self, turns: Collection[TurnRange]) -> dict[TurnRange, tuple[int, int]]:
         wanted = {(one.file_id, turn) for one in turns for turn in (one.first, one.last)}
         columns = {"files": [at for at, _ in wanted], "turns": [turn for _, turn in wanted]}
         entry: dict[tuple[int, int], int] = {}

@@ -6,7 +6,7 @@ import math
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import cached_property
 from itertools import count
@@ -51,8 +51,8 @@ from backends.interface import StoreDetails
 
 if TYPE_CHECKING:
     from backends.builtin.store.sqlite.jobs import SqliteJobs
+    from backends.builtin.store.sqlite.vectors.embeddings import SqliteEmbeddings
     from backends.builtin.store.sqlite.vectors.select import SqliteVectorSpace, VectorSearch
-    from backends.builtin.store.sqlite.vectors.store import SqliteEmbeddings
     from config.settings import VectorStoreSettings
     from providers.interface import Fingerprint
 
@@ -88,7 +88,7 @@ class SqliteView:
 
     @cached_property
     def embeddings(self) -> SqliteEmbeddings:
-        from backends.builtin.store.sqlite.vectors.store import (  # noqa: PLC0415 - not for keywords alone
+        from backends.builtin.store.sqlite.vectors.embeddings import (  # noqa: PLC0415 - not for keywords alone
             SqliteEmbeddings,
         )
 
@@ -234,6 +234,12 @@ class SqliteStore:
         return True
 
     def give_back(self, lease: Lease) -> None:
+        pass
+
+    def claim(self, lease: Lease, text_hashes: Sequence[bytes]) -> None:
+        pass
+
+    def release(self, text_hashes: Sequence[bytes]) -> None:
         pass
 
     def tidy(self) -> None:

@@ -6,6 +6,7 @@ import threading
 import time
 from contextlib import ExitStack, closing
 
+import numpy as np
 import pytest
 from msgspec.structs import replace
 
@@ -17,6 +18,7 @@ from backends.builtin.store.port import (
     OvertakenError,
     TranscriptPiece,
 )
+from backends.builtin.store.postgres.leases import CLAIM_S
 from backends.builtin.store.postgres.store import PostgresStore
 from backends.builtin.store.sqlite.store import SqliteStore
 from backends.builtin.syncing.indexing import Indexer
@@ -107,6 +109,93 @@ def test_while_somebody_publishes_nobody_takes_the_work_though_its_time_is_over(
         assert second.lease("embedding", LONG_S) is None
         assert first.renew(lease, 0)  # which nobody has to wait for
     assert second.lease("embedding", LONG_S) is not None
+
+
+def pending(store, fingerprint):
+    with store.view() as view:
+        return {text for _, text in view.embeddings.pending(fingerprint, limit=10)}
+
+
+@pytest.fixture
+def texts(gateways, fingerprint):
+    """By text, the hashes of two notes that the gateways share."""
+    shelf = Shelf(gateways[0])
+    for text in ("boiler", "pump"):
+        shelf.write(f"memory/{text}.md", text)
+    with gateways[0].view() as view:
+        return {text: key for key, text in view.embeddings.pending(fingerprint, limit=10)}
+
+
+def test_what_one_gateway_has_sent_is_left_alone_by_others_until_it_is_stored(
+    gateways, fingerprint, texts
+):
+    first, second = gateways
+    lease = first.lease("embedding", LONG_S)
+    first.claim(lease, [texts["boiler"]])
+    assert pending(first, fingerprint) == {"boiler", "pump"}
+    assert pending(second, fingerprint) == {"pump"}
+    with second.view() as view:
+        assert view.embeddings.backlog(fingerprint) == [(texts["pump"], len("pump"))]
+        assert 0 < view.embeddings.claims_end_s() <= CLAIM_S
+    with first.view() as view:
+        assert view.embeddings.claims_end_s() is None
+    with first.writer() as writer:
+        writer.embeddings.put(fingerprint, [(texts["boiler"], np.array([1.0, 0.0], np.float32))])
+    with second.view() as view:
+        assert view.embeddings.claims_end_s() is None
+
+
+def test_who_lost_the_lease_may_send_nothing(gateways, fingerprint, texts):
+    first, second = gateways
+    lease = first.lease("embedding", LONG_S)
+    lapse(first)
+    second.lease("embedding", LONG_S)
+    with pytest.raises(LeaseLostError):
+        first.claim(lease, [texts["boiler"]])
+    assert pending(second, fingerprint) == {"boiler", "pump"}
+
+
+def test_a_claim_lasts_while_its_gateway_is_heard_of_and_some_time_after(
+    gateways, fingerprint, texts
+):
+    first, second = gateways
+    lease = first.lease("embedding", LONG_S)
+    first.claim(lease, [texts["boiler"]])
+
+    def wait(seconds):
+        with second._beside() as transaction:
+            transaction.end(
+                "UPDATE claims SET until = until - make_interval(secs => %(s)s)", {"s": seconds}
+            )
+
+    for hears_of_it in (
+        lambda: first.renew(lease, LONG_S),
+        lambda: first.lease("embedding", LONG_S),  # it waits for its turn
+    ):
+        wait(CLAIM_S - 1)
+        hears_of_it()
+        wait(CLAIM_S - 1)
+        assert pending(second, fingerprint) == {"pump"}
+        first.renew(lease, LONG_S)
+    wait(CLAIM_S)
+    assert pending(second, fingerprint) == {"boiler", "pump"}
+    first.renew(lease, LONG_S)  # too late
+    assert pending(second, fingerprint) == {"boiler", "pump"}
+
+
+def test_what_was_sent_in_vain_or_refused_is_claimed_no_longer(gateways, fingerprint, texts):
+    first, second = gateways
+    lease = first.lease("embedding", LONG_S)
+    first.claim(lease, list(texts.values()))
+    assert pending(second, fingerprint) == set()
+    second.release(list(texts.values()))  # which are not its own
+    assert pending(second, fingerprint) == set()
+    first.release([texts["boiler"]])
+    assert pending(second, fingerprint) == {"boiler"}
+    with first.writer() as writer:
+        writer.embeddings.record_failures(fingerprint, [(texts["pump"], "refused")])
+    with second.view() as view:
+        assert view.embeddings.claims_end_s() is None
 
 
 def test_works_are_independent_and_each_view_of_the_files_is_verified_for_itself(

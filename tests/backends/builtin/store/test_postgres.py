@@ -346,10 +346,39 @@ class TestConnections:
                 line.connection.execute(f"SELECT current_setting('{name}', true)")
                 for name in ("mg.agent", "statement_timeout", "search_path")
             ]
-            prepared = line.connection.execute("SELECT count(*) FROM pg_prepared_statements")
         values = [cursor.fetchone()[0] for cursor in settings]
         assert values == ["", "0", '"$user", public']
-        assert prepared.fetchone() == (0,)
+
+    @pytest.mark.parametrize("way", ["direct", "pooled"])
+    def test_statements_are_prepared_where_no_pool_stands_between(self, request, tmp_path, way):
+        server = request.getfixturevalue("pooled_server" if way == "pooled" else "postgres_server")
+        with closing(
+            PostgresStore(server.settings(path=tmp_path), "main", viewpoint="test")
+        ) as store:
+            Shelf(store).write("memory/a.md", "boiler\n")
+            for _ in range(5):
+                with store.view() as view:
+                    assert view.keywords.corpus().documents == 1
+            (line,) = store._pool._idle
+            line.settle()
+            prepared = line.connection.execute("SELECT count(*) FROM pg_prepared_statements")
+            assert (prepared.fetchone() == (0,)) == (way == "pooled")
+
+    def test_a_connection_that_lost_what_was_prepared_is_replaced(self, store, shelf):
+        shelf.write("memory/a.md", "boiler\n")
+
+        def documents():
+            with store.view() as view:
+                return view.keywords.corpus().documents
+
+        for _ in range(5):
+            documents()
+        (line,) = store._pool._idle
+        line.settle()
+        line.connection.pgconn.exec_(b"DEALLOCATE ALL")
+        with pytest.raises(IndexUnavailableError):
+            documents()
+        assert documents() == 1
 
 
 class TestApproximateIndex:
