@@ -21,10 +21,10 @@ from rich.console import Console
 from rich.table import Table
 
 from backends.builtin.store.sqlite.store import SqliteStore
+from backends.builtin.store.sqlite.vectors.embeddings import SqliteEmbeddings, fingerprint_id
 from backends.builtin.store.sqlite.vectors.engines import Extension, VectorEngine, VectorQuery
 from backends.builtin.store.sqlite.vectors.resident import ResidentEngine
 from backends.builtin.store.sqlite.vectors.scans import NumpyScan, SqliteScan
-from backends.builtin.store.sqlite.vectors.store import SqliteEmbeddings, fingerprint_id
 from benchmarks.large_index import Vectors, random_units
 from benchmarks.minilm_gguf import CACHE
 from benchmarks.questions import locomo

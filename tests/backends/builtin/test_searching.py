@@ -9,7 +9,7 @@ import pytest
 
 from backends.interface import SearchRequest, SyncRequest
 
-pytestmark = [pytest.mark.anyio, pytest.mark.every_store]
+pytestmark = [pytest.mark.anyio, pytest.mark.every_store, pytest.mark.and_pooled]
 
 NOTES = {
     "MEMORY.md": "# Memory\n\n- The boiler is serviced by Hartmann, every October.\n",
@@ -122,8 +122,8 @@ async def test_any_word_may_match_and_more_words_rank_higher(backend, paths_of):
 
 async def test_a_strong_hit_passes_the_default_threshold(backend, hits_of):
     (hit, *_) = await hits_of(backend, "boiler Hartmann", min_score=None, max_results=None)
-    assert 0.35 <= hit.score <= 1
-    assert hit.text_score == hit.score
+    assert 0.35 + 0.65 / 2 <= hit.score <= 1
+    assert 0.9 < hit.text_score <= 1
     assert hit.vector_score is None
 
 

@@ -12,7 +12,7 @@ import pytest
 from backends.builtin.backend import BuiltinBackend, chunk_limits, open_builtin, open_store
 from backends.builtin.syncing.indexing import Indexer
 from backends.builtin.syncing.preparing import Preparer
-from backends.builtin.syncing.transcripts import SessionIndexer
+from backends.builtin.syncing.sessions import SessionIndexer
 from backends.files.roots import MemoryRoots
 from backends.transcripts.agents import AgentTranscripts
 from config.settings import SessionSyncSettings, SyncSettings

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from backends.builtin.syncing.transcripts import SILENCE_NS
+from backends.builtin.syncing.sessions import SILENCE_NS
 from backends.interface import SearchRequest, SyncRequest
 
 AUTOMATIC = SyncRequest(reason="interval")

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from backends.builtin.syncing.planning import PART_BYTES
+from backends.builtin.syncing.sessions import PART_BYTES
 from backends.interface import SyncRequest
 from config.settings import ChunkingSettings
 
