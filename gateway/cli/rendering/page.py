@@ -290,7 +290,9 @@ def _days(overview: Overview | None) -> Markup:
         if dated:
             unit, bars = columns_of(dated)
             parts.append(_columns(bars, f"{name} by {unit}"))
-            parts.append(element("p", f"Each column is a {unit}.", class_="soft"))
+            earlier = sum(dated.values()) - sum(files for _, files in bars)
+            cut = f" Files of earlier years are not drawn: {earlier:,}." if earlier else ""
+            parts.append(element("p", f"Each column is a {unit}.{cut}", class_="soft"))
     return joined(parts)
 
 

@@ -263,6 +263,13 @@ def test_days_become_so_many_columns_without_gaps(dated, unit, columns):
         assert sum(number for _, number in bars) == sum(dated.values())
 
 
+def test_what_there_is_no_room_for_is_counted():
+    spread = tuple(DayCount("memory", f"{year}", 2) for year in range(1900, 2026))
+    page = page_of(report(overview=Overview(days=spread, sizes=(), languages=())))
+    assert "Each column is a year. Files of earlier years are not drawn: 12." in page
+    assert "not drawn" not in page_of(everywhere("harmless"))
+
+
 def test_the_page_stays_small_however_much_there_is():
     many = tuple(DayCount("memory", day, 100) for day in days("2000-01-01", 1000, 9))
     overview = Overview(
