@@ -111,7 +111,22 @@ def postgres_server() -> Iterator[postgres.Server]:
         yield server
 
 
+@pytest.fixture(scope="session")
+def pooled_server(postgres_server: postgres.Server) -> Iterator[postgres.Pooled]:
+    """The same server behind pgbouncer in transaction mode."""
+    with postgres.pooling(postgres_server) as pooled:
+        yield pooled
+
+
 @pytest.fixture
-def postgres_settings(postgres_server: postgres.Server, tmp_path: Path) -> StoreSettings:
-    """Of a store for the role that serves, as a tenant of its own: making a database takes much longer."""
-    return postgres_server.settings(path=tmp_path / "unused.sqlite")
+def postgres_settings(
+    request: pytest.FixtureRequest, postgres_server: postgres.Server, tmp_path: Path
+) -> StoreSettings:
+    """Of a store for the role that serves, as a tenant of its own: making a database takes much longer.
+
+    Parametrized with "pooled", through pgbouncer.
+    """
+    pooled = getattr(request, "param", "direct") == "pooled"
+    server = request.getfixturevalue("pooled_server") if pooled else postgres_server
+    settings: StoreSettings = server.settings(path=tmp_path / "unused.sqlite")
+    return settings

@@ -6,14 +6,20 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
+from functools import cache, reduce
+from itertools import chain, islice
+from operator import or_
 from typing import Final
 
 import msgspec
 
 from backends.text.analyser import (
+    COMPOUNDING,
     Analyser,
     detect_language,
+    fold,
     is_unspaced,
+    may_hold_compounds,
     normalise,
     stop_bigrams,
     stop_words_of,
@@ -40,6 +46,10 @@ class Concept(msgspec.Struct, frozen=True, gc=False):
     """Whether a term that begins with an alternative will do: a character of an unspaced script."""
     time: str = ""
     """The question's own words, where the alternatives are days: such a concept is as rare as they are together."""
+    instead_of: str = ""
+    """The first alternative of the concept that these are weaker evidence of: they count, by their share of its
+    weight, where it is not found itself.
+    """
 
 
 class Query(msgspec.Struct, frozen=True, gc=False):
@@ -49,6 +59,8 @@ class Query(msgspec.Struct, frozen=True, gc=False):
     language: str
     times: tuple[Days, ...] = ()
     """The days that it speaks of."""
+    words: tuple[tuple[Concept, str], ...] = ()
+    """Each that may be a part of a compound, or be one, with its spelling; none where nobody writes compounds."""
 
     def among(self, document_frequency: Mapping[str, int]) -> Query:
         """Without the days that no chunk speaks of. What is said of time is evidence for some notes, and none
@@ -83,11 +95,29 @@ class QueryAnalyser:
         """`today`: the day of whoever asks; None: words that say when are only words."""
         text = normalise(text[:MAX_QUERY_CHARS])
         language = detect_language(text)
-        concepts = dict.fromkeys(self._concepts(content_words(text, language), language))
+        content = content_words(text, language)
+        concepts = dict.fromkeys(self._concepts(content, language))
         asked = [c for c in concepts if c.alternatives[0] not in stop_bigrams()]
         found = (asked or list(concepts))[:MAX_CONCEPTS]
         times = days_in(text[:_WITH_TIMES], today) if today else ()
-        return Query((*found, *_times(times, found)), language, times)
+        query = (*found, *_times(times, found))
+        if COMPOUNDING.isdisjoint(self.languages) or not may_hold_compounds(text):
+            return Query(query, language, times)
+        return Query(query, language, times, tuple(self._plain_words(content, language)))
+
+    def compounds(self, query: Query, counts: Mapping[str, int], documents: int) -> Compounds:
+        """What its words are written together with, or are made of; `counts` of its terms, in `documents`."""
+        names = [one for one in self.languages if one in COMPOUNDING or one == query.language]
+        return Compounds(query, [self._analyser(name) for name in names], counts, documents)
+
+    def _plain_words(self, words: Iterable[str], language: str) -> Iterator[tuple[Concept, str]]:
+        """The first few of one concept, of letters."""
+        plain = (word for word in dict.fromkeys(words) if len(word) >= _MIN_PART)
+        plain = (word for word in plain if word.isalpha() and not is_unspaced(word))
+        for word in islice(plain, _MOST_WORDS):
+            first, *others = self._concepts([word], language)
+            if not others:
+                yield first, fold(word)
 
     def _concepts(self, words: Iterable[str], language: str) -> Iterator[Concept]:
         analysers = [self._analyser(name) for name in dict.fromkeys((language, *self.languages))]
@@ -134,6 +164,192 @@ def _is_stop_word(word: str, stop_words: frozenset[str]) -> bool:
     return lowered in stop_words or lowered.replace("'", "").replace("’", "") in stop_words
 
 
+_MIN_PART: Final = 4
+"""Characters of a word that is looked for in compounds, and of the last part of one."""
+_MIN_FIRST: Final = 3
+"""Characters of what stands before it."""
+_MIN_TELLING: Final = 6
+"""Characters of a word that leaves no doubt: what stands beside it in a longer one need not be known."""
+_MOST_WORDS: Final = 12
+"""Words of a question that are looked for in compounds: a pasted text is full of its own."""
+_RARE: Final = 100
+_RARE_SHARE: Final = 200
+"""One in so many chunks, or `_RARE`: a word in more of them is not looked for in compounds."""
+_MOST_COMPOUNDS: Final = 12
+"""Compounds that one word is looked for in, the shortest of them ..."""
+_MOST_DOUBTFUL: Final = 6
+"""... and so many whose other part has to be looked up."""
+COMPOUND_SHARE: Final = 0.7
+"""What a compound counts of the word that stands in it, and the parts together of the compound."""
+WEAKER_LIMIT: Final = 0.3
+"""What the BM25 of a chunk may tell of such a word, of what it may tell of one that is there."""
+_LINKING: Final = ("es", "en", "er", "s", "n", "e")
+"""What may stand between two parts, the longest first."""
+
+
+class Compounds:
+    """Words of a question that index terms are made of, and words that its own compounds are made of.
+
+    Both parts of a compound are words of the index or of the question (Koehn and Knight, 2003: of several ways
+    to divide one, that whose parts are the most frequent by their geometric mean). In a small index few words
+    stand alone, so beside a longer word anything may stand that could be one.
+
+    An index is asked as little as possible: not about words that it has plenty of.
+    """
+
+    def __init__(
+        self,
+        query: Query,
+        analysers: Sequence[Analyser],
+        counts: Mapping[str, int],
+        documents: int,
+    ) -> None:
+        self._query = query
+        self._analysers = analysers
+        self._counts = dict(counts)
+        self._documents = documents
+        self._stop_words = _no_parts()
+        often = {concept: self._often(concept.alternatives) for concept, _ in query.words}
+        rare = max(_RARE, documents // _RARE_SHARE)
+        self._words = [one for one in query.words if often[one[0]] <= rare]
+        self._stems = {
+            (word, is_end): self._stems_of(concept, word, is_end=is_end)
+            for concept, word in self._words
+            for is_end in (False, True)
+        }
+        self.parts = [
+            (part, is_end) for (_, is_end), found in self._stems.items() for part in found
+        ]
+        """What terms begin with, or (True) end with, that may be compounds of the question's words."""
+        self._divided = {
+            word: list(self._divisions(word))
+            for concept, word in self._words
+            if len(word) >= _MIN_FIRST + _MIN_PART and not often[concept]
+        }
+        self._candidates: dict[str, dict[str, tuple[str, ...]]] = {}
+
+    def found(self, longer: Iterable[Mapping[str, int]]) -> set[str]:
+        """Takes the terms that begin or end with each of `parts`; which further terms have to be counted."""
+        unread = iter(longer)
+        for concept, word in self._words:
+            candidates: dict[str, tuple[str, ...]] = {}
+            for is_end in (False, True):
+                for part in self._stems[word, is_end]:
+                    terms = next(unread)
+                    self._counts.update(terms)
+                    for term in terms:
+                        if term not in concept.alternatives:
+                            others = self._beside(part, term, is_end=is_end)
+                            if others is not None:
+                                candidates.setdefault(term, others)
+            plain = [term for term, others in candidates.items() if not others]
+            doubtful = sorted(candidates.keys() - plain, key=_by_length)[:_MOST_DOUBTFUL]
+            shortest = sorted((*plain, *doubtful), key=_by_length)[:_MOST_COMPOUNDS]
+            self._candidates[word] = {term: candidates[term] for term in shortest}
+        wanted = {
+            term for ways in self._divided.values() for way in ways for part in way for term in part
+        }
+        for candidates in self._candidates.values():
+            wanted.update(*candidates.values())
+        return wanted - self._counts.keys()
+
+    def extended(self, counts: Mapping[str, int]) -> tuple[Query, Mapping[str, int]]:
+        """The query with what was found, as weaker evidence, and all counts; `counts`: those that were wanted."""
+        self._counts.update(counts)
+        asked = set(self._query.terms())
+        more = []
+        for concept, word in self._words:
+            compounds = [
+                term
+                for term, others in self._candidates[word].items()
+                if not others or self._often(others) or not asked.isdisjoint(others)
+            ]
+            name = concept.alternatives[0]
+            if compounds:
+                more.append(Concept(tuple(compounds), COMPOUND_SHARE, instead_of=name))
+            more += self._parts_of(word, concept, is_known=bool(compounds))
+        query = msgspec.structs.replace(self._query, concepts=(*self._query.concepts, *more))
+        return query, {term: self._counts.get(term, 0) for term in query.terms()}
+
+    def _often(self, terms: Iterable[str]) -> int:
+        return max(self._counts.get(term, 0) for term in terms)
+
+    def _parts_of(self, word: str, concept: Concept, *, is_known: bool) -> list[Concept]:
+        """`is_known`: as a part of other words; of one that is not known at all, one long part will do."""
+        name = concept.alternatives[0]
+        own = set(concept.alternatives)
+        ways = [way for way in self._divided.get(word, ()) if own.isdisjoint(chain(*way))]
+        best = max(ways, key=lambda way: math.prod(map(self._often, way)), default=())
+        if best and all(map(self._often, best)):
+            weights = [_idf(self._often(part), self._documents) for part in best]
+            return [
+                Concept(part, COMPOUND_SHARE * weight / math.fsum(weights), instead_of=name)
+                for part, weight in zip(best, weights, strict=True)
+            ]
+        if is_known:
+            return []
+        known = (part for way in ways for part in way if self._often(part))
+        telling = [part for part in known if _is_telling(part, word)]
+        longest = max(telling, key=lambda part: len(part[-1]), default=None)
+        return [Concept(longest, COMPOUND_SHARE / 2, instead_of=name)] if longest else []
+
+    def _divisions(self, word: str) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
+        for at in range(_MIN_FIRST, len(word) - _MIN_PART + 1):
+            first, last = word[:at], word[at:]
+            if self._stop_words.isdisjoint((first, last)):
+                yield self._readings(first), self._readings(last)
+
+    def _beside(self, part: str, term: str, *, is_end: bool) -> tuple[str, ...] | None:
+        """Which terms one of has to be known for `term` to be a compound; none of a longer word, None if it is none."""
+        rest = term[: -len(part)] if is_end else term[len(part) :]
+        if is_end:
+            others = [rest]
+        else:
+            linked = [rest.removeprefix(link) for link in _LINKING if rest.startswith(link)]
+            others = [rest, *linked]
+        is_word = rest not in self._stop_words and not _VOWELS.isdisjoint(rest)
+        if not is_word or len(min(others, key=len)) < _MIN_FIRST:
+            return None
+        if len(part) >= _MIN_TELLING and len(rest) >= (_MIN_PART if is_end else _MIN_FIRST):
+            return ()
+        return self._readings(rest) if is_end else tuple(others)
+
+    def _stems_of(self, concept: Concept, word: str, *, is_end: bool) -> list[str]:
+        """A word as it may stand in a compound, the shortest form of each. At the end of a longer word stemmers take
+        more off it.
+        """
+        found = [*concept.alternatives, word]
+        if is_end:
+            longer = (one.concepts(_ANY_FIRST + word)[0][0] for one in self._analysers)
+            found += [stem.removeprefix(_ANY_FIRST) for stem in longer]
+        return [one for one in dict.fromkeys(found) if len(one) >= _MIN_FIRST]
+
+    def _readings(self, part: str) -> tuple[str, ...]:
+        """The index terms of a part; stemmers take off what links it to the next, too."""
+        found = [stem for one in self._analysers for way in one.concepts(part) for stem in way]
+        return tuple(dict.fromkeys((*found, part)))
+
+
+_ANY_FIRST: Final = "keller"
+"""A first part of two syllables, which is what the rules of stemmers ask for."""
+_VOWELS: Final = frozenset("aeiouyäöüåøæ")
+
+
+@cache
+def _no_parts() -> frozenset[str]:
+    return frozenset(fold(word) for name in COMPOUNDING for word in stop_words_of(name))
+
+
+def _by_length(term: str) -> tuple[int, str]:
+    return len(term), term
+
+
+def _is_telling(part: Sequence[str], word: str) -> bool:
+    """Whether a part, whose spelling comes last, is enough to know what a word is about."""
+    spelling = part[-1]
+    return len(spelling) >= _MIN_TELLING and len(word) - len(spelling) >= _MIN_PART
+
+
 _FEW_WORDS: Final = 24
 """Up to so many are looked for as substrings, which is faster than splitting a line into its terms."""
 
@@ -152,14 +368,22 @@ class Weights:
         self, concepts: Sequence[Concept], document_frequency: Mapping[str, int], documents: int
     ) -> None:
         self.concepts = tuple(concepts)
+        own = {
+            concept.alternatives[0]: concept.share
+            * _idf(_frequency(concept, document_frequency), documents)
+            for concept in self.concepts
+            if not concept.instead_of
+        }
         self.by_concept = tuple(
-            concept.share * _idf(_frequency(concept, document_frequency), documents)
+            concept.share * own[concept.instead_of]
+            if concept.instead_of
+            else own[concept.alternatives[0]]
             for concept in self.concepts
         )
         words = (
             weight
             for concept, weight in zip(self.concepts, self.by_concept, strict=True)
-            if not concept.time
+            if not concept.time and not concept.instead_of
         )
         self.total = math.fsum(words) or 1.0
         """Nats, of the words: what is of another time than was said has lost nothing."""
@@ -169,13 +393,28 @@ class Weights:
             known = self._by_character if concept.is_prefix else self._by_term
             for term in concept.alternatives:
                 known[term] |= 1 << number
-        self.coverage: Callable[[int], float] = _Coverages(self.by_concept, self.total).__getitem__
+        self.coverage: Callable[[int], float] = _Coverages(
+            self.concepts, self.by_concept, self.total
+        ).__getitem__
         """The share of the query's information content that a set of concepts holds: 0..1, and more for what is
         also of the time that was said.
         """
+        self._weaker = sum(
+            1 << number for number, concept in enumerate(self.concepts) if concept.instead_of
+        )
         self._labels: dict[str, int] = {}
         self._words = [(f" {term} ", found) for term, found in self._by_term.items()]
         self._words += [(f" {start}", found) for start, found in self._by_character.items()]
+
+    def limited(self, score: float, held: Iterable[int]) -> float:
+        """The score of a chunk by BM25, which knows nothing of weaker evidence: a rare compound would count more than
+        the word. `held`: the concepts of its lines and of its context.
+        """
+        if not self._weaker:
+            return score
+        found = reduce(or_, held, 0)
+        asked = self.coverage(found & ~self._weaker)
+        return min(score, asked + WEAKER_LIMIT * (self.coverage(found) - asked))
 
     def concepts_by_line(self, terms: str) -> list[int]:
         """The set of the concepts that each line of a chunk's terms holds."""
@@ -223,14 +462,28 @@ class Weights:
 class _Coverages(dict[int, float]):
     """By set of concepts; filled as they are asked for, which is some thousand times a query."""
 
-    def __init__(self, by_concept: Sequence[float], total: float) -> None:
+    def __init__(
+        self, concepts: Sequence[Concept], by_concept: Sequence[float], total: float
+    ) -> None:
         super().__init__()
         self._by_concept = by_concept
         self._total = total
+        numbers = {one.alternatives[0]: at for at, one in enumerate(concepts) if not one.instead_of}
+        self._instead_of = {
+            at: numbers[one.instead_of] for at, one in enumerate(concepts) if one.instead_of
+        }
 
     def __missing__(self, concepts: int) -> float:
-        found = math.fsum(self._by_concept[number] for number in _numbers(concepts))
-        share = self[concepts] = found / self._total
+        weaker: dict[int, float] = {}
+        found = []
+        for number in _numbers(concepts):
+            asked = self._instead_of.get(number)
+            if asked is None:
+                found.append(self._by_concept[number])
+            elif not concepts >> asked & 1:
+                most = COMPOUND_SHARE * self._by_concept[asked]
+                weaker[asked] = min(most, weaker.get(asked, 0.0) + self._by_concept[number])
+        share = self[concepts] = math.fsum((*found, *weaker.values())) / self._total
         return share
 
 

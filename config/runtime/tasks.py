@@ -1,8 +1,8 @@
 """What long-running tasks wait for (a signal, the time to try again), and blocking work with a time limit, in threads of its own.
 
 A hung mount may hold such a thread for ever. The threads are daemons, so the process can end without them,
-and their number is limited for each kind of work. A thread is kept for a while, since starting one takes as
-long as listing a small directory.
+and how many of them one kind of work may hold is limited. A thread is kept for a while, for whatever work comes
+next: starting one takes as long as listing a small directory.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, Final, Generic, TypeVar
-from weakref import WeakSet
 
 import anyio
 from anyio import from_thread
-from anyio.lowlevel import EventLoopToken, current_token
+from anyio.lowlevel import EventLoopToken, RunVar, current_token
 
 
 def lacks_threads(error: BaseException) -> bool:
@@ -98,8 +98,17 @@ IDLE_S: Final = 10.0
 _PAUSE_S: Final = 0.05
 """Between two attempts to start a thread."""
 
+_IDLE: Final[RunVar[list[_Worker]]] = RunVar("threads that wait for work")
 
-_pools: Final[WeakSet[BoundedWork]] = WeakSet()
+
+def _idle() -> list[_Worker]:
+    """Of this event loop, the one that worked last at the end."""
+    try:
+        return _IDLE.get()
+    except LookupError:
+        workers: list[_Worker] = []
+        _IDLE.set(workers)
+        return workers
 
 
 class BoundedWork:
@@ -116,8 +125,6 @@ class BoundedWork:
         """Abandoned pieces included."""
         self._ended: anyio.Event | None = None
         """Set with the end of the next piece; None while nobody waits for it."""
-        self._idle: list[_Worker] = []
-        _pools.add(self)
 
     async def run(
         self,
@@ -131,7 +138,7 @@ class BoundedWork:
 
         Waits at most `queue_s` for its turn, then at most `patience_s` for the work to end; a thread that
         cannot be started counts as work that does not end. Raises TimeoutError.
-        `discard` gets, in the same thread, what comes of work that was left behind, such as a lock.
+        `discard` gets, in a thread, what comes of work that was left behind, such as a lock.
         """
         if self._running >= self._at_once:
             with anyio.fail_after(queue_s):
@@ -142,10 +149,11 @@ class BoundedWork:
         self._running += 1
         try:
             with anyio.fail_after(patience_s):
-                (await self._next_worker()).give(piece, done)
+                self._give(await self._next_worker(), piece, done)
                 await done.wait()
         except BaseException:
-            piece.leave()
+            if piece.leave():
+                self._discard(piece)
             raise
         return piece.outcome()
 
@@ -156,32 +164,43 @@ class BoundedWork:
     async def _next_worker(self) -> _Worker:
         """Waits while the machine has no thread left."""
         try:
-            while not self._idle:
+            while True:
                 try:
-                    return self._start_worker()
+                    return self._worker()
                 except RuntimeError as error:
                     if not lacks_threads(error):
                         raise
-                    for pool in tuple(_pools):
-                        pool.end_idle()
                     await anyio.sleep(_PAUSE_S)
         except BaseException:
             self._one_less()
             raise
-        return self._idle.pop()
 
-    def end_idle(self) -> None:
-        """Ends the threads that only wait for work, because another pool needs one."""
-        while self._idle:
-            self._idle.pop().dismiss()
-
-    def _start_worker(self) -> _Worker:
-        worker = _Worker(self._name, self._finish, self._let_go, current_token())
+    def _worker(self) -> _Worker:
+        """One that waits, or a new one. Raises RuntimeError where none can be started."""
+        idle = _idle()
+        if idle:
+            return idle.pop()
+        worker = _Worker(current_token())
         worker.start()
         return worker
 
+    def _discard(self, piece: _Piece[Any]) -> None:
+        """Not on the event loop, which whatever is done there may wait for."""
+        try:
+            worker = self._worker()
+        except RuntimeError as error:
+            if not lacks_threads(error):
+                raise
+            piece.throw_away()
+            return
+        self._running += 1
+        self._give(worker, _Piece(piece.throw_away, None), anyio.Event())
+
+    def _give(self, worker: _Worker, piece: _Piece[Any], done: anyio.Event) -> None:
+        worker.give(self._name, piece, partial(self._finish, worker, done))
+
     def _finish(self, worker: _Worker, done: anyio.Event) -> None:
-        self._idle.append(worker)
+        _idle().append(worker)
         done.set()
         self._one_less()
 
@@ -191,55 +210,44 @@ class BoundedWork:
             self._ended.set()
             self._ended = None
 
-    def _let_go(self, worker: _Worker) -> bool:
-        """Whether this thread may end, since no piece has been given to it meanwhile."""
-        if worker not in self._idle:
-            return False
-        self._idle.remove(worker)
-        return True
-
 
 class _Worker(threading.Thread):
-    """One thread. It calls its pool back on the event loop."""
+    """One thread, for any kind of work, one piece after the other."""
 
-    def __init__(
-        self,
-        name: str,
-        finish: Callable[[_Worker, anyio.Event], None],
-        let_go: Callable[[_Worker], bool],
-        token: EventLoopToken,
-    ) -> None:
-        super().__init__(name=name, daemon=True)
+    def __init__(self, token: EventLoopToken) -> None:
+        super().__init__(daemon=True)
         self.busy = False
         """Whether it runs a piece, which may never end."""
-        self._finished = finish
-        self._let_go = let_go
         self._token = token
-        self._pieces: SimpleQueue[tuple[_Piece[Any], anyio.Event] | None] = SimpleQueue()
+        self._pieces: SimpleQueue[tuple[_Piece[Any], Callable[[], None]]] = SimpleQueue()
 
-    def give(self, piece: _Piece[Any], done: anyio.Event) -> None:
+    def give(self, name: str, piece: _Piece[Any], finish: Callable[[], None]) -> None:
+        """`finish` is called on the event loop afterwards."""
+        self.name = name
         self.busy = True
-        self._pieces.put((piece, done))
-
-    def dismiss(self) -> None:
-        self._pieces.put(None)
+        self._pieces.put((piece, finish))
 
     def run(self) -> None:
         with suppress(RuntimeError):  # the loop may have ended long ago
             while True:
                 try:
-                    given = self._pieces.get(timeout=IDLE_S)
+                    piece, finish = self._pieces.get(timeout=IDLE_S)
                 except Empty:
-                    if from_thread.run_sync(self._let_go, self, token=self._token):
+                    if from_thread.run_sync(self._let_go, token=self._token):
                         return
                 else:
-                    if given is None:
-                        return
-                    piece, done = given
                     piece.work()
                     self.busy = False
-                    from_thread.run_sync(self._finished, self, done, token=self._token)
-                    del given, piece  # with what came of it
+                    from_thread.run_sync(finish, token=self._token)
+                    del piece, finish  # with what came of it
+
+    def _let_go(self) -> bool:
+        """Whether this thread may end, since no piece has been given to it meanwhile."""
+        idle = _idle()
+        if self not in idle:
+            return False
+        idle.remove(self)
+        return True
 
 
 def run_within(work: Callable[[], T], patience_s: float) -> T:
@@ -284,22 +292,21 @@ class _Piece(Generic[T]):
         except BaseException as error:  # noqa: BLE001 - it belongs to the task that waits
             self._error = error
         if self._is_second():
-            self._throw_away()
+            self.throw_away()
 
-    def leave(self) -> None:
-        """Nobody waits any more."""
-        if self._is_second():
-            self._throw_away()
+    def leave(self) -> bool:
+        """Nobody waits any more. Whether there is something to throw away, because the work has ended."""
+        return self._is_second() and self._discard is not None
 
     def _is_second(self) -> bool:
-        """Whether the other one came first: whichever is later, the end of the work or the caller's leave, throws away
-        what came of it.
+        """Whether the other one came first: whichever is later, the end of the work or the caller's leave, sees to it
+        that what came of it is thrown away.
         """
         with self._turn:
             is_second, self._has_one = self._has_one, True
         return is_second
 
-    def _throw_away(self) -> None:
+    def throw_away(self) -> None:
         if self._discard is not None and self._result:
             with suppress(Exception):  # nobody is there to be told
                 self._discard(self._result.pop())

@@ -42,7 +42,7 @@ ANSWER_S: Final = 60.0
 class Home:
     """Where one gateway lives, and how it is started."""
 
-    log_level = "error"
+    log_level = "warning"
 
     def __init__(self, state: Path, workspace: Path) -> None:
         self.workspace = workspace
@@ -79,8 +79,6 @@ class Home:
 
 class Agent(Home):
     """Lives below `root`. `host` embeds its texts, if anybody does, or the local model of the `hub`."""
-
-    log_level = "warning"
 
     def __init__(
         self, root: Path, host: FakeVendor | None, seed: int, hub: FakeHub | None = None

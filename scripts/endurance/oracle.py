@@ -56,6 +56,8 @@ def table_faults(db: apsw.Connection) -> Iterator[str]:
     chunks = set(db.execute("SELECT id FROM chunks"))
     if chunks != set(db.execute("SELECT id FROM chunk_terms_docsize")):
         yield "chunks and terms disagree"
+    if not chunks >= set(db.execute("SELECT id FROM word_ends_docsize")):
+        yield "chunks and long words disagree"
     stored = dict(db.execute("SELECT id, chunk_count FROM files WHERE chunk_count > 0"))
     if stored != dict(db.execute("SELECT file_id, count(*) FROM chunks GROUP BY 1")):
         yield "a file is there in part"

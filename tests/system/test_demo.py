@@ -61,7 +61,7 @@ def test_the_demo_finds_every_answer_also_what_was_just_written(demo):
     assert "NOT FOUND" not in done.stdout
     assert "17:45 | singers in the vestry" in done.stdout
     assert "memory/2026-01-17.md#L" in done.stdout
-    assert done.stdout.count(" 48 of 48 files\n") == 1
+    assert done.stdout.count(" 53 of 53 files\n") == 1
     assert done.stdout.count("The spare key of the greenhouse now hangs") == 2
     assert "\x1b" not in done.stdout
 

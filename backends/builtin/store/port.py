@@ -8,12 +8,15 @@ Several hosts may share one index. Content, chunks and vectors belong to all of 
 one host's sight of the files (`memorySearch.store.view`). A store is opened for one of them.
 
 A keyword search asks for `corpus`, `count`, `best` and `cards`, once each where one block of candidates suffices: a store
-behind a network answers it in three round trips if it reads the cards with the candidates.
+behind a network answers it in three round trips if it reads the cards with the candidates. Where words are written together
+it asks for `longer` and for another `count` before.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
+import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -51,6 +54,10 @@ class Lease(msgspec.Struct, frozen=True):
     work: Work
     token: int
     """Another one each time that the work changes hands."""
+
+
+class OvertakenError(Exception):
+    """Somebody else has published the file meanwhile, perhaps as it is now: it has to be read again."""
 
 
 class LeaseLostError(IndexUnavailableError):
@@ -95,6 +102,25 @@ class Word(msgspec.Struct, frozen=True, gc=False):
     is_prefix: bool
 
 
+class WordPart(msgspec.Struct, frozen=True, gc=False):
+    """What index terms begin with, or end with."""
+
+    text: str
+    is_end: bool
+
+
+MIN_LONG: Final = 7
+"""Characters: a word that may be made of two."""
+MOST_LONGER: Final = 200
+"""Terms that are read for one part of a word."""
+_NOT_LONG: Final = re.compile(r"[0-9_]")
+
+
+def long_words(terms: str) -> set[str]:
+    """The terms that may be compounds."""
+    return {term for term in terms.split() if len(term) >= MIN_LONG and not _NOT_LONG.search(term)}
+
+
 class Lookup(msgspec.Struct, frozen=True, gc=False):
     """Which words are looked up, in which order, and how many chunks are scored."""
 
@@ -113,12 +139,12 @@ CONTEXT_WEIGHT: Final = 0.5
 class Matches(Protocol):
     """The chunks that hold words of one lookup, scored by BM25."""
 
-    def best(self, limit: int, offset: int = 0) -> list[Candidate]:
-        """The next best chunks; equal ones by path and place."""
-        ...
-
-    def of(self, chunk_ids: Sequence[int]) -> list[Candidate]:
-        """These chunks, in this order, with their scores: 0 without a word of the lookup."""
+    def best(
+        self, limit: int, offset: int = 0, also: Sequence[int] = ()
+    ) -> tuple[list[Candidate], list[Candidate]]:
+        """The next best chunks, equal ones by path and place; and those of `also` that are not among them, in this order,
+        with their scores: 0 without a word of the lookup.
+        """
         ...
 
 
@@ -127,6 +153,13 @@ class KeywordReads(Protocol):
 
     def count(self, words: Sequence[Word]) -> list[int]:
         """In how many chunks each word is; of a prefix, its most frequent term."""
+        ...
+
+    def longer(self, parts: Sequence[WordPart]) -> list[dict[str, int]]:
+        """The terms that begin, or the long words that end, with each part and have more characters, with the
+        numbers of chunks that they are in: the first `MOST_LONGER` in the order of their characters, of ends in that
+        of their characters backwards.
+        """
         ...
 
     def matches(self, lookup: Lookup, file_ids: Sequence[int] | None) -> Matches:
@@ -182,6 +215,8 @@ class ReadFile(msgspec.Struct, frozen=True, gc=False):
     read_at_ns: int
     """The clock just before it was read."""
     encoding: str = UTF8
+    revision: int | None = None
+    """Of the index, before the file was read (`FileReads.revision`); None: whatever it is now."""
 
     @property
     def stamps(self) -> tuple[int, int, int, int, int]:
@@ -240,6 +275,10 @@ class FileReads(Protocol):
         """
         ...
 
+    def revision(self, source: Source, path: str) -> int:
+        """Goes up whenever the file is published; 0: it is not indexed, or only this process writes to the index."""
+        ...
+
     def only_elsewhere(self, source: Source) -> int:
         """How many files other viewpoints saw, and this one did not."""
         ...
@@ -285,7 +324,8 @@ class FileWrites(FileReads, Protocol):
         """Makes the index hold exactly this content for the file, as seen here; returns the chunks written.
 
         Stamps of other viewpoints stay: what they saw before, they need not read again. Chunks that did not change keep their rows: an edit costs what it touches. What `tick` raises before a chunk
-        ends the work.
+        ends the work. Raises OvertakenError, and then nothing is written, when somebody else has published or removed
+        the file since it was read.
         """
         ...
 
@@ -530,13 +570,15 @@ class EmbeddingReads(Protocol):
     ) -> list[tuple[bytes, str]]:
         """Different texts without a vector of this fingerprint, by hash, the newest files first.
 
-        Those that wait for a batch job, or for their next attempt, are left out. `dimensions` is what the provider gives
+        Those that wait for a batch job, or for their next attempt, or that another gateway has sent, are left out. `dimensions` is what the provider gives
         now, as far as that is known: stored vectors of another length are of no use any more.
         """
         ...
 
     def backlog(self, fingerprint: Fingerprint) -> list[tuple[bytes, int]]:
-        """All texts that have no vector, were not refused and wait for no job, with their characters."""
+        """All texts that have no vector, were not refused, sent by nobody else and wait for no job, with their
+        characters.
+        """
         ...
 
     def superseded(self, current: Fingerprint) -> Fingerprint | None:
@@ -554,6 +596,10 @@ class EmbeddingReads(Protocol):
 
     def next_retry_s(self, fingerprint: Fingerprint) -> float | None:
         """Seconds until the first refused text is due again; None when none was refused."""
+        ...
+
+    def claims_end_s(self) -> float | None:
+        """Seconds until the first text that another gateway has sent may be offered here; None when there is none."""
         ...
 
     def fallen_out_of_use(self) -> Sequence[int]:
@@ -816,7 +862,9 @@ class Store(Protocol):
         """Whether gateways on other hosts write to it, too."""
         ...
 
-    def view(self) -> AbstractContextManager[View]: ...
+    def view(self, *, until: float = math.inf) -> AbstractContextManager[View]:
+        """One state of the index. Of a server no answer is waited for beyond `until`, by `time.monotonic`."""
+        ...
 
     def writer(
         self, patience_s: float | None = None, *, lease: Lease | None = None
@@ -841,6 +889,18 @@ class Store(Protocol):
 
     def give_back(self, lease: Lease) -> None:
         """Others need not wait until it runs out."""
+        ...
+
+    def claim(self, lease: Lease, text_hashes: Sequence[bytes]) -> None:
+        """Notes that these texts are about to be sent to a provider: others leave them alone until something is stored
+        of them, or until nothing was heard of this store for a minute.
+
+        Raises LeaseLostError as `writer` does. A store that is not shared has nobody to tell.
+        """
+        ...
+
+    def release(self, text_hashes: Sequence[bytes]) -> None:
+        """Nothing will come of what was sent of these texts: anybody may send them again."""
         ...
 
     def size_bytes(self) -> int: ...

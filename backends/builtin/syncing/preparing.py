@@ -13,7 +13,11 @@ from typing import Final
 from backends.builtin.store.port import PreparedChunk, PreparedExcerpt, PreparedFile
 from backends.chunking import CHUNKING_VERSION, ChunkLimits, chunk_markdown, document_title
 from backends.files.encodings import DECODING_VERSION
-from backends.text.analyser import ANALYSER_VERSION, Analyser, guess_latin_language
+from backends.text.analyser import (
+    ANALYSER_VERSION,
+    Analyser,
+    guess_latin_language,
+)
 from backends.text.dates import date_of, date_words
 from backends.text.frontmatter import FRONT_MATTER_VERSION, read_front_matter, told_in
 from backends.text.passages import EXCERPT_VERSION, cut_excerpts, split_units
@@ -25,6 +29,8 @@ MAX_LINES: Final = 500_000
 """The most lines of one note: a line costs memory of its own, however short it is."""
 MAX_SECONDS: Final = 60.0
 """The most processor time for one note. What is written to be read takes a second for some megabytes."""
+MOST_WORDS_BYTES: Final = 8 * 1024 * 1024
+"""Of the words of all languages."""
 
 
 class TooCostlyError(Exception):
@@ -36,7 +42,7 @@ class EndedError(Exception):
 
 
 class Preparer:
-    """Prepares files with one set of limits; keeps the analysers and their word caches."""
+    """Prepares files with one set of limits; keeps the analysers, which remember words."""
 
     def __init__(self, limits: ChunkLimits, *, give_way: Callable[[], None] = lambda: None) -> None:
         """`give_way` is called again and again in the middle of the work."""
@@ -91,7 +97,9 @@ class Preparer:
                     start=chunk.start,
                     start_line=chunk.start_line,
                     end_line=chunk.end_line,
-                    identity=_digest(chunk_text, terms, context, headings, repr(excerpts)),
+                    identity=_digest(
+                        chunk_text, terms, context, headings, repr(excerpts), str(ANALYSER_VERSION)
+                    ),
                     headings=headings,
                     text=chunk_text,
                     terms=terms,
@@ -106,10 +114,17 @@ class Preparer:
             facts,
         )
 
+    @property
+    def bytes_held(self) -> int:
+        """By the words that are remembered."""
+        return sum(one.bytes_held for one in self._analysers.values())
+
     def _analyser(self, language: str) -> Analyser:
-        if language not in self._analysers:
-            self._analysers[language] = Analyser(language)
-        return self._analysers[language]
+        analyser = self._analysers.pop(language, None) or Analyser(language)
+        self._analysers[language] = analyser  # the one used last at the end
+        while self.bytes_held > MOST_WORDS_BYTES:
+            del self._analysers[next(iter(self._analysers))]
+        return analyser
 
 
 class _Ticks:

@@ -43,7 +43,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     used = set(metafunc.fixturenames)
     is_asked = metafunc.definition.get_closest_marker("every_store") is not None
     if is_asked and "keeping" in used and not used & _OF_FILES:
-        metafunc.parametrize("keeping", ["sqlite", "postgres"], indirect=True)
+        more = ["pooled"] if metafunc.definition.get_closest_marker("and_pooled") else []
+        metafunc.parametrize("keeping", ["sqlite", "postgres", *more], indirect=True)
 
 
 Keeping = Callable[[Path], StoreSettings]
@@ -51,10 +52,14 @@ Keeping = Callable[[Path], StoreSettings]
 
 @pytest.fixture
 def keeping(request: pytest.FixtureRequest) -> Keeping:
-    """The settings of a new index: a file, and where a module says `every_store`, PostgreSQL, too."""
-    if getattr(request, "param", "sqlite") == "sqlite":
+    """The settings of a new index: a file, and where a module says `every_store`, PostgreSQL, too.
+
+    Where it says `and_pooled`, once more through pgbouncer.
+    """
+    kind = getattr(request, "param", "sqlite")
+    if kind == "sqlite":
         return lambda path: StoreSettings(path=path)
-    server = request.getfixturevalue("postgres_server")
+    server = request.getfixturevalue("pooled_server" if kind == "pooled" else "postgres_server")
     return lambda path: server.settings(path=path)
 
 
@@ -227,6 +232,7 @@ def check() -> Callable[[Path], None]:
             db.execute("INSERT INTO chunk_terms (chunk_terms, rank) VALUES ('integrity-check', 1)")
             chunks = set(db.execute("SELECT id FROM chunks"))
             assert chunks == set(db.execute("SELECT id FROM chunk_terms_docsize"))
+            assert chunks >= set(db.execute("SELECT id FROM word_ends_docsize"))
             counted = "SELECT file_id, count(*) FROM chunks GROUP BY 1 ORDER BY 1"
             stored = "SELECT id, chunk_count FROM files WHERE chunk_count > 0 ORDER BY 1"
             assert list(db.execute(counted)) == list(db.execute(stored))
@@ -241,6 +247,7 @@ def content() -> Callable[[Path], dict[str, list[Any]]]:
     def read(path: Path) -> dict[str, list[Any]]:
         with _looking(path) as db:
             db.execute("CREATE VIRTUAL TABLE temp.v USING fts5vocab (main, chunk_terms, instance)")
+            db.execute("CREATE VIRTUAL TABLE temp.e USING fts5vocab (main, word_ends, instance)")
             place = "JOIN chunks AS c ON c.id = v.doc JOIN files AS f ON f.id = c.file_id"
             queries = {
                 "files": "SELECT source, path, content_hash, pipeline, note_date, chunk_count FROM files",
@@ -250,6 +257,8 @@ def content() -> Callable[[Path], dict[str, list[Any]]]:
                 " FROM excerpts AS x JOIN chunks AS c ON c.id = x.chunk_id"
                 " JOIN files AS f ON f.id = x.file_id AND f.id = c.file_id",
                 "terms": f"SELECT f.path, c.start, v.term, v.col, v.offset FROM temp.v AS v {place}",
+                "ends": "SELECT f.path, c.start, e.term FROM temp.e AS e JOIN chunks AS c ON c.id = e.doc"
+                " JOIN files AS f ON f.id = c.file_id",
             }
             return {name: sorted(db.execute(query)) for name, query in queries.items()}
 

@@ -4,6 +4,7 @@ from datetime import date
 
 import pytest
 
+from backends.builtin.syncing import preparing
 from backends.builtin.syncing.preparing import HEADING_SEPARATOR, Preparer
 from backends.chunking import ChunkLimits
 from backends.text.dates import date_of
@@ -88,3 +89,23 @@ def test_identity_covers_context_and_the_key_of_embeddings_only_the_text(prepare
 def test_the_pipeline_names_the_limits(preparer):
     assert preparer.pipeline != Preparer(ChunkLimits(tokens=200)).pipeline
     assert preparer.pipeline == Preparer(ChunkLimits()).pipeline
+
+
+def test_the_words_of_all_languages_together_take_so_many_bytes(preparer, monkeypatch):
+    monkeypatch.setattr(preparing, "MOST_WORDS_BYTES", 40_000)
+    languages = {
+        "english": "the and of to is",
+        "german": "der und nicht ist ein",
+        "french": "le et est une dans",
+    }
+    first = None
+    for number in range(30):
+        for stop_words in languages.values():
+            words = " ".join(f"{stop_words} wort{number}x{place}" for place in range(20))
+            text = f"# Title\n\n{words}\n" * 3
+            terms = [chunk.terms for chunk in preparer.prepare("memory/a.md", text).chunks]
+            assert preparer.bytes_held <= 40_000 + 10_000  # what one chunk brings
+        first = first or terms
+    text = "# Title\n\n" + " ".join(f"le et est une dans wort0x{place}" for place in range(20))
+    again = preparer.prepare("memory/a.md", f"{text}\n" * 3)
+    assert [chunk.terms for chunk in again.chunks] == first

@@ -22,8 +22,8 @@ from tests.fakes.settings import make_settings, remote
 pytestmark = pytest.mark.anyio
 
 QUESTIONS = Path(__file__).parents[2] / "data" / "sample_questions.json"
-FLOOR = 44
-"""How many of the 48 questions have to be answered; measured with keywords alone."""
+FLOOR = 78
+"""How many of the 82 questions have to be answered; measured with keywords alone."""
 EXAMPLES = {
     "commits.md": "- The debounce fix is commit a828e60.\n- Reverted b717d51.\n",
     "settings.md": "- Weights are set with `memorySearch.query.hybrid` in the agent's file.\n",
@@ -66,7 +66,7 @@ async def test_in_the_sample_workspace_keywords_find_no_less_and_poor_vectors_hi
     tmp_path,
 ):
     questions = json.loads(QUESTIONS.read_text(encoding="utf-8"))
-    assert {one["lang"] for one in questions} == {"en", "ru", "zh", "ja"}
+    assert {one["lang"] for one in questions} == {"en", "ru", "zh", "ja", "de"}
     by_words = await missed(tmp_path / "words", {"provider": "none"})
     assert len(questions) - len(by_words) >= FLOOR, by_words
     model = HashEmbedder()

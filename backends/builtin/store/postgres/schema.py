@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from psycopg import sql
 
+from backends.builtin.store.port import MIN_LONG
 from backends.errors import IndexUnavailableError
 
 if TYPE_CHECKING:
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 SCHEMA_VERSION: Final = 1
 MIN_SERVER: Final = 15
 MIN_PGVECTOR: Final = (0, 7)
+
+LONG: Final = f"char_length(term) >= {MIN_LONG} AND term !~ '[0-9_]'"
+"""Of `term_counts`: the terms that `long_words` finds."""
+_WORD_ENDS: Final = f"CREATE INDEX word_ends ON term_counts (agent_id, reverse(term)) WHERE {LONG};"
 
 _DDL: Final = """
 CREATE TABLE agents (
@@ -44,7 +49,7 @@ CREATE TABLE files (
     pipeline text NOT NULL,                  -- chunking and analyser that made the chunks
     note_date text,                          -- ISO date in the file's name, or in its front matter
     chunk_count bigint NOT NULL,
-    revision bigint NOT NULL DEFAULT 1,      -- goes up with every publication
+    revision bigint NOT NULL DEFAULT 1,      -- goes up with every publication of a note
     PRIMARY KEY (agent_id, file_id),
     UNIQUE (agent_id, source, path)
 );
@@ -238,6 +243,14 @@ CREATE TABLE leases (                        -- who does what one gateway at a t
     PRIMARY KEY (agent_id, work)
 );
 
+CREATE TABLE claims (                        -- texts that were sent to a provider and not answered yet
+    agent_id bigint NOT NULL REFERENCES agents,
+    text_hash bytea NOT NULL,
+    claimant text NOT NULL,                  -- the process that will store the answer
+    until timestamptz NOT NULL,              -- unless nothing was heard of it until then
+    PRIMARY KEY (agent_id, text_hash)
+);
+
 CREATE TABLE meta (
     agent_id bigint NOT NULL REFERENCES agents,
     viewpoint text COLLATE "C" NOT NULL,     -- empty: for all
@@ -273,7 +286,7 @@ def migrate(address: Address, *, role: str | None = None) -> str:
                 raise other_version(address, found)
             _make_schema(connection, address)
             if found is None:
-                connection.execute(_DDL)
+                connection.execute(_DDL + _WORD_ENDS)
                 connection.execute("INSERT INTO store_schema VALUES (%s)", (SCHEMA_VERSION,))
                 for table in AGENT_TABLES:
                     _protect(connection, table)
@@ -332,7 +345,7 @@ def index_vectors(address: Address, *, tenant: str, agent: str, at_least: int) -
             if not found.get(index):
                 connection.execute(
                     f"CREATE INDEX CONCURRENTLY {index} ON embeddings"
-                    f" USING hnsw ((half::halfvec({dimensions})) halfvec_cosine_ops)"
+                    f" USING hnsw ((half::halfvec({dimensions})) halfvec_ip_ops)"
                     f" WHERE agent_id = {agent_id} AND fingerprint_id = {fingerprint}"
                 )
                 done.append(f"{vectors:,} vectors of {agent!r} are indexed.")

@@ -17,6 +17,7 @@ from backends.builtin.store.port import (
     PreparedChunk,
     PreparedFile,
     ReadFile,
+    long_words,
 )
 from backends.builtin.store.sqlite.connections import int64s
 from backends.builtin.store.sqlite.schema import ENTER_VIEWPOINT
@@ -154,6 +155,9 @@ class SqliteFiles:
             _IS_HELD, (self._viewpoint, source, path, content_hash, pipeline)
         ).fetchone()
         return row is not None
+
+    def revision(self, source: Source, path: str) -> int:  # noqa: ARG002 - only its owner writes to a file
+        return 0
 
     def only_elsewhere(self, source: Source) -> int:
         count: int = self._connection.execute(_COUNT_ELSEWHERE, (self._viewpoint, source)).get
@@ -391,6 +395,9 @@ def _insert_chunk(connection: apsw.Connection, file_id: int, chunk: PreparedChun
         "INSERT INTO chunk_terms (rowid, body, context) VALUES (?, ?, ?)",
         (chunk_id, chunk.terms, chunk.context),
     )
+    if long := long_words(f"{chunk.terms} {chunk.context}"):
+        ends = " ".join(word[::-1] for word in sorted(long))
+        connection.execute("INSERT INTO word_ends (rowid, word) VALUES (?, ?)", (chunk_id, ends))
     connection.executemany(
         'INSERT INTO excerpts (chunk_id, file_id, start, "end", line, text_hash)'
         " VALUES (?, ?, ?, ?, ?, ?)",
@@ -404,4 +411,5 @@ def _insert_chunk(connection: apsw.Connection, file_id: int, chunk: PreparedChun
 def _delete_chunks(connection: apsw.Connection, ids: Iterable[tuple[int]]) -> None:
     doomed = list(ids)
     connection.executemany("DELETE FROM chunk_terms WHERE rowid = ?", doomed)
+    connection.executemany("DELETE FROM word_ends WHERE rowid = ?", doomed)
     connection.executemany("DELETE FROM chunks WHERE id = ?", doomed)

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import apsw
 from msgspec.structs import replace
 
-from backends.builtin.store.port import BODY_WEIGHT, CONTEXT_WEIGHT, Corpus, Lookup, Word
+from backends.builtin.store.port import (
+    BODY_WEIGHT,
+    CONTEXT_WEIGHT,
+    MOST_LONGER,
+    Corpus,
+    Lookup,
+    Word,
+    WordPart,
+)
 from backends.builtin.store.sqlite.connections import int64s
 from backends.ranking.evidence import Candidate
 from config.settings import Source
@@ -35,6 +43,11 @@ _SELECT_LANGUAGES: Final = """
 """
 _COUNT_TERM: Final = "SELECT doc FROM temp.term_statistics WHERE term = ?"
 _COUNT_PREFIX: Final = "SELECT max(doc) FROM temp.term_statistics WHERE term >= ? AND term < ?"
+
+_SELECT_BEGUN: Final = (
+    "SELECT term, doc FROM temp.term_statistics WHERE term > ? AND term < ? LIMIT ?"
+)
+_SELECT_ENDED: Final = _SELECT_BEGUN.replace("term_statistics", "word_end_statistics")
 
 # bm25() in a statement of its own: FTS5's column `rank` costs twice as much, and once more for each
 # row that is asked for by its id. The newest chunks are kept where there are too many.
@@ -80,6 +93,9 @@ class SqliteKeywords:
     def count(self, words: Sequence[Word]) -> list[int]:
         return [self._count(word) for word in words]
 
+    def longer(self, parts: Sequence[WordPart]) -> list[dict[str, int]]:
+        return [self._longer(part) for part in parts]
+
     def matches(self, lookup: Lookup, file_ids: Sequence[int] | None) -> SqliteMatches:
         return SqliteMatches(self._connection, lookup, file_ids)
 
@@ -87,6 +103,14 @@ class SqliteKeywords:
         bindings = (word.term, f"{word.term}\U0010ffff") if word.is_prefix else (word.term,)
         statement = _COUNT_PREFIX if word.is_prefix else _COUNT_TERM
         return self._connection.execute(statement, bindings).get or 0
+
+    def _longer(self, part: WordPart) -> dict[str, int]:
+        if not part.is_end:
+            bindings = (part.text, f"{part.text}\U0010ffff", MOST_LONGER)
+            return dict(self._connection.execute(_SELECT_BEGUN, bindings))
+        start = part.text[::-1]
+        rows = self._connection.execute(_SELECT_ENDED, (start, f"{start}\U0010ffff", MOST_LONGER))
+        return {term[::-1]: chunks for term, chunks in rows}
 
 
 class SqliteMatches:
@@ -100,12 +124,16 @@ class SqliteMatches:
         self._file_ids = file_ids
         self._ranked: list[int] = []
 
-    def best(self, limit: int, offset: int = 0) -> list[Candidate]:
+    def best(
+        self, limit: int, offset: int = 0, also: Sequence[int] = ()
+    ) -> tuple[list[Candidate], list[Candidate]]:
         missing = offset + limit - len(self._ranked)
         self._ranked += islice(self._order, max(0, missing))
-        return self.of(self._ranked[offset : offset + limit])
+        best = self._ranked[offset : offset + limit]
+        others = [chunk_id for chunk_id in also if chunk_id not in best]
+        return self._of(best), self._of(others) if others else []
 
-    def of(self, chunk_ids: Sequence[int]) -> list[Candidate]:
+    def _of(self, chunk_ids: Sequence[int]) -> list[Candidate]:
         rows = self._connection.execute(_SELECT_CHUNKS, (int64s(chunk_ids),))
         found = {row[0]: Candidate(*row) for row in rows}
         return [

@@ -168,6 +168,11 @@ CREATE TABLE IF NOT EXISTS stamps (  -- each viewpoint's copy of a file when it 
     content_hash BLOB NOT NULL,      -- of that copy, which need not be the one that is indexed
     PRIMARY KEY (file_id, viewpoint_id)
 ) STRICT, WITHOUT ROWID;
+
+CREATE VIRTUAL TABLE IF NOT EXISTS word_ends USING fts5 ( -- the long words of each chunk, spelled backwards
+    word, content = '', contentless_delete = 1, detail = none,
+    tokenize = "ascii tokenchars '_'"
+);
 """
 """Tables that files of the same version may lack: they are made when the file is opened for writing."""
 ENTER_VIEWPOINT: Final = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from contextlib import closing
 
@@ -234,6 +235,28 @@ class TestSecrets:
             with closing(address.connect()) as connection:
                 assert connection.info.password == password
 
+    @pytest.mark.parametrize(
+        ("statement", "parameters", "remedy"),
+        [
+            ("SELEKT 1", (), "report it"),
+            ("SELECT no_such_column FROM files", (), "report it"),
+            ("SELECT %s", ("a\0b",), "report it"),
+            ("SELECT 1 / 0", (), "report it"),
+            ("SELECT 1 FROM no_such_table", (), "store migrate"),
+            ("SELECT pg_terminate_backend(pg_backend_pid())", (), "it is tried again"),
+        ],
+    )
+    def test_a_fault_of_ours_is_told_as_one(self, store, shelf, statement, parameters, remedy):
+        shelf.write("memory/a.md", "boiler\n")
+        with (
+            pytest.raises(IndexUnavailableError) as caught,
+            store.address.translating_errors(),
+            store.view() as view,
+        ):
+            view._transaction._transaction.run(statement, parameters)
+        assert remedy in caught.value.remedy
+        assert ("report it" in caught.value.remedy) == (remedy == "report it")
+
     def test_a_missing_address_is_told_with_its_reason(self, settings):
         wanting = msgspec.structs.replace(settings, url=None, url_problem="refers to X")
         with pytest.raises(IndexUnavailableError, match="names no database: refers to X"):
@@ -272,6 +295,30 @@ class TestConnections:
             pass
         assert "pool.max" in caught.value.remedy
 
+    def test_many_gateways_share_the_few_connections_of_pgbouncer(self, pooled_server, tmp_path):
+        """More at once than it has connections, each with its own settings, locks and leases."""
+        found = []
+
+        def work(number: int) -> None:
+            settings = pooled_server.settings(path=tmp_path / "unused.sqlite")
+            with closing(PostgresStore(settings, f"agent {number}", viewpoint="here")) as own:
+                for step in range(3):
+                    lease = own.lease("embedding", 60)
+                    assert lease is not None
+                    with own.writer(lease=lease) as writer:
+                        Shelf(own).put(writer, f"memory/{step}.md", f"boiler {number} {step}\n")
+                    own.give_back(lease)
+                with own.view() as view:
+                    found.append((number, sorted(view.files.indexed())))
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(12)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        paths = [f"memory/{step}.md" for step in range(3)]
+        assert sorted(found) == [(number, paths) for number in range(12)]
+
     def test_a_slow_statement_ends_in_time(self, open_store):
         store = open_store(statement_timeout_ms=50)
         with (
@@ -290,10 +337,39 @@ class TestConnections:
                 line.connection.execute(f"SELECT current_setting('{name}', true)")
                 for name in ("mg.agent", "statement_timeout", "search_path")
             ]
-            prepared = line.connection.execute("SELECT count(*) FROM pg_prepared_statements")
         values = [cursor.fetchone()[0] for cursor in settings]
         assert values == ["", "0", '"$user", public']
-        assert prepared.fetchone() == (0,)
+
+    @pytest.mark.parametrize("way", ["direct", "pooled"])
+    def test_statements_are_prepared_where_no_pool_stands_between(self, request, tmp_path, way):
+        server = request.getfixturevalue("pooled_server" if way == "pooled" else "postgres_server")
+        with closing(
+            PostgresStore(server.settings(path=tmp_path), "main", viewpoint="test")
+        ) as store:
+            Shelf(store).write("memory/a.md", "boiler\n")
+            for _ in range(5):
+                with store.view() as view:
+                    assert view.keywords.corpus().documents == 1
+            (line,) = store._pool._idle
+            line.settle()
+            prepared = line.connection.execute("SELECT count(*) FROM pg_prepared_statements")
+            assert (prepared.fetchone() == (0,)) == (way == "pooled")
+
+    def test_a_connection_that_lost_what_was_prepared_is_replaced(self, store, shelf):
+        shelf.write("memory/a.md", "boiler\n")
+
+        def documents():
+            with store.view() as view:
+                return view.keywords.corpus().documents
+
+        for _ in range(5):
+            documents()
+        (line,) = store._pool._idle
+        line.settle()
+        line.connection.pgconn.exec_(b"DEALLOCATE ALL")
+        with pytest.raises(IndexUnavailableError):
+            documents()
+        assert documents() == 1
 
 
 class TestApproximateIndex:

@@ -182,6 +182,9 @@ class SqliteEmbeddings:
             for path, line, reason, attempts in rows
         )
 
+    def claims_end_s(self) -> None:
+        """Only one process sends texts."""
+
     def next_retry_s(self, fingerprint: Fingerprint) -> float | None:
         due: int | None = self._connection.execute(
             "SELECT min(retry_at_ms) FROM embedding_failures WHERE digest = ?",

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
-from weakref import WeakKeyDictionary
+from weakref import ReferenceType, WeakKeyDictionary, ref
 
 import apsw
 import structlog
@@ -144,7 +144,8 @@ _MOST: Final = 4
 class _Scan(NamedTuple):
     query: Vector
     """Held, so that its id is not given to another one."""
-    snapshot: Snapshot
+    snapshot: ReferenceType[Snapshot]
+    """Which is not to be held for longer than it is used: it is as large as all vectors."""
     scores: NDArray[np.float32]
 
 
@@ -157,7 +158,7 @@ class ScansAhead:
 
     def put(self, query: Vector, snapshot: Snapshot) -> None:
         """Scans now, in this thread."""
-        scan = _Scan(query, snapshot, snapshot.scores(query))
+        scan = _Scan(query, ref(snapshot), snapshot.scores(query))
         with self._changing:
             self._scans[id(query)] = scan
             while len(self._scans) > _MOST:
@@ -167,7 +168,7 @@ class ScansAhead:
         """The scores of this very query in this snapshot, computed now if they are not there."""
         with self._changing:
             scan = self._scans.pop(id(query), None)
-        return scan.scores if scan and scan.snapshot is snapshot else snapshot.scores(query)
+        return scan.scores if scan and scan.snapshot() is snapshot else snapshot.scores(query)
 
     def clear(self) -> None:
         with self._changing:

@@ -326,7 +326,7 @@ def space_of(connection: apsw.Connection, fingerprint_id: int) -> Space | None:
     return Space(fingerprint_id, digest, dimensions, current_serial(connection).epoch)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class Snapshot:
     space: Space
     kernel: Kernel
