@@ -26,7 +26,7 @@ from backends.builtin.store.postgres.store import PostgresStore
 from backends.builtin.store.sqlite.store import SqliteView
 from backends.interface import JobReport
 from config.settings import BatchSettings, StoreSettings
-from fakes.batches import FakeBatches
+from fakes.batches import SMALL, FakeBatches
 from fakes.vendors import FakeVendor
 
 MODELS = {
@@ -35,10 +35,10 @@ MODELS = {
     "voyage": ("voyage-4-large", "voyage-4"),
 }
 """The default one comes first."""
-COUNT = THRESHOLD + KEPT_BACK + 50
+COUNT = (THRESHOLD + KEPT_BACK + 50) // 5
 """Enough for a second job after a first one that gave nothing."""
 PATIENCE_S = 120
-_PAUSE_S = 0.1
+_PAUSE_S = 0.03
 QUICK = BatchSettings(poll_interval_ms=10)
 
 
@@ -63,14 +63,22 @@ def patience_s() -> float:
 
 @pytest.fixture
 def pause_s() -> float:
-    """Each status compares more than a thousand files with the index, so it is asked seldom."""
+    """Each status compares hundreds of files with the index, so it is asked seldom."""
     return _PAUSE_S
 
 
+@pytest.fixture
+def real_size() -> None:
+    """For a test in which a backlog is as large as outside of tests."""
+
+
 @pytest.fixture(autouse=True)
-def hasty(monkeypatch) -> None:
+def hasty(request, monkeypatch) -> None:
     """The backlog of these tests has been there from the start: nothing is to be waited for."""
     monkeypatch.setattr(backfill, "QUIET_BEFORE_JOBS_S", 0.2)
+    if "real_size" not in request.fixturenames:
+        for name, value in SMALL.items():
+            monkeypatch.setattr(name, value)
 
 
 @pytest.fixture(params=["openai", "gemini", "voyage"])
@@ -208,7 +216,7 @@ async def backlog(embedding_home, batch_with, indexed_alone, kept_notes) -> Asyn
 @pytest.fixture
 def in_jobs(backlog) -> int:
     """How many of the texts go into jobs."""
-    return backlog - KEPT_BACK
+    return backlog - KEPT_BACK // 5
 
 
 @pytest.fixture

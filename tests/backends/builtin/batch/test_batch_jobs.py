@@ -11,7 +11,7 @@ from collections import Counter
 import anyio
 import pytest
 
-from backends.builtin.batch.claiming import KEPT_BACK, THRESHOLD
+from backends.builtin.batch.claiming import THRESHOLD
 from backends.interface import SearchRequest, SyncRequest
 
 pytestmark = pytest.mark.anyio
@@ -28,7 +28,7 @@ async def test_a_large_backlog_is_embedded_by_one_job_of_many_files(
     assert (len(batches.jobs), len(batches.texts())) == (1, in_jobs)
     assert (job["outcome"], job["stored"], job["refused"]) == ("completed", in_jobs, 0)
     ordinary = vendor.embedded()
-    assert len(ordinary) == KEPT_BACK
+    assert len(ordinary) == backlog - in_jobs
     assert set(Counter([*ordinary, *batches.texts()]).values()) == {1}
 
 
@@ -39,7 +39,7 @@ async def test_every_text_gets_the_vector_of_its_own_words(
     async with embedding_home.open() as backend:
         await backend.sync(SyncRequest())
         await embedded(backend)
-        for number in (0, 517, 1010):
+        for number in (0, 117, 202):
             answer = await backend.search(SearchRequest(query=f"boiler {number}", max_results=1))
             assert answer.hits[0].path == f"memory/{number:04}.md"
             assert answer.mode == "hybrid"
@@ -101,11 +101,11 @@ async def test_keyword_search_works_while_a_job_goes_on(embedding_home, batches,
     async with embedding_home.open() as backend:
         await backend.sync(SyncRequest())
         await job_in(backend, "in_progress")
-        assert (await backend.search(SearchRequest(query="boiler 517"))).hits
+        assert (await backend.search(SearchRequest(query="boiler 117"))).hits
 
 
 async def test_a_backlog_below_the_threshold_gets_ordinary_requests(
-    embedding_home, batches, batch_with, embedded
+    real_size, embedding_home, batches, batch_with, embedded
 ):
     batch_with()
     for number in range(THRESHOLD - 1):
