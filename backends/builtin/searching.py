@@ -95,7 +95,7 @@ def _count_bytes(term: str, counts: tuple[int, int]) -> int:
 
 def words_of(query: Query) -> Iterator[Word]:
     """What the index has to be asked for."""
-    for concept in query.concepts:
+    for concept in (*query.concepts, *query.related):
         yield from (Word(term, concept.is_prefix) for term in concept.alternatives)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
@@ -21,6 +22,7 @@ from backends.text.analyser import (
     is_unspaced,
     may_hold_compounds,
     normalise,
+    other_forms,
     stop_bigrams,
     stop_words_of,
     tokens,
@@ -61,21 +63,21 @@ class Query(msgspec.Struct, frozen=True, gc=False):
     """The days that it speaks of."""
     words: tuple[tuple[Concept, str], ...] = ()
     """Each that may be a part of a compound, or be one, with its spelling; none where nobody writes compounds."""
+    related: tuple[Concept, ...] = ()
+    """Weaker evidence for words, which joins the concepts where the index has it."""
 
     def among(self, document_frequency: Mapping[str, int]) -> Query:
-        """Without the days that no chunk speaks of. What is said of time is evidence for some notes, and none
-        against the others.
+        """Without the days that no chunk speaks of, and with the related words that one holds. What is said of time
+        is evidence for some notes, and none against the others.
         """
-        if not self.times:
-            return self
         concepts = []
-        for concept in self.concepts:
-            if concept.time:
+        for concept in (*self.concepts, *self.related):
+            if concept.time or concept in self.related:
                 known = tuple(filter(document_frequency.get, concept.alternatives))
                 concepts += [msgspec.structs.replace(concept, alternatives=known)] if known else []
             else:
                 concepts.append(concept)
-        return msgspec.structs.replace(self, concepts=tuple(concepts))
+        return msgspec.structs.replace(self, concepts=tuple(concepts), related=())
 
     def terms(self) -> tuple[str, ...]:
         """Every index term of the query, once."""
@@ -101,9 +103,13 @@ class QueryAnalyser:
         found = (asked or list(concepts))[:MAX_CONCEPTS]
         times = days_in(text[:_WITH_TIMES], today) if today else ()
         query = (*found, *_times(times, found))
-        if COMPOUNDING.isdisjoint(self.languages) or not may_hold_compounds(text):
-            return Query(query, language, times)
-        return Query(query, language, times, tuple(self._plain_words(content, language)))
+        words: tuple[tuple[Concept, str], ...] = ()
+        if not COMPOUNDING.isdisjoint(self.languages) and may_hold_compounds(text):
+            words = tuple(self._plain_words(content, language))
+        names = {concept.alternatives[0] for concept in found}
+        derived = self._related(content) if language == "english" else ()
+        related = tuple(one for one in derived if one.instead_of in names)
+        return Query(query, language, times, words, related)
 
     def compounds(self, query: Query, counts: Mapping[str, int], documents: int) -> Compounds:
         """What its words are written together with, or are made of; `counts` of its terms, in `documents`."""
@@ -112,12 +118,30 @@ class QueryAnalyser:
 
     def _plain_words(self, words: Iterable[str], language: str) -> Iterator[tuple[Concept, str]]:
         """The first few of one concept, of letters."""
-        plain = (word for word in dict.fromkeys(words) if len(word) >= _MIN_PART)
-        plain = (word for word in plain if word.isalpha() and not is_unspaced(word))
-        for word in islice(plain, _MOST_WORDS):
+        seen = set()
+        plain = (word for word in words if len(word) >= _MIN_PART and word.isalpha())
+        for word in islice((word for word in plain if not is_unspaced(word)), _MOST_WORDS):
             first, *others = self._concepts([word], language)
-            if not others:
-                yield first, fold(word)
+            spelling = fold(word)
+            if not others and spelling not in seen:
+                seen.add(spelling)
+                yield first, spelling
+
+    def _related(self, words: Iterable[str]) -> Iterator[Concept]:
+        """Of English words what the stemmer leaves apart: `allergies` and `allergic`, `paint` and `painter`."""
+        english = self._analyser("english")
+        for word in islice(dict.fromkeys(words), _MOST_WORDS):
+            if word.isascii() and word.isalpha() and len(word) >= _MIN_PART:
+                (stem, *_), *_ = english.concepts(word)
+                forms = {form for one in _bases(word.lower()) for form in english.concepts(one)[0]}
+                if stem.endswith("i"):
+                    forms.add(stem[:-1])
+                elif not forms and len(stem) >= _MIN_PART:
+                    agent = "or" if stem.endswith("t") else "er"
+                    forms.add(stem.removesuffix("e") + agent)
+                found = tuple(sorted(one for one in forms if len(one) >= _MIN_PART and one != stem))
+                if found:
+                    yield Concept(found, RELATED_SHARE, instead_of=stem)
 
     def _concepts(self, words: Iterable[str], language: str) -> Iterator[Concept]:
         analysers = [self._analyser(name) for name in dict.fromkeys((language, *self.languages))]
@@ -126,7 +150,9 @@ class QueryAnalyser:
             whole_and_parts = not is_unspaced(word) and len(readings[0]) > 1
             share = PARTS_SHARE / (len(readings[0]) - 1) if whole_and_parts else 1.0
             for number, alternatives in enumerate(zip(*readings, strict=True)):
-                terms = tuple(dict.fromkeys(term for reading in alternatives for term in reading))
+                found = (term for reading in alternatives for term in reading)
+                others = other_forms(word) if number == 0 else ()
+                terms = tuple(dict.fromkeys((*found, *others)))
                 is_prefix = is_unspaced(word) and len(terms[0]) == 1
                 yield Concept(terms, 1.0 if number == 0 else share, is_prefix)
 
@@ -162,6 +188,18 @@ def content_words(text: str, language: str) -> list[str]:
 def _is_stop_word(word: str, stop_words: frozenset[str]) -> bool:
     lowered = word.casefold()
     return lowered in stop_words or lowered.replace("'", "").replace("’", "") in stop_words
+
+
+RELATED_SHARE: Final = 0.5
+"""What a word counts of one that is derived from it, or that it is derived from."""
+_DERIVED: Final = re.compile("(.{3,}?)(?:ists?|ical|ics?|ous|([eo]rs?))")
+
+
+def _bases(word: str) -> Iterator[str]:
+    """What an English word may be derived from: `allergy` for `allergic`, `bake` for `baker`."""
+    if match := _DERIVED.fullmatch(word):
+        base, is_agent = match.groups()
+        yield from (base, base + "e") if is_agent else (base, base + "y")
 
 
 _MIN_PART: Final = 4
@@ -269,7 +307,9 @@ class Compounds:
                 more.append(Concept(tuple(compounds), COMPOUND_SHARE, instead_of=name))
             more += self._parts_of(word, concept, is_known=bool(compounds))
         query = msgspec.structs.replace(self._query, concepts=(*self._query.concepts, *more))
-        return query, {term: self._counts.get(term, 0) for term in query.terms()}
+        related = (term for concept in query.related for term in concept.alternatives)
+        terms = (*query.terms(), *related)
+        return query, {term: self._counts.get(term, 0) for term in terms}
 
     def _often(self, terms: Iterable[str]) -> int:
         return max(self._counts.get(term, 0) for term in terms)
@@ -368,17 +408,17 @@ class Weights:
         self, concepts: Sequence[Concept], document_frequency: Mapping[str, int], documents: int
     ) -> None:
         self.concepts = tuple(concepts)
-        own = {
-            concept.alternatives[0]: concept.share
-            * _idf(_frequency(concept, document_frequency), documents)
-            for concept in self.concepts
+        weights = [
+            _idf(_frequency(concept, document_frequency), documents) for concept in self.concepts
+        ]
+        asked = {
+            concept.alternatives[0]: concept.share * weight
+            for concept, weight in zip(self.concepts, weights, strict=True)
             if not concept.instead_of
         }
         self.by_concept = tuple(
-            concept.share * own[concept.instead_of]
-            if concept.instead_of
-            else own[concept.alternatives[0]]
-            for concept in self.concepts
+            concept.share * asked.get(concept.instead_of, weight)
+            for concept, weight in zip(self.concepts, weights, strict=True)
         )
         words = (
             weight

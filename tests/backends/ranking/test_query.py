@@ -128,7 +128,9 @@ def test_a_question_without_a_time_asks_for_the_same_on_every_day():
 
 def test_a_day_that_is_written_as_notes_are_named_is_asked_for_once():
     assert times_of("2026-02-08") == []
-    assert times_of("8.2.2026") != []
+    assert times_of("8.2.2026") == []
+    assert "2026_02_08" in QueryAnalyser().analyse("8.2.2026").concepts[0].alternatives
+    assert times_of("8. 2. 2026") != []
 
 
 def test_days_that_no_chunk_speaks_of_are_not_asked_for():
@@ -150,3 +152,53 @@ def test_a_month_that_is_named_is_found_by_its_words_alone():
     assert times_of("What did Anna do in November 2022?") == []
     assert times_of("am 8. Februar") == []
     assert QueryAnalyser().analyse("in November 2022", TODAY).times != ()
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [("allergies", "allergic"), ("allergic", "allergies"), ("painter", "paints"), ("bakes", "baker"),
+     ("therapist", "therapy"), ("visited", "visitors"), ("musical", "music")],
+)  # fmt: skip
+def test_a_word_is_related_to_those_that_are_derived_from_it(asked, said):
+    query = QueryAnalyser(["english"]).analyse(asked)
+    (stem,) = Analyser("english").terms(said).split()
+    (concept, *weaker) = query.among({stem: 1}).concepts
+    assert stem in concept.alternatives or [one.alternatives for one in weaker] == [(stem,)]
+    assert all(one.instead_of == concept.alternatives[0] for one in weaker)
+    assert query.among({}).concepts == (concept,)
+
+
+def test_weaker_evidence_counts_its_share_where_the_word_itself_is_not():
+    word, weaker = Concept(("a",)), Concept(("b",), 0.5, instead_of="a")
+    weights = Weights([word, weaker], {"a": 10, "b": 20}, 100)
+    assert weights.coverage(0b01) == weights.coverage(0b11) == 1.0
+    assert weights.coverage(0b10) == 0.5
+    assert weights.limited(0.9, [0b10]) == pytest.approx(0.3 * 0.5)
+    assert weights.limited(0.9, [0b11]) == 0.9
+
+
+SAME = [
+    ("1,200", "1200", "1.200"),
+    ("1,250,000", "1250000", "1.250.000"),
+    ("5pm", "17:00", "5:00pm"),
+    ("9:05", "09:05", "9:05am"),
+    ("2026-03-05", "05.03.2026", "5.3.2026"),
+    ("3rd", "third"),
+]
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"), [(one, other) for forms in SAME for one in forms for other in forms]
+)
+def test_a_number_is_found_however_it_is_written(asked, said):
+    (whole, *_) = QueryAnalyser(["english"]).analyse(asked).concepts
+    assert not set(whole.alternatives).isdisjoint(Analyser("english").terms(said).split())
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"), [("1.20", "120"), ("0.1.9", "019"), ("2026", "2.026"), ("5pm", "5:00"), ("1.5", "15")]
+)  # fmt: skip
+def test_other_numbers_are_other_numbers(asked, said):
+    (whole, *_) = QueryAnalyser(["english"]).analyse(asked).concepts
+    wholes = Analyser("english").concepts(said)[0]
+    assert set(whole.alternatives).isdisjoint(wholes)
