@@ -273,6 +273,11 @@ _OWN_NAME: Final = (
 )
 
 
+_ONE_AT_A_TIME: Final = (
+    "SELECT pg_advisory_xact_lock(hashtextextended('memory-gateway store migrate', 0))"
+)
+
+
 def migrate(address: Address, *, role: str | None = None) -> str:
     """Makes what is missing, and says what was done. In one transaction; again and again does no harm.
 
@@ -281,6 +286,7 @@ def migrate(address: Address, *, role: str | None = None) -> str:
     with address.connected() as connection:
         connection.autocommit = False
         with connection.transaction():
+            connection.execute(_ONE_AT_A_TIME)
             found = _version_in(connection, address)
             if found is not None and found > SCHEMA_VERSION:
                 raise other_version(address, found)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import msgspec
@@ -188,6 +189,13 @@ class TestSchema:
         assert f"now has version {SCHEMA_VERSION}" in migrate(address)
         assert "is as it should be" in migrate(address, role=SERVING)
         PostgresStore(empty(), "main", viewpoint="").close()
+
+    def test_of_several_that_migrate_at_once_one_makes_the_tables(self, empty):
+        address = Address.of(empty(SUPERUSER))
+        with ThreadPoolExecutor(4) as threads:
+            told = list(threads.map(lambda _: migrate(address, role=SERVING), range(4)))
+        assert sum(f"now has version {SCHEMA_VERSION}" in one for one in told) == 1
+        assert sum("is as it should be" in one for one in told) == 3
 
     @pytest.mark.parametrize(
         ("version", "remedy"), [(0, "store migrate"), (SCHEMA_VERSION + 1, "release")]
