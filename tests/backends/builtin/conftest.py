@@ -21,6 +21,7 @@ import pytest
 from msgspec.structs import replace
 
 from backends.builtin.backend import BuiltinBackend, open_builtin
+from backends.builtin.store.postgres.store import PostgresStore
 from backends.interface import Hit, SearchRequest, SyncReport, SyncRequest
 from config.settings import QuerySettings, StoreSettings, SyncSettings
 from fakes.patience import be_patient
@@ -35,7 +36,7 @@ def patient_searches(monkeypatch) -> None:
     be_patient(monkeypatch)
 
 
-_OF_FILES = {"a_minute_later", "check", "content", "index_file", "look", "spoil", "vectors_in"}
+_OF_FILES = {"a_minute_later", "content", "index_file", "look", "spoil", "vectors_in"}
 """Fixtures for tests of an index file: where one is used, there is no other store."""
 
 
@@ -54,7 +55,9 @@ Keeping = Callable[[Path], StoreSettings]
 def keeping(request: pytest.FixtureRequest) -> Keeping:
     """The settings of a new index: a file, and where a module says `every_store`, PostgreSQL, too.
 
-    Where it says `and_pooled`, once more through pgbouncer.
+    Where it says `and_pooled`, once more through pgbouncer. What is about SQLite's file stays with it: its identity, moves,
+    damage, scrubbing, upkeep and locks, the engines that search vectors in this process, network mounts, and processes
+    that are killed (over PostgreSQL that is what the fault matrix does).
     """
     kind = getattr(request, "param", "sqlite")
     if kind == "sqlite":
@@ -222,10 +225,15 @@ def spoil() -> Callable[[Path], None]:
 
 
 @pytest.fixture
-def check() -> Callable[[Path], None]:
-    """Fails unless an index file is sound and all of its tables agree with each other."""
+def check(home: Home) -> Callable[[Path], None]:
+    """Fails unless an index is sound and all of its tables agree with each other."""
 
     def check_index(path: Path) -> None:
+        if home.store.driver == "postgres":
+            settings = home.settings.search.store
+            with closing(PostgresStore(settings, "main", viewpoint="")) as store:
+                assert store.check().problems == ()
+            return
         with _looking(path) as db:
             assert db.execute("PRAGMA integrity_check").get == "ok"
             assert db.execute("PRAGMA foreign_key_check").get is None

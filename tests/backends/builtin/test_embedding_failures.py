@@ -23,7 +23,7 @@ from providers.embedding.failover import Embeddings
 from providers.embedding.service import EmbeddingService
 from providers.interface import ProviderRequest
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.every_store]
 
 CANARY = "sk-canary-5f2d9b7c1e8a4406"
 

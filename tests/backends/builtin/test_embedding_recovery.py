@@ -21,7 +21,7 @@ from providers.embedding.requester import REMOTE
 from providers.embedding.service import EmbeddingService
 from providers.interface import ProviderRequest
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.every_store]
 
 NOTES = 12
 BROKEN_S = 300

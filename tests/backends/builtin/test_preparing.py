@@ -1,5 +1,7 @@
 """What is made of a file's text before it is stored."""
 
+import sys
+import threading
 from datetime import date
 
 import pytest
@@ -7,6 +9,7 @@ import pytest
 from backends.builtin.syncing import preparing
 from backends.builtin.syncing.preparing import HEADING_SEPARATOR, Preparer
 from backends.chunking import ChunkLimits
+from backends.text.analyser import stop_words_of
 from backends.text.dates import date_of
 from backends.text.passages import split_units
 
@@ -109,3 +112,42 @@ def test_the_words_of_all_languages_together_take_so_many_bytes(preparer, monkey
     text = "# Title\n\n" + " ".join(f"le et est une dans wort0x{place}" for place in range(20))
     again = preparer.prepare("memory/a.md", f"{text}\n" * 3)
     assert [chunk.terms for chunk in again.chunks] == first
+
+
+def test_the_threads_of_a_sync_and_of_a_search_prepare_at_the_same_time(preparer, monkeypatch):
+    monkeypatch.setattr(preparing, "MOST_WORDS_BYTES", 5_000)
+    texts = [
+        f"# T\n\n{' '.join(words.split() * 5)} {' '.join(f'w{n}x{number}' for n in range(30))}\n"
+        for number, words in enumerate(stop_words_of_some())
+    ]
+    expected = [Preparer(ChunkLimits()).prepare("memory/a.md", text) for text in texts]
+    wrong = []
+
+    def prepare(shift):
+        for number in range(400):
+            place = (number * (shift + 1)) % len(texts)
+            try:
+                if preparer.prepare("memory/a.md", texts[place]) != expected[place]:
+                    wrong.append(place)
+            except RuntimeError as error:
+                wrong.append(error)
+
+    threads = [threading.Thread(target=prepare, args=(shift,)) for shift in range(4)]
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert wrong == []
+
+
+def stop_words_of_some():
+    """Enough stop words of some languages to be taken for them."""
+    return [
+        " ".join(sorted(stop_words_of(name))[:20])
+        for name in ("english", "german", "french", "dutch")
+    ]

@@ -251,13 +251,14 @@ class Pool:
         address: Address,
         size: int,
         greet: Callable[[psycopg.Connection], None],
-        answer_s: float = math.inf,
+        statement_s: float = math.inf,
     ) -> None:
-        """`greet` looks at each new connection and raises what is wrong with its database. No answer is waited for
-        longer than `answer_s`.
+        """`greet` looks at each new connection and raises what is wrong with its database.
+
+        The server ends statements after `statement_s`: if it has not answered soon after that, it is silent.
         """
         self.address = address
-        self.answer_s = answer_s
+        self._statement_s = statement_s
         self._greet = greet
         self._free = threading.BoundedSemaphore(size)
         self._lock = threading.Lock()
@@ -309,7 +310,7 @@ class Pool:
 
     def make(self, until: float) -> _Line:
         connection = self.address.connect(min(until - time.monotonic(), CONNECT_TIMEOUT_S))
-        connection.until = min(until, time.monotonic() + self.answer_s)
+        connection.until = self.patience(until)
         try:
             self._greet(connection)
             if is_direct(connection):
@@ -327,6 +328,10 @@ class Pool:
                 self._start_reaper()
                 return
         line.close()
+
+    def patience(self, until: float, statements: int = 1) -> float:
+        """Until when the answer to so many statements, which the server may give at once, is waited for."""
+        return min(until, time.monotonic() + statements * self._statement_s + GRACE_S)
 
     def drop_idle(self) -> None:
         """Where one connection is silent the others are to the same server: whoever comes next makes a new one."""
@@ -425,20 +430,22 @@ class Transaction:
         """A connection that the server has closed meanwhile is replaced, once: nothing was done on it yet."""
         self._line = self._pool.take(self._until)
         every = (*self._begin, *statements)
+        begun = len(self._begin)
         try:
-            return self._send(self._line, every)[len(self._begin) :]
+            return self._send(self._line, every, begun)[begun:]
         except ServerSilentError:
             raise
         except psycopg.OperationalError:
             if self._line.is_fresh or not self._line.connection.closed:
                 raise
             self._line = self._pool.make(self._until)
-            return self._send(self._line, every)[len(self._begin) :]
+            return self._send(self._line, every, begun)[begun:]
 
-    def _send(self, line: _Line, statements: Sequence[Statement]) -> list[Cursor]:
+    def _send(self, line: _Line, statements: Sequence[Statement], begun: int = 0) -> list[Cursor]:
+        """The first `begun` of them take no time."""
         self.trips += 1
         connection = line.connection
-        connection.until = min(self._until, time.monotonic() + self._pool.answer_s)
+        connection.until = self._pool.patience(self._until, len(statements) - begun)
         try:
             if len(statements) == 1:
                 return [connection.execute(*statements[0])]

@@ -352,6 +352,32 @@ def index_vectors(address: Address, *, tenant: str, agent: str, at_least: int) -
     return done
 
 
+_SELECT_OWN_INDEXES: Final = r"""
+    SELECT c.relname, (regexp_match(c.relname, '^embeddings_of_(\d+)_(\d+)$'))::bigint[]
+    FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid
+    WHERE i.indrelid = 'embeddings'::regclass AND starts_with(c.relname, 'embeddings_of_')
+        AND pg_has_role(c.relowner, 'USAGE')
+"""
+
+
+def drop_left_indexes(address: Address) -> None:
+    """Approximate indexes of agents or models that are gone go, too, as far as this role may drop them.
+
+    Others may read and write meanwhile. Blocks. Raises IndexUnavailableError.
+    """
+    with address.connected() as connection:
+        _enter(connection, address)
+        for index, numbers in connection.execute(_SELECT_OWN_INDEXES).fetchall():
+            if numbers is None:
+                continue
+            connection.execute("SELECT set_config('mg.agent', %s, false)", (str(numbers[0]),))
+            row = connection.execute(
+                "SELECT 1 FROM fingerprints WHERE agent_id = %s AND fingerprint_id = %s", numbers
+            ).fetchone()
+            if row is None:
+                connection.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {index}")
+
+
 def _enter(connection: Connection, address: Address) -> None:
     """Statements find the tables and pgvector from here on; for a connection of its own."""
     row = connection.execute(SELECT_EXTENSION).fetchone()
@@ -396,11 +422,7 @@ def _version_in(connection: Connection, address: Address) -> int | None:
 
 def _make_schema(connection: Connection, address: Address) -> None:
     """The schema and the extension, and the path on which the following statements find both."""
-    if connection.info.server_version < MIN_SERVER * 10_000:
-        raise IndexUnavailableError(
-            f"{address} runs PostgreSQL {connection.info.server_version // 10_000}.",
-            remedy=f"Use PostgreSQL {MIN_SERVER} or later.",
-        )
+    check_server(address, connection.info.server_version)
     name = sql.Identifier(address.schema)
     connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(name))
     connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
@@ -413,6 +435,15 @@ SELECT_EXTENSION: Final = """
     SELECT n.nspname, e.extversion FROM pg_extension AS e
     JOIN pg_namespace AS n ON n.oid = e.extnamespace WHERE e.extname = 'vector'
 """
+
+
+def check_server(address: Address, version: int) -> None:
+    """Raises IndexUnavailableError where PostgreSQL is too old; `version` as the server numbers them: 150004."""
+    if version < MIN_SERVER * 10_000:
+        raise IndexUnavailableError(
+            f"{address} runs PostgreSQL {version // 10_000}.",
+            remedy=f"Use PostgreSQL {MIN_SERVER} or later.",
+        )
 
 
 def check_extension(address: Address, version: str | None) -> None:

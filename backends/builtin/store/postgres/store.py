@@ -24,7 +24,6 @@ from backends.builtin.store.port import (
 )
 from backends.builtin.store.postgres import leases, upkeep
 from backends.builtin.store.postgres.connections import (
-    GRACE_S,
     PATIENCE_S,
     Address,
     Pool,
@@ -197,8 +196,8 @@ class PostgresStore:
         self._path: tuple[str, ...] = (settings.schema,)
         self._memory: PostgresVectorMemory | None = None
         self._writing = threading.Lock()
-        answer_s = self._timeout_ms / 1000 + GRACE_S if self._timeout_ms else math.inf
-        self._pool = Pool(self.address, settings.pool.max, self._greet, answer_s)
+        statement_s = self._timeout_ms / 1000 or math.inf
+        self._pool = Pool(self.address, settings.pool.max, self._greet, statement_s)
 
     @property
     def place(self) -> str:
@@ -349,10 +348,10 @@ class PostgresStore:
         return begin(schema_path=self._path, settings=settings, read_only=read_only, agent_id=agent)
 
     def _statement_ms(self, until: float) -> int:
-        """What the server may take for one statement, so that it works for nobody who has given up. 0: any time."""
+        """What the server may take for one statement: it ends it before the connection is given up. 0: any time."""
         if until == math.inf:
             return self._timeout_ms
-        left_ms = max(1, round((until - time.monotonic()) * 1000))
+        left_ms = max(1, round((until - time.monotonic() - _MARGIN_S) * 1000))
         return min(left_ms, self._timeout_ms or left_ms)
 
     def _greet(self, connection: psycopg.Connection) -> None:
@@ -390,5 +389,6 @@ class PostgresStore:
         return nobody
 
 
+_MARGIN_S: Final = 0.5
 _IDLE_IN_TRANSACTION_MS: Final = 60_000
 """A process that was stopped in the middle must not hold its locks for ever."""

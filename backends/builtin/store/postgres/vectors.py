@@ -123,7 +123,7 @@ _SAMPLED: Final = """
         ORDER BY text_hash LIMIT %(sample)s::bigint
     ) AS s
 """
-_MARK: Final = _SAMPLED.format(what="md5(string_agg(text_hash, '' ORDER BY text_hash))")
+_MARK: Final = _SAMPLED.format(what="sha256(string_agg(text_hash, '' ORDER BY text_hash))")
 _SAMPLE: Final = _SAMPLED.format(what="vector_send(vector)")
 _EXCERPTS: Final = """
     SELECT x.chunk_id, x.excerpt_id, x.start, x."end", 1 - (e.vector <=> %(query)s::real[]::vector)
@@ -153,7 +153,7 @@ class _Sample(NamedTuple):
     version: int
     """Of the index when it was last seen to be this sample."""
     fingerprint_id: int
-    mark: str | None
+    mark: bytes | None
     """Another one for other texts."""
     matrix: NDArray[np.float32]
     lengths: NDArray[np.float32]

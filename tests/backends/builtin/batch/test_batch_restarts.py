@@ -15,6 +15,7 @@ _PROCESS = """
 import sys, anyio
 from pathlib import Path
 from backends.builtin.backend import open_builtin
+from fakes.batches import make_small
 from backends.interface import SyncRequest
 from config.settings import BatchSettings
 from fakes.settings import make_settings, remote
@@ -27,6 +28,7 @@ async def main(root, provider, url, key):
         await backend.sync(SyncRequest())
         await anyio.sleep_forever()
 
+make_small()
 anyio.run(main, *sys.argv[1:])
 """
 

@@ -90,7 +90,7 @@ def _with_broken_vectors(batches, lines):
 @pytest.mark.parametrize(
     ("spoil", "lacking"),
     [
-        (_without_every_tenth, 105),
+        (_without_every_tenth, 21),
         (_with_strangers, 0),
         (_with_garbage, 1),
         (_with_broken_vectors, 9),

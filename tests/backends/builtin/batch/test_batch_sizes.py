@@ -7,7 +7,6 @@ from collections import Counter
 
 import pytest
 
-from backends.builtin.batch.claiming import KEPT_BACK, THRESHOLD
 from backends.builtin.embedding import backfill
 from backends.builtin.syncing.freshness import Freshness
 from backends.interface import SyncRequest
@@ -16,9 +15,9 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_what_the_vendor_refuses_as_too_large_goes_into_smaller_jobs(
-    vendor, batches, backlog, embedding_home, embedded, until, batch_report
+    vendor, batches, backlog, in_jobs, embedding_home, embedded, until, batch_report
 ):
-    batches.most_enqueued = 300
+    batches.most_enqueued = 60
     async with embedding_home.open() as backend:
         await backend.sync(SyncRequest())
         report = await embedded(backend)
@@ -28,14 +27,14 @@ async def test_what_the_vendor_refuses_as_too_large_goes_into_smaller_jobs(
     paid = Counter([*vendor.embedded(), *batches.texts()])
     assert (len(paid), set(paid.values())) == (backlog, {1})
     assert (batch["enabled"], batch["failures"]) == (True, 0)
-    assert 100 <= batch["capacity"] <= batches.most_enqueued
-    assert len(batches.texts()) > THRESHOLD // 2
+    assert 20 <= batch["capacity"] <= batches.most_enqueued
+    assert len(batches.texts()) > in_jobs // 2
 
 
 async def test_what_was_learned_holds_for_the_next_backlog(
     batches, backlog, embedding_home, embedded, job_in, look
 ):
-    batches.most_enqueued = 600
+    batches.most_enqueued = 120
     async with embedding_home.open() as backend:
         await backend.sync(SyncRequest())
         await embedded(backend)
@@ -70,15 +69,24 @@ def syncing(monkeypatch):
 
 
 async def test_no_job_is_made_while_a_sync_goes_on(
-    vendor, batches, backlog, embedding_home, indexed_alone, syncing, until, job_in, monkeypatch
+    vendor,
+    batches,
+    backlog,
+    in_jobs,
+    embedding_home,
+    indexed_alone,
+    syncing,
+    until,
+    job_in,
+    monkeypatch,
 ):
     monkeypatch.setattr(backfill, "QUIET_BEFORE_JOBS_S", 1.0)
-    for number in range(800):
+    for number in range(160):
         embedding_home.write(f"memory/more-{number:04}.md", f"The kettle number {number}.\n")
     await indexed_alone(embedding_home)
     async with embedding_home.open() as backend:
         # Each time a job could be made, the newest texts are embedded first.
-        await until(lambda: len(vendor.embedded()) >= 2 * KEPT_BACK)
+        await until(lambda: len(vendor.embedded()) >= 2 * (backlog - in_jobs))
         assert not batches.uploads
         syncing.set()
         await job_in(backend, "closed")

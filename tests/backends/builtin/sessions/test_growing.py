@@ -10,6 +10,7 @@ import pytest
 from backends.builtin.syncing.sessions import SILENCE_NS
 from backends.interface import SearchRequest, SyncRequest
 
+pytestmark = pytest.mark.every_store
 AUTOMATIC = SyncRequest(reason="interval")
 
 
