@@ -123,13 +123,14 @@ _IGNORED_NOWHERE: Final = -1
 
 
 class DirectoryWatches:
-    """Blocks; one thread uses it at a time. Events end up in `bursts`."""
+    """Blocks; any thread may close it. Events end up in `bursts`."""
 
     def __init__(self, bursts: Bursts) -> None:
         """Raises WatchingFailedError."""
         self._bursts = bursts
         self._watches: dict[str, _Watch] = {}
         self._ids = itertools.count()
+        self._using = threading.Lock()
         self._inotify = _open_inotify()
 
     def __len__(self) -> int:
@@ -140,6 +141,10 @@ class DirectoryWatches:
 
         Raises WatchingFailedError.
         """
+        with self._using:
+            return self._follow(plan)
+
+    def _follow(self, plan: WatchPlan) -> bool:
         for path, watch in list(self._watches.items()):
             if plan.get(path) != watch.directory or watch.is_dead:
                 del self._watches[path]
@@ -151,8 +156,10 @@ class DirectoryWatches:
         return bool(added)
 
     def close(self) -> None:
-        self._inotify.stop()
-        self._inotify.join(_PATIENCE_S)
+        """Once nobody sets watches any more."""
+        with self._using:
+            self._inotify.stop()
+            self._inotify.join(_PATIENCE_S)
 
     def _add(self, path: str, directory: Directory) -> None:
         watch = _Watch(directory, self._bursts)

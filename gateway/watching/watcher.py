@@ -76,6 +76,7 @@ class Watcher:
         self._places = places
         self._scheduler = scheduler
         self._setting = BoundedWork("watches on directories")
+        self._closing = BoundedWork("end of watches")
         self._wakeup = Wakeup()
         self.state = STARTING
 
@@ -111,7 +112,7 @@ class Watcher:
                 await self._act_on(bursts, watches)
         finally:
             with anyio.CancelScope(shield=True), suppress(TimeoutError):
-                await self._setting.run(watches.close, _CLOSING_S)
+                await self._closing.run(watches.close, _CLOSING_S, queue_s=_CLOSING_S)
 
     async def _act_on(self, bursts: Bursts, watches: DirectoryWatches) -> None:
         """Waits for a burst to end and asks for its sync; from time to time sets all watches anew."""
@@ -126,9 +127,7 @@ class Watcher:
 
     async def _follow(self, watches: DirectoryWatches) -> None:
         """Sets watches until a look at the disk finds no directory that has none."""
-        while await self._on_disk(
-            partial(watches.follow, await self._plan()), discard=lambda _: watches.close()
-        ):
+        while await self._on_disk(partial(watches.follow, await self._plan())):
             pass
         self._tell(WatchState(mode="watching", directories=len(watches)))
 

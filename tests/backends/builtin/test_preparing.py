@@ -1,7 +1,7 @@
 """What is made of a file's text before it is stored."""
 
-import sys
 import threading
+import time
 from datetime import date
 
 import pytest
@@ -9,7 +9,7 @@ import pytest
 from backends.builtin.syncing import preparing
 from backends.builtin.syncing.preparing import HEADING_SEPARATOR, Preparer
 from backends.chunking import ChunkLimits
-from backends.text.analyser import stop_words_of
+from backends.text.analyser import Analyser, stop_words_of
 from backends.text.dates import date_of
 from backends.text.passages import split_units
 
@@ -116,6 +116,13 @@ def test_the_words_of_all_languages_together_take_so_many_bytes(preparer, monkey
 
 def test_the_threads_of_a_sync_and_of_a_search_prepare_at_the_same_time(preparer, monkeypatch):
     monkeypatch.setattr(preparing, "MOST_WORDS_BYTES", 5_000)
+    held = Analyser.bytes_held.fget
+
+    def held_after_others(analyser):
+        time.sleep(0.0001)  # lets the other threads go on
+        return held(analyser)
+
+    monkeypatch.setattr(Analyser, "bytes_held", property(held_after_others))
     texts = [
         f"# T\n\n{' '.join(words.split() * 5)} {' '.join(f'w{n}x{number}' for n in range(30))}\n"
         for number, words in enumerate(stop_words_of_some())
@@ -124,7 +131,7 @@ def test_the_threads_of_a_sync_and_of_a_search_prepare_at_the_same_time(preparer
     wrong = []
 
     def prepare(shift):
-        for number in range(400):
+        for number in range(60):
             place = (number * (shift + 1)) % len(texts)
             try:
                 if preparer.prepare("memory/a.md", texts[place]) != expected[place]:
@@ -133,15 +140,10 @@ def test_the_threads_of_a_sync_and_of_a_search_prepare_at_the_same_time(preparer
                 wrong.append(error)
 
     threads = [threading.Thread(target=prepare, args=(shift,)) for shift in range(4)]
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        sys.setswitchinterval(before)
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     assert wrong == []
 
 

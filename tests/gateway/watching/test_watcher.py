@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import threading
+from pathlib import Path
 
 import anyio
 import pytest
@@ -221,3 +223,35 @@ def test_hidden_and_vendor_directories_of_a_folder_of_notes_are_not_watched(tmp_
     kept = {str(folder), str(folder / "deep"), str(folder / "deep/er")}
     assert watched(folder, selective=True) == kept
     assert watched(folder, selective=False) > kept
+
+
+def inotify_instances():
+    links = (one.readlink() for one in Path("/proc/self/fd").iterdir() if one.is_symlink())
+    return sum(link.name == "anon_inode:inotify" for link in links)
+
+
+async def test_watches_are_closed_also_if_the_disk_hung_when_the_watcher_ended(
+    watching, monkeypatch, workspace
+):
+    """As with a reload on a busy machine: each would leave descriptors and a thread behind."""
+    hung, gate = threading.Event(), threading.Event()
+
+    def plan(places):
+        if hanging:
+            hung.set()
+            gate.wait()
+        return plan_watches(places)
+
+    hanging, before = False, inotify_instances()
+    monkeypatch.setattr(watcher, "plan_watches", plan)
+    try:
+        async with watching() as watched:
+            await watched.until(lambda: inotify_instances() == before + 1)
+            hanging = True
+            (workspace / "memory/new").mkdir(parents=True)
+            await watched.until(hung.is_set)
+        with anyio.fail_after(30):
+            while inotify_instances() > before:
+                await anyio.sleep(0.01)
+    finally:
+        gate.set()
