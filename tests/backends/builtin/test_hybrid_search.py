@@ -165,7 +165,7 @@ async def test_the_only_note_is_found_by_its_vector(home):
     shelf.give("memory/heating.md", axis(1))
     found = shelf.search("radiators", axis(1, towards=0, share=0.5), min_score=0.35)
     assert paths(found) == ["heating"]
-    assert found.hits[0].score == pytest.approx(0.894, abs=1e-3)
+    assert found.hits[0].vector_score == pytest.approx(0.894, abs=1e-3)
     shelf.store.close()
 
 

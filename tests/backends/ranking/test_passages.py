@@ -156,13 +156,13 @@ def test_overlapping_chunks_of_a_file_are_one_text(passages):
     assert len({passage.text for passage in found}) == len(found)
 
 
-def test_of_overlapping_chunks_the_better_one_gives_the_score(candidates_of, weigh, rank):
+def test_of_overlapping_chunks_the_better_one_gives_the_score_of_words(candidates_of, weigh, rank):
     text = "\n".join(f"- line {number} about the garden" for number in range(30)) + "\n- boiler"
     chunks = candidates_of(text, limits=ChunkLimits(tokens=150, overlap=80))
     weak = [replace(chunk, bm25=0.01) for chunk in chunks]
     strong = [replace(chunk, bm25=3.0) for chunk in chunks]
     best = rank(weak + strong[-1:], weigh("boiler"))[0]
-    assert best.score == rank(strong, weigh("boiler"))[0].score
+    assert best.text_score == rank(strong, weigh("boiler"))[0].text_score
     assert best.passage.chunk_id == strong[-1].chunk_id
 
 
