@@ -14,9 +14,9 @@ from backends.builtin.store.port import PreparedChunk, PreparedExcerpt, Prepared
 from backends.chunking import CHUNKING_VERSION, ChunkLimits, chunk_markdown, document_title
 from backends.files.encodings import DECODING_VERSION
 from backends.text.analyser import ANALYSER_VERSION, Analyser, guess_latin_language
-from backends.text.dates import date_of, date_words
 from backends.text.frontmatter import FRONT_MATTER_VERSION, read_front_matter, told_in
 from backends.text.passages import EXCERPT_VERSION, cut_excerpts, split_units
+from backends.text.times import date_of, date_words
 
 HEADING_SEPARATOR: Final = "\x1f"
 

@@ -6,8 +6,8 @@ import pytest
 
 from backends.builtin.syncing.preparing import HEADING_SEPARATOR, Preparer
 from backends.chunking import ChunkLimits
-from backends.text.dates import date_of
 from backends.text.passages import split_units
+from backends.text.times import date_of
 
 
 @pytest.fixture
