@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from itertools import chain, islice
 from operator import or_
 from typing import Final, Literal
@@ -213,14 +214,14 @@ MOST_DEVIATIONS: Final = 100.0
 another one would be beyond floats once it is an exponent."""
 
 
-class Background(msgspec.Struct, frozen=True, gc=False):
+class Background(msgspec.Struct, frozen=True, dict=True):
     """The cosines that a query has to texts at large: what is high for this query and this model."""
 
     mean: float
     deviation: float
     dimensions: int
 
-    @property
+    @cached_property
     def trust(self) -> float:
         """`LEAST_TRUST` to 1: the share of the variance that is no noise.
 

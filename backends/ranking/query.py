@@ -27,8 +27,7 @@ from backends.text.analyser import (
     stop_words_of,
     tokens,
 )
-from backends.text.dates import day_terms
-from backends.text.times import Days, days_in
+from backends.text.times import Days, day_terms, days_in
 
 MAX_QUERY_CHARS: Final = 20_000
 """What follows is ignored: a pasted log file must not cost seconds. Whoever asks cuts, and says so."""

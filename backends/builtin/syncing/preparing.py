@@ -19,9 +19,9 @@ from backends.text.analyser import (
     Analyser,
     guess_latin_language,
 )
-from backends.text.dates import date_of, date_words
 from backends.text.frontmatter import FRONT_MATTER_VERSION, read_front_matter, told_in
 from backends.text.passages import EXCERPT_VERSION, cut_excerpts, split_units
+from backends.text.times import date_of, date_words
 
 HEADING_SEPARATOR: Final = "\x1f"
 

@@ -122,7 +122,7 @@ async def test_any_word_may_match_and_more_words_rank_higher(backend, paths_of):
 
 async def test_a_strong_hit_passes_the_default_threshold(backend, hits_of):
     (hit, *_) = await hits_of(backend, "boiler Hartmann", min_score=None, max_results=None)
-    assert 0.35 + 0.65 / 2 <= hit.score <= 1
+    assert 0.8 < hit.score <= 1
     assert 0.9 < hit.text_score <= 1
     assert hit.vector_score is None
 

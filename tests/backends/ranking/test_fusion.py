@@ -135,13 +135,10 @@ def test_what_neither_words_nor_a_vector_relate_to_the_question_comes_last(notes
     assert [one.score >= 0.35 for one in ranked] == [True, True, False, False, False]
 
 
-def test_a_passage_that_holds_all_that_was_asked_for_answers_as_often_as_not(
-    candidates_of, weigh, rank
-):
+def test_a_passage_that_holds_all_that_was_asked_for_probably_answers(candidates_of, weigh, rank):
     wholly, partly = candidates_of("The boiler valve.", bm25=1.0), candidates_of("The valve.")
-    half = 0.35 + 0.65 / 2
-    assert rank(wholly, weigh("boiler valve"))[0].score > half
-    assert rank(partly, weigh("boiler valve"))[0].score < half
+    assert rank(wholly, weigh("boiler valve"))[0].score > 0.8
+    assert rank(partly, weigh("boiler valve"))[0].score < 0.5
 
 
 def test_of_a_question_that_asks_for_more_the_same_share_is_worth_more(candidates_of, weigh, rank):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from backends.chunking import ChunkLimits
-from backends.ranking import fusion, pruning
+from backends.ranking import fusion
 from backends.ranking.evidence import Background, Excerpt, Lanes, units_of
 from backends.ranking.fusion import PassageRanker
 
@@ -80,7 +80,7 @@ def test_no_selection_has_more_than_its_file_was_said_to_have(proposed, weigh, s
 def test_a_file_far_behind_is_never_weighed(candidates_of, weigh, monkeypatch):
     weighed = []
     monkeypatch.setattr(
-        pruning, "units_of", lambda chunks, real=units_of: weighed.append(1) or real(chunks)
+        fusion, "units_of", lambda chunks, real=units_of: weighed.append(1) or real(chunks)
     )
     strong = candidates_of("The boiler membrane lost pressure.", file_id=1, bm25=9.0)
     weak = [

@@ -12,7 +12,7 @@ from backends.ranking.query import (
     Weights,
 )
 from backends.text.analyser import Analyser
-from backends.text.dates import date_words
+from backends.text.times import date_words
 
 
 def asked(query: str, *languages: str) -> list[str]:

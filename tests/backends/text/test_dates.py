@@ -6,7 +6,7 @@ import pytest
 
 from backends.ranking.query import QueryAnalyser
 from backends.text.analyser import Analyser
-from backends.text.dates import date_words
+from backends.text.times import date_words
 
 
 @pytest.mark.parametrize(
