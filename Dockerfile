@@ -20,10 +20,11 @@ RUN useradd --uid 10001 --create-home gateway \
     && install --directory --owner gateway --group gateway --mode 0700 /workspace /state
 COPY --from=build /opt/memory-gateway /opt/memory-gateway
 ENV PATH=/opt/memory-gateway/bin:$PATH OPENCLAW_STATE_DIR=/state PYTHONDONTWRITEBYTECODE=1
-USER gateway
+# By number, which whoever runs the image can check without its /etc/passwd.
+USER 10001
 VOLUME ["/workspace", "/state"]
 # A degraded gateway (exit code 1: no embeddings, say) still answers, and is no reason to restart it.
 HEALTHCHECK --interval=30s --timeout=10s --start-period=60s --retries=3 \
-    CMD memory-gateway health --workspace /workspace || [ $? -eq 1 ]
+    CMD ["sh", "-c", "memory-gateway health --workspace /workspace || [ $? -eq 1 ]"]
 ENTRYPOINT ["memory-gateway"]
 CMD ["serve", "--socket-only", "--workspace", "/workspace"]

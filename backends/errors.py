@@ -11,6 +11,12 @@ class IndexUnavailableError(MemoryGatewayError):
     kind = ErrorKind.INDEX_UNAVAILABLE
 
 
+class IndexMisconfiguredError(IndexUnavailableError):
+    """The settings do not say where the index is: nothing but other settings helps."""
+
+    kind = ErrorKind.CONFIG_INVALID
+
+
 class PathNotAllowedError(MemoryGatewayError):
     """The path is outside what this agent may read, or is a link, or is not Markdown.
 

@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, NamedTuple
 from backends.errors import FileUnreadableError, FileUnwritableError
 from config.runtime.files import make_directories, read_file, replace_file
 from config.settings import CompactionSettings, MemoryFlushSettings
-from gateway.sessions.loading import MEMORY_DIRECTORY, daily_log
+from gateway.sessions import MEMORY_DIRECTORY, daily_log
 
 DEFAULT_CONTEXT_WINDOW: Final = 200_000
 """Tokens, as documented, where neither the caller nor the session says."""

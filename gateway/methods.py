@@ -12,7 +12,7 @@ from backends.interface import ReadAnswer, SearchAnswer, SyncProgress, SyncReque
 from gateway.agent.memory import Memory
 from gateway.agent.reloading import ReloadResult
 from gateway.rpc.registry import Handler, Method, MethodRegistry, NoParams, RequestContext, Session
-from gateway.sessions.terms import GREETING, Guest, Terms
+from gateway.sessions import GREETING, Guest, Terms
 from gateway.tools.get import GetParams
 from gateway.tools.search import MAX_NAME_CHARS, Key, Name, SearchParams
 from gateway.tools.status import Health, HealthParams, MetricsResult, OverviewResult, StatusResult
@@ -52,7 +52,7 @@ def build_registry(
 
     async def initialize(params: InitializeParams, context: RequestContext) -> dict[str, Any]:
         from gateway.mcp.eras import handshake  # noqa: PLC0415 - see `_later`
-        from gateway.sessions.loading import recall_instructions  # noqa: PLC0415
+        from gateway.sessions import recall_instructions  # noqa: PLC0415
 
         _introduce(context.session, params)
         for_mcp = handshake(params.protocol_version)

@@ -9,7 +9,6 @@ import time
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Awaitable, Collection, Iterable, Iterator, Mapping
-from heapq import nlargest
 from itertools import accumulate
 from pathlib import Path
 from typing import Final, Literal
@@ -19,6 +18,7 @@ import msgspec
 from backends.interface import SearchAnswer, SyncReport
 from config.errors import MemoryGatewayError
 from config.runtime.files import replace_file
+from config.runtime.remembered import ENTRY_BYTES, size_of
 
 
 class Activity(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -172,29 +172,45 @@ class Histogram:
         )
 
 
-_REMEMBERED_NOTES: Final = 4096
+SHOWN_BYTES: Final = 1024 * 1024
+"""Some 6,000 notes."""
 _MOST_SHOWN: Final = 20
 
 
-class ShownNotes:
-    """Which notes were in how many answers, of a bounded number of notes.
+def _note_bytes(path: str) -> int:
+    return size_of(path) + ENTRY_BYTES
 
-    When there are too many, the half that was shown least is forgotten and begins again at 1.
+
+class ShownNotes:
+    """Which notes were in how many answers, in so many bytes.
+
+    When there are too many, those that were shown least are forgotten and begin again at 1: half of the bytes.
     """
 
-    def __init__(self, limit: int = _REMEMBERED_NOTES) -> None:
-        self._limit = limit
+    def __init__(self, most_bytes: int = SHOWN_BYTES) -> None:
+        self._most_bytes = most_bytes
         self._answers: dict[str, int] = {}
+        self._bytes = 0
         self.forgotten = False
 
     def add(self, paths: Collection[str]) -> None:
         """One answer with these notes."""
         for path in paths:
-            self._answers[path] = self._answers.get(path, 0) + 1
-        if len(self._answers) > self._limit:
-            kept = nlargest(self._limit // 2, self._answers.items(), key=lambda one: one[1])
-            self._answers = dict(kept)
-            self.forgotten = True
+            before = self._answers.get(path, 0)
+            self._answers[path] = before + 1
+            self._bytes += 0 if before else _note_bytes(path)
+        if self._bytes > self._most_bytes:
+            self._forget()
+
+    def _forget(self) -> None:
+        often = sorted(self._answers.items(), key=lambda one: -one[1])
+        self._answers, self._bytes, self.forgotten = {}, 0, True
+        for path, answers in often:
+            self._bytes += _note_bytes(path)
+            if self._bytes > self._most_bytes // 2:
+                self._bytes -= _note_bytes(path)
+                return
+            self._answers[path] = answers
 
     def most(self, count: int = _MOST_SHOWN) -> tuple[ShownNote, ...]:
         """Equal ones by path."""

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -17,6 +18,9 @@ from fakes import postgres
 
 
 def pytest_configure() -> None:
+    # Some thousand processes are started, and each would compile again all that it imports.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
     # Other work on the machine must not decide whether a property holds.
     hypothesis.settings.register_profile(
         "repository", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
@@ -107,7 +111,22 @@ def postgres_server() -> Iterator[postgres.Server]:
         yield server
 
 
+@pytest.fixture(scope="session")
+def pooled_server(postgres_server: postgres.Server) -> Iterator[postgres.Pooled]:
+    """The same server behind pgbouncer in transaction mode."""
+    with postgres.pooling(postgres_server) as pooled:
+        yield pooled
+
+
 @pytest.fixture
-def postgres_settings(postgres_server: postgres.Server, tmp_path: Path) -> StoreSettings:
-    """Of a store for the role that serves, as a tenant of its own: making a database takes much longer."""
-    return postgres_server.settings(path=tmp_path / "unused.sqlite")
+def postgres_settings(
+    request: pytest.FixtureRequest, postgres_server: postgres.Server, tmp_path: Path
+) -> StoreSettings:
+    """Of a store for the role that serves, as a tenant of its own: making a database takes much longer.
+
+    Parametrized with "pooled", through pgbouncer.
+    """
+    pooled = getattr(request, "param", "direct") == "pooled"
+    server = request.getfixturevalue("pooled_server") if pooled else postgres_server
+    settings: StoreSettings = server.settings(path=tmp_path / "unused.sqlite")
+    return settings

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
@@ -31,7 +32,7 @@ from backends.builtin.store.turns import Turns
 from backends.builtin.syncing.freshness import Freshness
 from backends.builtin.syncing.indexing import Indexer, SearchPriority
 from backends.builtin.syncing.preparing import Preparer
-from backends.builtin.syncing.transcripts import SessionIndexer
+from backends.builtin.syncing.sessions import SessionIndexer
 from backends.chunking import ChunkLimits
 from backends.errors import IndexUnavailableError, out_of_reach
 from backends.files.reading import NoteReads, read_lines
@@ -51,7 +52,7 @@ from backends.interface import (
 )
 from backends.transcripts.agents import AgentTranscripts, is_conversation, read_conversation
 from config.errors import MemoryGatewayError, ungrouped
-from config.runtime.bounded import BoundedWork
+from config.runtime.tasks import BoundedWork
 from config.settings import Settings
 
 if TYPE_CHECKING:
@@ -89,7 +90,12 @@ STATUS_PATIENCE_S: Final = 10.0
 _SCRUB_PATIENCE_S: Final = 2 * SCRUB_LIMIT_S
 INDEX_PATIENCE_S: Final = 30.0
 """How long the index may take, whose disk may be busy, and as long to wait for those that it keeps."""
-
+SERVER_PATIENCE_S: Final = 7.0
+"""The same for a search that asks a server: hosts give up after 15 s, of which the look at the disk may take four."""
+_LINKS_PATIENCE_S: Final = 2.0
+"""A file is read whether or not anybody knows where its links lead."""
+_LATEST_S: Final = 3.0
+"""What connecting may take beyond that, where a server's name is looked up in vain."""
 
 OPENING_PATIENCE_S: Final = 60.0
 """A large log may have to be taken in, and a disk has to wake up."""
@@ -245,7 +251,7 @@ class BuiltinBackend:
         if not names:
             return {}
         try:
-            with self._store.view() as view:
+            with self._store.view(until=time.monotonic() + _LINKS_PATIENCE_S) as view:
                 return resolve_links(view.files, names)
         except IndexUnavailableError as error:
             _log.warning("links not resolved", error=str(error), kind=error.kind)
@@ -329,13 +335,16 @@ class BuiltinBackend:
         self, request: SearchRequest, vector: QueryVector | None, *, is_level: bool
     ) -> Found:
         """An index that was not levelled may hold files that are gone: it is asked without them."""
-        found = await _of_index(self._finding, partial(self._find, request, vector))
+        until = time.monotonic() + SERVER_PATIENCE_S if self._store.is_shared else math.inf
+        found = await _of_index(self._finding, partial(self._find, request, vector, until), until)
         if is_level or not found.hits:
             return found
         gone = await self._freshness.gone({(hit.source, hit.path) for hit in found.hits})
         if not gone:
             return found
-        return await _of_index(self._finding, partial(self._find, request, vector, gone))
+        return await _of_index(
+            self._finding, partial(self._find, request, vector, until, gone), until
+        )
 
     async def _freshen(self) -> Stale | None:
         sync = self._settings.search.sync
@@ -358,19 +367,23 @@ class BuiltinBackend:
         self,
         request: SearchRequest,
         vector: QueryVector | None,
+        until: float,
         without: Collection[str] = (),
     ) -> Found:
-        with self._store.view() as view:
+        with self._store.view(until=until) as view:
             return self._searcher.search(view, request, vector, without=without)
 
 
-async def _of_index(pool: BoundedWork, work: Callable[[], T]) -> T:
+async def _of_index(pool: BoundedWork, work: Callable[[], T], until: float = math.inf) -> T:
     """What the work returns. Raises IndexUnavailableError when the index does not answer."""
+    latest_s = until + _LATEST_S - time.monotonic()
+    patience_s = min(INDEX_PATIENCE_S, latest_s)
     try:
-        return await pool.run(work, INDEX_PATIENCE_S, queue_s=INDEX_PATIENCE_S)
+        with anyio.fail_after(latest_s):
+            return await pool.run(work, patience_s, queue_s=patience_s)
     except TimeoutError:
         raise IndexUnavailableError(
-            f"The index did not answer within {INDEX_PATIENCE_S:g} s.",
+            f"The index did not answer within {patience_s:.0f} s.",
             remedy="See whether the disk or the database that it is on hangs.",
         ) from None
 

@@ -18,7 +18,7 @@ from backends.builtin.embedding.backfill import LEARNED_KEY
 from backends.builtin.store.port import Store, View
 from backends.builtin.store.turns import Turns
 from backends.interface import ProgressCallback, SyncProgress, SyncReport, SyncRequest
-from config.runtime.bounded import BoundedWork
+from config.runtime.tasks import BoundedWork
 from config.settings import Settings
 from providers.interface import Fingerprint
 

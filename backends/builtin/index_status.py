@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from backends.builtin.syncing.indexing import skipped_by
-from backends.builtin.syncing.transcripts import skipped_transcripts
+from backends.builtin.syncing.sessions import skipped_transcripts
 from backends.files.encodings import BROKEN, UNKNOWN
 from backends.interface import (
     BackendStatus,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from backends.builtin.syncing.freshness import Freshness
     from backends.builtin.syncing.indexing import Indexer
     from backends.builtin.syncing.planning import Held
-    from backends.builtin.syncing.transcripts import SessionIndexer
+    from backends.builtin.syncing.sessions import SessionIndexer
     from backends.files.scan import ScanResult
     from backends.transcripts.source import HostDatabase, TranscriptListing
     from config.settings import Settings

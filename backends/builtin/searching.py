@@ -22,7 +22,7 @@ from backends.builtin.store.port import (
     KeywordReads,
     Lookup,
     Matches,
-    Turns,
+    TurnRange,
     VectorAnswer,
     VectorSpace,
     View,
@@ -37,6 +37,7 @@ from backends.ranking.passages import Lines
 from backends.ranking.query import Concept, Query, QueryAnalyser, Weights
 from backends.text.times import Days, asks_when
 from backends.transcripts.source import is_file
+from config.runtime.remembered import Remembered, size_of
 from config.settings import DecaySettings, MemorySearchSettings, Source
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ COMMON: Final = 1_000
 """A word in more chunks than these is not counted again for each query ..."""
 DRIFT: Final = 64
 """... as long as the index has not grown or shrunk by more than one in so many chunks."""
-MAX_REMEMBERED: Final = 20_000
+COUNTS_BYTES: Final = 4 * 1024 * 1024
 
 
 class TermCounts(msgspec.Struct, frozen=True, gc=False):
@@ -63,7 +64,7 @@ class Frequencies:
     """The counts of one index. Any thread may call."""
 
     def __init__(self) -> None:
-        self._remembered: dict[str, tuple[int, int]] = {}
+        self._remembered: Remembered[str, tuple[int, int]] = Remembered(COUNTS_BYTES, _count_bytes)
         """By common word: its count, and how many chunks there were then."""
 
     def of(self, keywords: KeywordReads, query: Query, documents: int) -> TermCounts:
@@ -79,18 +80,17 @@ class Frequencies:
         for word, number in zip(unknown, keywords.count(unknown), strict=True):
             counts[word] = number
             if number > COMMON and not word.is_prefix:
-                self._remember(word.term, number, documents)
+                self._remembered.put(word.term, (number, documents))
         return {word.term: count or 0 for word, count in counts.items()}
 
     def _recalled(self, word: Word, documents: int) -> int | None:
-        count, before = self._remembered.get(word.term, (0, 0))
+        count, before = self._remembered.get(word.term) or (0, 0)
         is_current = DRIFT * abs(documents - before) <= documents
         return count if count and is_current and not word.is_prefix else None
 
-    def _remember(self, term: str, count: int, documents: int) -> None:
-        if len(self._remembered) >= MAX_REMEMBERED:
-            self._remembered.clear()
-        self._remembered[term] = count, documents
+
+def _count_bytes(term: str, counts: tuple[int, int]) -> int:
+    return size_of(term, counts, *counts)
 
 
 def words_of(query: Query) -> Iterator[Word]:
@@ -200,23 +200,20 @@ class Candidates:
     def __iter__(self) -> Iterator[list[Candidate]]:
         seen: set[int] = set()
         for number in count():
-            by_words = self._by_words(number)
             by_meaning = self._by_meaning(number)
-            words = [one for one in by_words if one.chunk_id not in seen]
-            seen.update(one.chunk_id for one in words)
             chunks = (
                 self._vectors.space.chunks_of(by_meaning) if self._vectors and by_meaning else []
             )
-            others = [chunk_id for chunk_id in chunks if chunk_id not in seen]
-            seen.update(others)
-            yield self._scored(words, others)
+            by_words, others = self._words.best(
+                self._block if self.keywords else 0,
+                number * self._block,
+                [chunk_id for chunk_id in chunks if chunk_id not in seen],
+            )
+            found = [one for one in by_words if one.chunk_id not in seen] + others
+            seen.update(one.chunk_id for one in found)
+            yield self._measured(found)
             if max(len(by_words), len(by_meaning)) < self._block or number >= MAX_BLOCKS:
                 return
-
-    def _by_words(self, number: int) -> list[Candidate]:
-        if not self.keywords:
-            return []
-        return self._words.best(self._block, number * self._block)
 
     def _by_meaning(self, number: int) -> list[int]:
         if self._vectors is None:
@@ -226,14 +223,12 @@ class Candidates:
             self._nearest = self._vectors.nearest((MAX_BLOCKS + 1) * self._block)
         return list(self._nearest)[end - self._block : end]
 
-    def _scored(self, words: list[Candidate], others: list[int]) -> list[Candidate]:
-        if others:
-            words = words + self._words.of(others)
-        if self._vectors is None or not words:
-            return words
-        chunk_ids = [one.chunk_id for one in words]
+    def _measured(self, found: list[Candidate]) -> list[Candidate]:
+        if self._vectors is None or not found:
+            return found
+        chunk_ids = [one.chunk_id for one in found]
         excerpts = self._vectors.space.excerpts(self._vectors.query, chunk_ids, self._nearest)
-        return [replace(one, excerpts=excerpts.get(one.chunk_id, ())) for one in words]
+        return [replace(one, excerpts=excerpts.get(one.chunk_id, ())) for one in found]
 
 
 class Allowed(msgspec.Struct, frozen=True, gc=False):
@@ -413,17 +408,17 @@ def _explained(
     return {**explained, "links": links} if links else explained
 
 
-def _turns_of(ranked: RankedPassage) -> list[Turns]:
+def _turns_of(ranked: RankedPassage) -> list[TurnRange]:
     """Those of each stretch: each line of a transcript's text is a turn."""
     passage = ranked.passage
-    return [Turns(passage.file_id, lines.first, lines.last) for lines in passage.stretches]
+    return [TurnRange(passage.file_id, lines.first, lines.last) for lines in passage.stretches]
 
 
 def _hit(
     view: View,
     card: FileCard,
     ranked: RankedPassage,
-    entries: Mapping[Turns, tuple[int, int]],
+    entries: Mapping[TurnRange, tuple[int, int]],
     explanation: Explanation | None,
     times: Sequence[Days],
 ) -> Hit:

@@ -7,6 +7,7 @@ that is a link is not heeded, as with git. Blocks; for any thread.
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from collections.abc import Collection, Iterable, Sequence
@@ -16,6 +17,7 @@ import msgspec
 
 from backends.files.roots import Location
 from backends.files.safe_open import walked
+from config.runtime.remembered import Remembered, size_of
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -33,12 +35,20 @@ MAX_PATTERNS: Final = 2_000
 """The most patterns that are taken from one ignore file: each costs time with every file below."""
 MAX_STARS: Final = 3
 """In one pattern, `**` counted as one: to match more of them takes time without measure."""
-_REMEMBERED: Final = 100_000
+VERDICTS_BYTES: Final = 48 * 1024 * 1024
+"""Some 100,000 verdicts in either half: a look at the disk asks for each of them again."""
+PATTERNS_BYTES: Final = 16 * 1024 * 1024
+"""Of the patterns of ignore files."""
+_PATTERN_BYTES: Final = 2_048
+"""One of them, compiled."""
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _STARS: Final = re.compile(r"\*+")
 
 _Stamp = tuple[int, int, int, int]
+_Verdicts = Remembered[tuple[int, str, bool], str]
+"""By rules, path and whether it is a directory; "" where no rule leaves it out."""
+_numbers: Final = itertools.count()
 
 
 class _Spec(msgspec.Struct, frozen=True, gc=False):
@@ -58,6 +68,7 @@ class Rules:
 
     def __init__(
         self,
+        verdicts: _Verdicts,
         exclude: _Spec | None = None,
         memory: tuple[_Spec, ...] = (),
         git: tuple[_Spec, ...] = (),
@@ -65,21 +76,19 @@ class Rules:
         """The specs of ignore files: those of deeper directories first."""
         self.exclude, self.memory, self.git = exclude, memory, git
         self._has_patterns = bool(exclude or memory or git)
-        self._verdicts: dict[tuple[str, bool], str | None] = {}
+        self._verdicts = verdicts
+        self._number = next(_numbers)
 
     def leaves_out(self, name: str, absolute: str, *, is_directory: bool) -> str | None:
         """The rule by which the entry is no note, if there is one."""
         if not self._has_patterns:
             return _usual(name)
-        key = (absolute, is_directory)
-        try:
-            return self._verdicts[key]
-        except KeyError:
-            pass
-        if len(self._verdicts) >= _REMEMBERED:
-            self._verdicts.clear()
-        verdict = self._verdicts[key] = self._judge(name, absolute, is_directory=is_directory)
-        return verdict
+        key = (self._number, absolute, is_directory)
+        verdict = self._verdicts.get(key)
+        if verdict is None:
+            verdict = self._judge(name, absolute, is_directory=is_directory) or ""
+            self._verdicts.put(key, verdict)
+        return verdict or None
 
     def _judge(self, name: str, absolute: str, *, is_directory: bool) -> str | None:
         if self.exclude and self.exclude.says(absolute, is_directory=is_directory):
@@ -92,19 +101,42 @@ class Rules:
         return _usual(name)
 
 
+class _Known(msgspec.Struct, frozen=True, gc=False):
+    """The rules of a directory that has ignore files."""
+
+    outer: Rules
+    stamps: tuple[_Stamp | None, ...]
+    rules: Rules
+    patterns: int
+    """At most so many lines of its own."""
+
+
+def _verdict_bytes(key: tuple[int, str, bool], _verdict: str) -> int:
+    return size_of(key, key[1])
+
+
+def _known_bytes(absolute: str, known: _Known) -> int:
+    return size_of(absolute) + (1 + known.patterns) * _PATTERN_BYTES
+
+
 class IgnoreFiles:
     """The rules of all directories that have ignore files, as they were read last."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[Rules, tuple[_Stamp | None, ...], Rules]] = {}
+        self._verdicts: _Verdicts = Remembered(VERDICTS_BYTES, _verdict_bytes)
+        self._known: Remembered[str, _Known] = Remembered(PATTERNS_BYTES, _known_bytes)
         self._roots: dict[tuple[str, tuple[str, ...]], Rules] = {}
+
+    @property
+    def bytes_held(self) -> int:
+        return self._verdicts.bytes_held + self._known.bytes_held
 
     def of_root(self, absolute: str, exclude: tuple[str, ...]) -> Rules:
         """What holds before any ignore file is read."""
         key = (absolute, exclude)
         if key not in self._roots:
             spec = _Spec(absolute, _compiled(exclude)) if exclude else None
-            self._roots[key] = Rules(spec)
+            self._roots[key] = Rules(self._verdicts, spec)
         return self._roots[key]
 
     def within(self, outer: Rules, descriptor: int, absolute: str, names: Collection[str]) -> Rules:
@@ -113,20 +145,19 @@ class IgnoreFiles:
             return outer
         stamps = tuple(_stamp(name, descriptor) for name in (MEMORYIGNORE, GITIGNORE))
         known = self._known.get(absolute)
-        if known is not None and known[0] is outer and known[1] == stamps:
-            return known[2]
+        if known is not None and known.outer is outer and known.stamps == stamps:
+            return known.rules
         memory, git = (
             _read(name, descriptor) if stamp else ()
             for name, stamp in zip((MEMORYIGNORE, GITIGNORE), stamps, strict=True)
         )
         rules = Rules(
+            self._verdicts,
             outer.exclude,
             (*_specs(absolute, memory), *outer.memory),
             (*_specs(absolute, git), *outer.git),
         )
-        if len(self._known) >= _REMEMBERED:
-            self._known.clear()
-        self._known[absolute] = outer, stamps, rules
+        self._known.put(absolute, _Known(outer, stamps, rules, len(memory) + len(git)))
         return rules
 
     def leaves_out(self, location: Location) -> bool:

@@ -19,7 +19,7 @@ from backends.files.roots import Location, MemoryRoots, is_below
 from backends.files.safe_open import MomentarilyUnreadableError, RefusedFileError, opened
 from backends.files.scan import FoundFile, stamp
 from backends.interface import ReadAnswer, ReadRequest, SkippedFile
-from config.runtime.bounded import BoundedWork
+from config.runtime.tasks import BoundedWork
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
 """A larger file is skipped with a reason."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import heapq
 import math
 import os
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
@@ -31,11 +29,13 @@ from backends.ranking.query import Query, QueryAnalyser, Weights
 from backends.text.analyser import Analyser, guess_latin_language
 from backends.text.dates import date_of
 from backends.text.passages import split_units, utf16_length
+from config.runtime.remembered import Remembered, size_of
 from config.settings import QmdLimits
 
 MAX_DOCUMENT_BYTES: Final = 4 * 1024 * 1024
 """The most that is read of a document: only the beginning of a longer one is looked at for a snippet."""
-MAX_CACHED_CHARS: Final = 16 * 1024 * 1024
+DOCUMENTS_BYTES: Final = 64 * 1024 * 1024
+"""Some 10 MB of Markdown."""
 
 
 class Piece(NamedTuple):
@@ -55,53 +55,53 @@ class Document(NamedTuple):
     stamp: tuple[int, int, int, int]
     pieces: tuple[Piece, ...]
     languages: frozenset[str]
-    size: int
-    """Characters."""
+    bytes_held: int
+    """In memory, about."""
 
 
 class Documents:
-    """Analysed files by location, the least recently used dropped first."""
+    """Analysed files by location. Any thread may call."""
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._known: OrderedDict[Location, Document] = OrderedDict()
-        self._chars = 0
+    def __init__(self, most_bytes: int = DOCUMENTS_BYTES) -> None:
+        self._known: Remembered[Location, Document] = Remembered(
+            most_bytes, lambda _, one: one.bytes_held
+        )
+
+    @property
+    def bytes_held(self) -> int:
+        return self._known.bytes_held
 
     def get(self, location: Location) -> Document | None:
         """The file as it is now; None when it is gone, refused or unreadable."""
         try:
             with opened(location) as descriptor:
                 stamp = _stamp(os.fstat(descriptor))
-                with self._lock:
-                    known = self._known.get(location)
-                    if known is not None and known.stamp == stamp:
-                        self._known.move_to_end(location)
-                        return known
+                known = self._known.get(location)
+                if known is not None and known.stamp == stamp:
+                    return known
                 with open(descriptor, "rb", closefd=False) as file:
                     data = file.read(MAX_DOCUMENT_BYTES)
         except (OSError, FileUnreadableError, PathNotAllowedError):
             return None
         document = analyse(decode(data)[0], stamp)
-        self._remember(location, document)
+        self._known.put(location, document)
         return document
-
-    def _remember(self, location: Location, document: Document) -> None:
-        with self._lock:
-            replaced = self._known.pop(location, None)
-            self._chars += document.size - (replaced.size if replaced else 0)
-            self._known[location] = document
-            while self._chars > MAX_CACHED_CHARS and len(self._known) > 1:
-                self._chars -= self._known.popitem(last=False)[1].size
 
 
 def analyse(text: str, stamp: tuple[int, int, int, int] = (0, 0, 0, 0)) -> Document:
     """Chunks of a text with the terms that a query may ask for. Pure."""
     language = guess_latin_language(text)
     analyser = Analyser(language)
-    return Document(stamp, tuple(_pieces(text, analyser)), frozenset({language}), len(text))
+    pieces = tuple(_pieces(text, analyser))
+    held = size_of(pieces) + sum(
+        size_of(piece, piece.text, piece.terms, piece.counts) for piece in pieces
+    )
+    held += size_of(*{word for piece in pieces for word in piece.counts})
+    return Document(stamp, pieces, frozenset({language}), held)
 
 
 def _pieces(text: str, analyser: Analyser) -> Iterator[Piece]:
+    same: dict[str, str] = {}
     for chunk in chunk_markdown(text):
         body = text[chunk.start : chunk.end]
         if not body.strip():
@@ -110,6 +110,7 @@ def _pieces(text: str, analyser: Analyser) -> Iterator[Piece]:
         words = terms.split()
         counts: dict[str, int] = {}
         for word in words:
+            word = same.setdefault(word, word)  # noqa: PLW2901 - one text for all pieces
             counts[word] = counts.get(word, 0) + 1
         yield Piece(chunk.start, chunk.start_line, body, terms, counts, len(words))
 

@@ -43,9 +43,8 @@ from backends.qmd.process import QmdUnavailableError
 from backends.qmd.server import ask, question_for
 from backends.qmd.sidecar import home_of, open_sidecar, qmd_command, qmd_environment
 from backends.transcripts.agents import AgentTranscripts
-from config.runtime.bounded import BoundedWork
 from config.runtime.files import lock_within, open_lock, try_lock
-from config.runtime.tasks import Backoff, Wakeup
+from config.runtime.tasks import Backoff, BoundedWork, Wakeup
 from config.settings import Settings, Source
 
 _COUNTED: Final = """

@@ -205,6 +205,9 @@ LEAST_TRUST: Final = 0.001
 """What a model gets that tells nothing: enough to show its finds where words find none, too little to
 change the order of what words find."""
 
+NEAR: Final = 3.7
+"""How many times as far from texts at large as from the query a text is that means the same as often as not."""
+
 MOST_DEVIATIONS: Final = 100.0
 """No model that tells anything apart comes near. Where nearly all texts have one vector, the distance of
 another one would be beyond floats once it is an exponent."""
@@ -235,6 +238,15 @@ class Background(msgspec.Struct, frozen=True, gc=False):
         if cosine is None or not self.deviation:
             return 0.0
         return min(MOST_DEVIATIONS, self.trust * (cosine - self.mean) / self.deviation)
+
+    def nearness(self, cosine: float | None) -> float:
+        """Odds of meaning the same, from how much of the way from texts at large to the query is covered: next to
+        nothing at half of it, even at four fifths; 0 if unknown.
+        """
+        if cosine is None or cosine <= self.mean:
+            return 0.0
+        left = max(1e-3, 1 - cosine)
+        return self.trust * ((cosine - self.mean) / left / NEAR) ** 3
 
 
 class Lanes(msgspec.Struct, frozen=True, gc=False):

@@ -10,7 +10,6 @@ import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from heapq import heapify, heapreplace
 from itertools import islice
 from typing import Final, TypedDict
 
@@ -19,6 +18,7 @@ from msgspec.structs import replace
 
 from backends.ranking.evidence import (
     KEYWORDS_ONLY,
+    MOST_INFORMATION,
     Background,
     Candidate,
     FileKey,
@@ -26,6 +26,7 @@ from backends.ranking.evidence import (
     Strategy,
     chunks_by_file,
     ranked_odds,
+    weighted_odds,
 )
 from backends.ranking.passages import (
     BARE_SHARE,
@@ -37,13 +38,19 @@ from backends.ranking.passages import (
     best_selections,
     to_passage,
 )
-from backends.ranking.pruning import UNBOUNDED, Proposal, Prospect, bounds_of
+from backends.ranking.pruning import Proposal, Prospect, most_mass
 from backends.ranking.query import Weights
 from backends.text.analyser import fold, normalise
 
 ASSURED: Final = 3
 WITHIN: Final = 6
 """The default number of results."""
+LEAST_SCORE: Final = 0.35
+"""The documented default of `minScore`: what neither words nor a vector relate to the question scores less."""
+EVEN_ODDS: Final = 1_100.0
+"""The odds of a passage, by words alone, from which it answers as often as not."""
+MODEL_NATS: Final = 1.5
+"""By how much more the same takes where vectors add to the odds of every line, of a model that is wholly trusted."""
 ENOUGH: Final = 0.5
 """A share of a passage's odds: when so much of it stands in other results, its point was made."""
 
@@ -96,7 +103,7 @@ class Assurance:
 class RankedPassage(msgspec.Struct, frozen=True, gc=False):
     passage: Passage
     score: float
-    """0..1, what `minScore` speaks of; never rises down the list."""
+    """0..1, what `minScore` speaks of, see `PassageRanker.rank`; never rises down the list."""
     text_score: float
     """0..1, of its best line; 0 where no line holds or neighbours a word of the query."""
     vector_score: float | None
@@ -111,13 +118,17 @@ class RankedPassage(msgspec.Struct, frozen=True, gc=False):
     """What age left of the odds of its lines: the least of them, 1 for all."""
     is_assured: bool
     """Whether it was due by `Assurance`."""
+    selection: Selection
+    """The lines that `passage` shows, before blank ones at the ends of stretches were left out."""
 
 
 class _Strength(msgspec.Struct, frozen=True, gc=False):
-    """What a passage scores by itself."""
+    """What each lane tells of a passage."""
 
     text_share: float
     cosine: float | None
+    is_full: bool
+    """Whether a line of it and its neighbours hold everything that was asked for."""
 
     @property
     def text(self) -> float:
@@ -126,40 +137,6 @@ class _Strength(msgspec.Struct, frozen=True, gc=False):
     @property
     def highest(self) -> float:
         return max(self.text, self.cosine or 0.0)
-
-
-class _Remaining:
-    """The lines that no passage holds so far."""
-
-    def __init__(self, prospects: Iterable[Prospect], lanes: Lanes) -> None:
-        self._by_words = lanes.text > 0
-        self._strongest = [
-            (-self._score(one.bounds.text, one.bounds.cosine), number, one)
-            for number, one in enumerate(prospects)
-        ]
-        heapify(self._strongest)
-
-    def highest(self, least: float) -> float:
-        """The score of the strongest of them by itself, or `least` if that is more."""
-        while self._strongest and -self._strongest[0][0] > least:
-            known, number, prospect = self._strongest[0]
-            present = -self._highest_of(prospect.file)
-            if present == known:
-                return -known
-            heapreplace(self._strongest, (present, number, prospect))
-        return least
-
-    def _highest_of(self, file: File) -> float:
-        """The highest `_Strength.highest` of the file's passages that hold a single line."""
-        free = file.free()
-        text = max([file.evidence[at].text for at in free], default=0.0)
-        if file.is_bare(range(len(file.units))):
-            text *= BARE_SHARE
-        cosine = max([file.units[at].cosine or 0.0 for at in free], default=0.0)
-        return self._score(text, cosine)
-
-    def _score(self, text: float, cosine: float) -> float:
-        return max(calibrate(text) if self._by_words else 0.0, min(1.0, cosine))
 
 
 class PassageRanker:
@@ -202,8 +179,9 @@ class PassageRanker:
     def rank(self, candidates: Iterable[Candidate]) -> Iterator[RankedPassage]:
         """Passages of at least the least score that share no line and no text, best first.
 
-        The score of a passage is the highest that it or any line after it has by itself, so that it
-        never contradicts the order, which knows more than one line's words and cosine tell.
+        From `LEAST_SCORE` on a score says how likely the passage answers: `LEAST_SCORE` never, 1 surely. Of what
+        neither lane relates to the question, and what therefore comes last, it is what the stronger lane tells.
+        It never rises: where a passage comes by rank or by promise, the next ones answer no likelier.
         """
         proposals = self._proposals(candidates)
         prospects = self._prospects(proposals, self._lanes)
@@ -213,17 +191,31 @@ class PassageRanker:
             keys = [proposal.key for proposal in proposals]
             assurance = Assurance(dict(zip(keys, prospects, strict=True)), by_words)
         self._ranked_so_far += prospects
-        remaining = _Remaining(prospects, self._lanes)
+        unrelated = []
         for selection, is_assured in self._in_order(prospects, assurance):
             strength = self._strength(selection)
-            if strength.highest < self._min_score:
+            if strength.highest < LEAST_SCORE:
+                if strength.highest >= self._min_score:
+                    unrelated.append((selection, strength))
                 continue
-            shown = [(unit.start, unit.end) for unit in selection.units()]
-            self._taken[selection.file.file_id] += shown
-            new = self._repeats.new_lines([unit.text for unit in selection.units()])
-            if new:
-                told = replace(selection, at=tuple(selection.at[number] for number in new))
-                self._ceiling = min(self._ceiling, remaining.highest(strength.highest))
+            score = LEAST_SCORE + (1 - LEAST_SCORE) * self._likelihood(selection, strength)
+            yield from self._shown_as(selection, strength, score, is_assured=is_assured)
+            if self._ceiling < self._min_score:
+                return
+        for selection, strength in unrelated:
+            yield from self._shown_as(selection, strength, strength.highest, is_assured=False)
+
+    def _shown_as(
+        self, selection: Selection, strength: _Strength, score: float, *, is_assured: bool
+    ) -> Iterator[RankedPassage]:
+        """The selection, unless all of it was told before."""
+        shown = [(unit.start, unit.end) for unit in selection.units()]
+        self._taken[selection.file.file_id] += shown
+        new = self._repeats.new_lines([unit.text for unit in selection.units()])
+        if new:
+            told = replace(selection, at=tuple(selection.at[number] for number in new))
+            self._ceiling = min(self._ceiling, score)
+            if self._ceiling >= self._min_score:
                 self._shown += 1
                 passage = to_passage(told, self._weights)
                 yield self._ranked(passage, strength, told, is_assured=is_assured)
@@ -236,6 +228,8 @@ class PassageRanker:
         while True:
             if (due := assurance.due(self._shown + 1)) is not None:
                 yield due, True
+                # What is left of its file may make another selection, and an earlier one.
+                selections = best_selections(prospects)
             elif (selection := next(selections, None)) is not None:
                 yield selection, False
             elif (due := assurance.due(WITHIN)) is not None:
@@ -259,6 +253,7 @@ class PassageRanker:
             ),
             freshness=min(unit.freshness for unit in selection.units()),
             is_assured=is_assured,
+            selection=selection,
         )
 
     def _proposals(self, candidates: Iterable[Candidate]) -> list[Proposal]:
@@ -280,27 +275,49 @@ class PassageRanker:
         if self._strategy == "rrf":
             return _by_ranks(proposals, lanes)
         return [
-            Prospect(
-                bounds_of(one.outline, lanes),
-                partial(one.weighed, lanes),
-            )
+            Prospect(most_mass(one.outline, lanes), partial(one.weighed, lanes))
             for one in proposals
         ]
 
     def _strength(self, selection: Selection) -> _Strength:
-        file, units = selection.file, selection.units()
-        text = max(file.evidence[at].text for at in selection.at) if self._lanes.text else 0.0
+        file = selection.file
+        evidence = [file.evidence[at] for at in selection.at]
+        cosines = [one.cosine for one in selection.units() if one.cosine is not None]
+        text = max([one.text for one in evidence]) if self._lanes.text else 0.0
+        is_full = text > 0 and any(one.is_full for one in evidence)
         if file.is_bare(selection.at):
-            text *= BARE_SHARE
-        cosines = [one.cosine for one in units if one.cosine is not None]
-        return _Strength(text, min(1.0, max(0.0, *cosines)) if cosines else None)
+            text, is_full = text * BARE_SHARE, False
+        return _Strength(text, min(1.0, max(0.0, *cosines)) if cosines else None, is_full)
+
+    def _likelihood(self, selection: Selection, strength: _Strength) -> float:
+        """How likely the passage answers: 0..1, of what was measured with and without vectors.
+
+        Odds count a question's information up to `MOST_INFORMATION`; of a question that asks for more, the same
+        odds say more. A passage that holds everything that was asked for answers as often as not, and one whose
+        vector is all but the question's surely does.
+        """
+        background = self._background
+        odds = self._odds(selection) * max(self._weights.total, MOST_INFORMATION) / MOST_INFORMATION
+        odds /= EVEN_ODDS
+        if background is not None:
+            odds /= math.exp(MODEL_NATS * self._lanes.vector * background.trust)
+            odds += background.nearness(strength.cosine)
+        odds += strength.is_full
+        return odds / (1 + odds)
+
+    def _odds(self, selection: Selection) -> float:
+        """What the order goes by, or would if it did not go by ranks."""
+        if self._strategy == "weighted":
+            return selection.mass
+        evidence = [selection.file.evidence[at] for at in selection.at]
+        return math.fsum(weighted_odds(evidence, self._lanes, information=self._weights.total))
 
 
 def _by_ranks(proposals: Sequence[Proposal], lanes: Lanes) -> list[Prospect]:
     """A line's rank is known when all lines are."""
     odds = ranked_odds([one.lines.evidence for one in proposals], lanes)
     return [
-        Prospect(UNBOUNDED, partial(one.with_odds, values))
+        Prospect(math.inf, partial(one.with_odds, values))
         for one, values in zip(proposals, odds, strict=True)
     ]
 
@@ -323,6 +340,17 @@ class LaneShare(TypedDict):
     weight: float
 
 
+class LineShare(TypedDict):
+    """What one line gave for its passage."""
+
+    share: float
+    """Of what all of them give, 0..1."""
+    text: float
+    """What its words score by themselves, calibrated: 0..1."""
+    vector: float | None
+    """Its highest cosine; None where it has no vector."""
+
+
 class Explanation(TypedDict):
     matchedTerms: Sequence[str]
     otherForms: Mapping[str, Sequence[str]]
@@ -337,6 +365,8 @@ class Explanation(TypedDict):
     """What age left of its weight: 1 for all."""
     assured: bool
     """Whether it stands here because of the promise about keywords, not by `fused`."""
+    lines: Sequence[LineShare]
+    """Of each line of the snippet, in their order."""
 
 
 def explain(ranked: RankedPassage, lanes: Lanes, files: Collection[File]) -> Explanation:
@@ -361,7 +391,31 @@ def explain(ranked: RankedPassage, lanes: Lanes, files: Collection[File]) -> Exp
         vector=vector,
         freshness=round(ranked.freshness, 4),
         assured=ranked.is_assured,
+        lines=_line_shares(ranked),
     )
+
+
+def _line_shares(ranked: RankedPassage) -> list[LineShare]:
+    """Sentences of a long line count as that line."""
+    file = ranked.selection.file
+    by_line: defaultdict[int, list[int]] = defaultdict(list)
+    for at in ranked.selection.at:
+        by_line[file.units[at].line].append(at)
+    whole = sum(file.odds[at] for at in ranked.selection.at) or 1.0
+    return [
+        LineShare(
+            share=round(sum(file.odds[at] for at in units) / whole, 4),
+            text=round(max(calibrate(file.evidence[at].text) for at in units), 4),
+            vector=_highest_cosine(file.units[at].cosine for at in units),
+        )
+        for line, units in by_line.items()
+        if any(one.first <= line <= one.last for one in ranked.passage.stretches)
+    ]
+
+
+def _highest_cosine(cosines: Iterable[float | None]) -> float | None:
+    known = [one for one in cosines if one is not None]
+    return round(max(known), 4) if known else None
 
 
 def _other_forms(passage: Passage) -> Mapping[str, Sequence[str]]:

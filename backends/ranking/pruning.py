@@ -44,26 +44,11 @@ _MARGIN: Final = 1 + 1e-9
 """Bounds are computed in another order than what they bound."""
 
 
-class Bounds(msgspec.Struct, frozen=True, gc=False):
-    """No line, and no selection of lines, of the file has more than this."""
-
-    text: float
-    """`Evidence.text`"""
-    cosine: float
-    mass: float
-    """The mass of a selection, see `Selection.mass`."""
-
-
-UNBOUNDED: Final = Bounds(1.0, 1.0, math.inf)
-
-
 class Outline(msgspec.Struct, frozen=True, gc=False):
     """What bounds the lines of a file, whatever the lanes count."""
 
-    cosine: float
-    """The best of its vectors, or 0."""
     deviations: float
-    """What that tells: 0 or more, see `Background.place`."""
+    """What the best of its vectors tells: 0 or more, see `Background.place`."""
     words: list[tuple[float, float, int]]
     """`Evidence.text` and `Evidence.signs`, at most, each with the number of lines it holds for."""
     information: float
@@ -96,12 +81,8 @@ def outline_of(
             )
             most_signs = signs + LABEL_WEIGHT if is_label else signs
             words.append(((told + by_chunk) / TEXT_WEIGHT, most_signs, lines))
-    return Outline(
-        max(0.0, cosine),
-        max(0.0, background.place(cosine)) if background else 0.0,
-        words,
-        weights.total,
-    )
+    deviations = max(0.0, background.place(cosine)) if background else 0.0
+    return Outline(deviations, words, weights.total)
 
 
 def _lines_of(chunk: Chunk, beyond: int) -> Counter[tuple[int, int, bool]]:
@@ -122,8 +103,10 @@ def _lines_of(chunk: Chunk, beyond: int) -> Counter[tuple[int, int, bool]]:
     return found
 
 
-def bounds_of(outline: Outline, lanes: Lanes) -> Bounds:
-    """As if all lines fitted into one snippet: what they may cost says little more, and takes longer to know."""
+def most_mass(outline: Outline, lanes: Lanes) -> float:
+    """No selection of the file's lines has more mass (`Selection.mass`): as if all of them fitted into one snippet.
+    What they may cost says little more, and takes longer to know.
+    """
     text = text_weight(lanes, outline.information)
     by_vector = lanes.vector * VECTOR_WEIGHT * (1 + NOTE_SHARE) * outline.deviations
     mass = sum(
@@ -133,8 +116,7 @@ def bounds_of(outline: Outline, lanes: Lanes) -> Bounds:
             if told > 0 or by_vector > 0
         ]
     )
-    highest = max([told for told, *_ in outline.words], default=0.0)
-    return Bounds(highest * _MARGIN, outline.cosine, mass * _MARGIN)
+    return mass * _MARGIN
 
 
 class Weighed(msgspec.Struct, frozen=True, gc=False):
@@ -190,13 +172,9 @@ class Proposal:
 class Prospect:
     """A proposal under the weights of some lanes: what it offers at most, and all that it does."""
 
-    def __init__(self, bounds: Bounds, weigh: Callable[[], File]) -> None:
-        self.bounds = bounds
+    def __init__(self, most_mass: float, weigh: Callable[[], File]) -> None:
+        self.most_mass = most_mass
         self._weigh = weigh
-
-    @property
-    def most_mass(self) -> float:
-        return self.bounds.mass
 
     @cached_property
     def file(self) -> File:

@@ -13,6 +13,8 @@ from functools import cache
 from itertools import chain
 from typing import Final
 
+from config.runtime.remembered import Remembered, size_of
+
 _MARKS = (
     "(?<![\u0418\u0438])[\u0300-\u036f]"  # Latin, Greek, Cyrillic; but not the breve of U+0439
     "|[\u0300-\u0305\u0307-\u036f]"
@@ -295,8 +297,8 @@ ANALYSER_VERSION: Final = 2
 """Goes up with every change of the terms that a text gives: stored indexes are then rebuilt."""
 
 _MAX_TERM = 64
-_MAX_CACHED_WORDS = 50_000
-"""Some 7 MiB. With twice as many nothing is indexed faster, with 20,000 it takes a twelfth longer."""
+WORDS_BYTES: Final = 6 * 1024 * 1024
+"""Of one analyser's words: some 30,000."""
 
 _UNSPACED_LETTER = f"[{UNSPACED}]"
 _LETTER = f"(?:[^\\W{UNSPACED}]|[{MARKS}])"
@@ -317,22 +319,27 @@ _ANY_TOKEN = f"{_LETTER}+(?:{_JOINT}{_LETTER}+)*|[{UNSPACED}]+|[{EMOJI}]"
 
 
 class Analyser:
-    """Gives the terms of texts in one (Latin-script) language. Cheap to make; caches words."""
+    """Gives the terms of texts in one (Latin-script) language. Cheap to make; remembers words."""
 
     def __init__(self, language: str = DEFAULT_LATIN) -> None:
         self.language = language
-        self._cache: dict[str, str] = {}
+        self._words: Remembered[str, str] = Remembered(WORDS_BYTES, _word_bytes)
+
+    @property
+    def bytes_held(self) -> int:
+        """By the words that are remembered."""
+        return self._words.bytes_held
 
     def terms(self, text: str) -> str:
         """The terms of `text`, separated by single spaces, in order, with repetitions."""
         text = normalise(text)
         pattern = _ASCII_TOKEN if text.isascii() else _pattern(_ANY_TOKEN)
-        cache = self._cache
+        words = self._words.newer
         found = []
         for token in pattern.findall(text):
-            terms = cache.get(token)
+            terms = words.get(token)
             if terms is None:
-                terms = self._remember(token)
+                terms = self._word_terms(token)
             if terms:
                 found.append(terms)
         return " ".join(found)
@@ -350,17 +357,20 @@ class Analyser:
             return (stems,) if stems[0] else ()  # only marks that folding drops
         return tuple(self._word_concepts(token))
 
-    def _remember(self, token: str) -> str:
-        if len(self._cache) >= _MAX_CACHED_WORDS:
-            self._cache.clear()
+    def _word_terms(self, token: str) -> str:
+        known = self._words.get(token)
+        if known is not None:
+            return known
         if is_unspaced(token):
             run = fold(token)
             joined = " ".join((*_bigrams(run), run[-1]) if len(run) > 1 else run)
         else:
             concepts = dict.fromkeys(self.concepts(token))
             joined = " ".join(term for alternatives in concepts for term in alternatives)
+        if joined == token:
+            joined = token  # one text instead of two
         if len(token) <= _MAX_TERM:
-            self._cache[token] = joined
+            self._words.put(token, joined)
         return joined
 
     def _word_concepts(self, token: str, level: int = 0) -> Iterator[tuple[str, ...]]:
@@ -395,6 +405,10 @@ class Analyser:
         if plain == lowered:
             return (stemmed,)
         return tuple(dict.fromkeys((stemmed, stem(plain, language) or plain)))
+
+
+def _word_bytes(token: str, terms: str) -> int:
+    return size_of(token) if terms is token else size_of(token, terms)
 
 
 def tokens(text: str) -> list[str]:

@@ -20,7 +20,7 @@ from backends.transcripts.source import (
     SUFFIX,
     FoundTranscript,
     OpenTranscript,
-    Place,
+    Position,
     Taken,
     TranscriptListing,
     TranscriptSource,
@@ -110,7 +110,7 @@ class AgentTranscripts:
         sized = iter(self._database.measured(sessions, taken))
         return tuple(one if is_file(one.path) else next(sized) for one in found)
 
-    def entries_beyond(self, found: FoundTranscript, end: Place) -> int:
+    def entries_beyond(self, found: FoundTranscript, end: Position) -> int:
         return self._of(found.path).entries_beyond(found, end)
 
     def open(self, path: str, taken: Taken | None) -> AbstractContextManager[OpenTranscript]:

@@ -39,7 +39,7 @@ from backends.transcripts.source import (
     Entries,
     FoundTranscript,
     HostDatabase,
-    Place,
+    Position,
     Taken,
     TranscriptListing,
 )
@@ -204,7 +204,7 @@ class HostTranscripts:
         except _UNREADABLE:
             return [_end_of(taken.get(one.path)).byte + 1 for one in found]
 
-    def entries_beyond(self, found: FoundTranscript, end: Place) -> int:
+    def entries_beyond(self, found: FoundTranscript, end: Position) -> int:
         try:
             with self._database.opened() as connection:
                 return _Reader(connection, _shape(connection), found).count_beyond(end)
@@ -251,7 +251,7 @@ class OpenSession:
         self._database, self._shape = database, shape
         self.found = found
 
-    def read(self, begin: Place, until: int) -> Entries:
+    def read(self, begin: Position, until: int) -> Entries:
         digest = hashlib.blake2b(digest_size=HASH_BYTES)
         numbers: list[int] = []
         lines: list[bytes | None] = []
@@ -263,13 +263,13 @@ class OpenSession:
                     digest.update(event.identity)
                     numbers.append(event.number)
                     lines.append(event.line)
-                    end = Place(end.byte + event.size, event.number)
+                    end = Position(end.byte + event.size, event.number)
                 is_last = reader.count_beyond(end, at_most=1) == 0
         if is_last:
             self.found = replace(self.found, size=end.byte)
         return Entries(tuple(numbers), tuple(lines), end, digest.digest(), is_last)
 
-    def digest(self, begin: Place, end: Place) -> bytes:
+    def digest(self, begin: Position, end: Position) -> bytes:
         digest = hashlib.blake2b(digest_size=HASH_BYTES)
         place, more = begin, True
         while more and place.line < end.line:
@@ -277,14 +277,14 @@ class OpenSession:
             with self._reading() as reader:
                 for event in reader.events(place, place.byte + _STEP_BYTES, last=end.line):
                     digest.update(event.identity)
-                    place, more = Place(place.byte + event.size, event.number), True
+                    place, more = Position(place.byte + event.size, event.number), True
         return digest.digest()
 
-    def tail(self, end: Place) -> bytes:
+    def tail(self, end: Position) -> bytes:
         with self._reading() as reader:
             return reader.tail(end)
 
-    def is_current(self, end: Place) -> bool:
+    def is_current(self, end: Position) -> bool:
         is_current = False
         with self._database.typed_errors(), self._database.opened() as connection, connection:
             session = _session(connection, self._shape, self.found.path.removeprefix(PREFIX))
@@ -331,7 +331,7 @@ class _Reader:
             )
             self._seq = "a.event_seq"
 
-    def events(self, begin: Place, until: int, last: int = 2**62) -> Iterator[_Event]:
+    def events(self, begin: Position, until: int, last: int = 2**62) -> Iterator[_Event]:
         """Behind a place, until so many bytes were read; whole events, at least one."""
         rows = self._connection.execute(
             f"SELECT {self._seq} + 1, {self._size},"
@@ -348,21 +348,21 @@ class _Reader:
             if byte >= until:
                 return
 
-    def bytes_beyond(self, end: Place) -> int:
+    def bytes_beyond(self, end: Position) -> int:
         total: int = self._connection.execute(
             f"SELECT ifnull(sum({self._size}), 0) FROM {self._from} AND {self._seq} >= ?2",
             (self._id, end.line),
         ).get
         return total
 
-    def count_beyond(self, end: Place, at_most: int = 10**6) -> int:
+    def count_beyond(self, end: Position, at_most: int = 10**6) -> int:
         count: int = self._connection.execute(
             f"SELECT count(*) FROM (SELECT 1 FROM {self._from} AND {self._seq} >= ?2 LIMIT ?3)",
             (self._id, end.line, at_most),
         ).get
         return count
 
-    def holds(self, end: Place) -> bool:
+    def holds(self, end: Position) -> bool:
         """Whether the event just before a place is part of the conversation."""
         if end == BEGINNING:
             return True
@@ -371,10 +371,10 @@ class _Reader:
         ).fetchone()
         return row is not None
 
-    def tail(self, end: Place) -> bytes:
+    def tail(self, end: Position) -> bytes:
         if end == BEGINNING:
             return _NO_HASH
-        before = Place(0, end.line - 1)
+        before = Position(0, end.line - 1)
         for event in self.events(before, 1, last=end.line):
             return _hash(event.identity)
         return _hash(b"gone")
@@ -458,7 +458,7 @@ def _size(reader: _Reader, found: FoundTranscript, taken: Taken | None) -> int:
     return begin.byte + reader.bytes_beyond(begin)
 
 
-def _end_of(taken: Taken | None) -> Place:
+def _end_of(taken: Taken | None) -> Position:
     return taken[1] if taken else BEGINNING
 
 

@@ -18,7 +18,7 @@ from backends.transcripts.source import (
     PREFIX,
     Entries,
     FoundTranscript,
-    Place,
+    Position,
     Taken,
     TranscriptListing,
     list_transcripts,
@@ -56,7 +56,7 @@ class JsonlTranscripts:
     ) -> tuple[FoundTranscript, ...]:
         return tuple(found)
 
-    def entries_beyond(self, found: FoundTranscript, end: Place) -> int:
+    def entries_beyond(self, found: FoundTranscript, end: Position) -> int:
         counted = self._counted.get(found.path)
         if (
             counted is None
@@ -120,19 +120,19 @@ class OpenFile:
             path, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
         )
 
-    def read(self, begin: Place, until: int) -> Entries:
+    def read(self, begin: Position, until: int) -> Entries:
         stretch = read_stretch(self._descriptor, begin.byte, until)
-        end = Place(stretch.end, begin.line + len(stretch.lines))
+        end = Position(stretch.end, begin.line + len(stretch.lines))
         numbers = tuple(range(begin.line + 1, end.line + 1))
         return Entries(numbers, stretch.lines, end, stretch.digest, stretch.is_last)
 
-    def digest(self, begin: Place, end: Place) -> bytes:
+    def digest(self, begin: Position, end: Position) -> bytes:
         return digest_of(self._descriptor, begin.byte, end.byte)
 
-    def tail(self, end: Place) -> bytes:
+    def tail(self, end: Position) -> bytes:
         return tail_of(self._descriptor, end.byte)
 
-    def is_current(self, end: Place) -> bool:
+    def is_current(self, end: Position) -> bool:
         try:
             now = self._file.lstat()
         except OSError:

@@ -161,7 +161,7 @@ def look_at(entry: os.DirEntry[str], path: str) -> FoundTranscript | SkippedFile
     )
 
 
-class Place(msgspec.Struct, frozen=True, gc=False):
+class Position(msgspec.Struct, frozen=True, gc=False):
     """Between two entries of a transcript, which are numbered in their order."""
 
     byte: int
@@ -170,7 +170,7 @@ class Place(msgspec.Struct, frozen=True, gc=False):
     """Every entry before it has a number of at most this, every entry behind it a greater one."""
 
 
-BEGINNING: Final = Place(0, 0)
+BEGINNING: Final = Position(0, 0)
 
 
 class Entries(msgspec.Struct, frozen=True, gc=False):
@@ -180,7 +180,7 @@ class Entries(msgspec.Struct, frozen=True, gc=False):
     """The number of each entry, counted from 1."""
     lines: tuple[bytes | None, ...]
     """Each as JSON; None for one that is too long, or broken."""
-    end: Place
+    end: Position
     digest: bytes
     """The digest of everything between the two places."""
     is_last: bool
@@ -195,24 +195,24 @@ class OpenTranscript(Protocol):
         """The stamps that it has, as far as it was read."""
         ...
 
-    def read(self, begin: Place, until: int) -> Entries:
+    def read(self, begin: Position, until: int) -> Entries:
         """The entries behind `begin`, at least up to the byte `until` if there are so many."""
         ...
 
-    def digest(self, begin: Place, end: Place) -> bytes:
+    def digest(self, begin: Position, end: Position) -> bytes:
         """What `Entries.digest` would be for these two places."""
         ...
 
-    def tail(self, end: Place) -> bytes:
+    def tail(self, end: Position) -> bytes:
         """A hash of what stands just before a place: cheap, telling when it is another."""
         ...
 
-    def is_current(self, end: Place) -> bool:
+    def is_current(self, end: Position) -> bool:
         """Whether the transcript still is the one that was opened, with all of it up to `end`."""
         ...
 
 
-Taken: TypeAlias = "tuple[FoundTranscript, Place]"
+Taken: TypeAlias = "tuple[FoundTranscript, Position]"
 """What a transcript was when it was last looked at, and the place up to which it was taken in."""
 
 
@@ -229,7 +229,7 @@ class TranscriptSource(Protocol):
         """The listed transcripts with their sizes; `taken` by path, without those that are new."""
         ...
 
-    def entries_beyond(self, found: FoundTranscript, end: Place) -> int:
+    def entries_beyond(self, found: FoundTranscript, end: Position) -> int:
         """How many entries of a listed transcript follow on a place, as far as one look may count."""
         ...
 

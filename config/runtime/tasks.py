@@ -1,11 +1,24 @@
-"""What long-running tasks wait for: a signal, or the time to try again."""
+"""What long-running tasks wait for (a signal, the time to try again), and blocking work with a time limit, in threads of its own.
+
+A hung mount may hold such a thread for ever. The threads are daemons, so the process can end without them,
+and how many of them one kind of work may hold is limited. A thread is kept for a while, for whatever work comes
+next: starting one takes as long as listing a small directory.
+"""
 
 from __future__ import annotations
 
+import math
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import Any, Final, Generic, TypeVar
 
 import anyio
+from anyio import from_thread
+from anyio.lowlevel import EventLoopToken, RunVar, current_token
 
 
 def lacks_threads(error: BaseException) -> bool:
@@ -76,3 +89,229 @@ def _pauses(first_s: float, second_s: float, longest_s: float) -> Iterator[float
     while True:
         yield min(second_s, longest_s)
         second_s = min(2 * second_s, longest_s)
+
+
+T = TypeVar("T")
+
+IDLE_S: Final = 10.0
+"""How long a thread waits for more work before it ends."""
+_PAUSE_S: Final = 0.05
+"""Between two attempts to start a thread."""
+
+_IDLE: Final[RunVar[list[_Worker]]] = RunVar("threads that wait for work")
+
+
+def _idle() -> list[_Worker]:
+    """Of this event loop, the one that worked last at the end."""
+    try:
+        return _IDLE.get()
+    except LookupError:
+        workers: list[_Worker] = []
+        _IDLE.set(workers)
+        return workers
+
+
+class BoundedWork:
+    """Runs at most `at_once` pieces of work at a time. A caller that gives up or is cancelled abandons its
+    piece, which runs on: whatever it still does must be harmless.
+
+    Belongs to one event loop.
+    """
+
+    def __init__(self, name: str, at_once: int = 1) -> None:
+        self._name = name
+        self._at_once = at_once
+        self._running = 0
+        """Abandoned pieces included."""
+        self._ended: anyio.Event | None = None
+        """Set with the end of the next piece; None while nobody waits for it."""
+
+    async def run(
+        self,
+        work: Callable[[], T],
+        patience_s: float,
+        *,
+        queue_s: float = 0.0,
+        discard: Callable[[T], object] | None = None,
+    ) -> T:
+        """What the work returns or raises.
+
+        Waits at most `queue_s` for its turn, then at most `patience_s` for the work to end; a thread that
+        cannot be started counts as work that does not end. Raises TimeoutError.
+        `discard` gets, in a thread, what comes of work that was left behind, such as a lock.
+        """
+        if self._running >= self._at_once:
+            with anyio.fail_after(queue_s):
+                while self._running >= self._at_once:
+                    self._ended = self._ended or anyio.Event()
+                    await self._ended.wait()
+        piece, done = _Piece(work, discard), anyio.Event()
+        self._running += 1
+        try:
+            with anyio.fail_after(patience_s):
+                self._give(await self._next_worker(), piece, done)
+                await done.wait()
+        except BaseException:
+            if piece.leave():
+                self._discard(piece)
+            raise
+        return piece.outcome()
+
+    async def run_out(self, work: Callable[[], T]) -> T:
+        """The same, however long it takes. Only who is cancelled leaves it behind."""
+        return await self.run(work, math.inf, queue_s=math.inf)
+
+    async def _next_worker(self) -> _Worker:
+        """Waits while the machine has no thread left."""
+        try:
+            while True:
+                try:
+                    return self._worker()
+                except RuntimeError as error:
+                    if not lacks_threads(error):
+                        raise
+                    await anyio.sleep(_PAUSE_S)
+        except BaseException:
+            self._one_less()
+            raise
+
+    def _worker(self) -> _Worker:
+        """One that waits, or a new one. Raises RuntimeError where none can be started."""
+        idle = _idle()
+        if idle:
+            return idle.pop()
+        worker = _Worker(current_token())
+        worker.start()
+        return worker
+
+    def _discard(self, piece: _Piece[Any]) -> None:
+        """Not on the event loop, which whatever is done there may wait for."""
+        try:
+            worker = self._worker()
+        except RuntimeError as error:
+            if not lacks_threads(error):
+                raise
+            piece.throw_away()
+            return
+        self._running += 1
+        self._give(worker, _Piece(piece.throw_away, None), anyio.Event())
+
+    def _give(self, worker: _Worker, piece: _Piece[Any], done: anyio.Event) -> None:
+        worker.give(self._name, piece, partial(self._finish, worker, done))
+
+    def _finish(self, worker: _Worker, done: anyio.Event) -> None:
+        _idle().append(worker)
+        done.set()
+        self._one_less()
+
+    def _one_less(self) -> None:
+        self._running -= 1
+        if self._ended is not None:
+            self._ended.set()
+            self._ended = None
+
+
+class _Worker(threading.Thread):
+    """One thread, for any kind of work, one piece after the other."""
+
+    def __init__(self, token: EventLoopToken) -> None:
+        super().__init__(daemon=True)
+        self.busy = False
+        """Whether it runs a piece, which may never end."""
+        self._token = token
+        self._pieces: SimpleQueue[tuple[_Piece[Any], Callable[[], None]]] = SimpleQueue()
+
+    def give(self, name: str, piece: _Piece[Any], finish: Callable[[], None]) -> None:
+        """`finish` is called on the event loop afterwards."""
+        self.name = name
+        self.busy = True
+        self._pieces.put((piece, finish))
+
+    def run(self) -> None:
+        with suppress(RuntimeError):  # the loop may have ended long ago
+            while True:
+                try:
+                    piece, finish = self._pieces.get(timeout=IDLE_S)
+                except Empty:
+                    if from_thread.run_sync(self._let_go, token=self._token):
+                        return
+                else:
+                    piece.work()
+                    self.busy = False
+                    from_thread.run_sync(finish, token=self._token)
+                    del piece, finish  # with what came of it
+
+    def _let_go(self) -> bool:
+        """Whether this thread may end, since no piece has been given to it meanwhile."""
+        idle = _idle()
+        if self not in idle:
+            return False
+        idle.remove(self)
+        return True
+
+
+def run_within(work: Callable[[], T], patience_s: float) -> T:
+    """The same where there is no event loop: what the work returns or raises. Raises TimeoutError.
+
+    Where no thread can be started nothing limits it.
+    """
+    piece = _Piece(work, None)
+    thread = _Lone(piece)
+    try:
+        thread.start()
+    except RuntimeError as error:
+        if not lacks_threads(error):
+            raise
+        return work()
+    thread.join(patience_s)
+    if thread.is_alive():
+        raise TimeoutError
+    return piece.outcome()
+
+
+class _Lone(threading.Thread):
+    def __init__(self, piece: _Piece[Any]) -> None:
+        super().__init__(target=piece.work, name="in time", daemon=True)
+        self.busy = True
+
+
+class _Piece(Generic[T]):
+    """One run of some work, and what came of it."""
+
+    def __init__(self, work: Callable[[], T], discard: Callable[[T], object] | None) -> None:
+        self._do = work
+        self._discard = discard
+        self._turn = threading.Lock()
+        self._has_one = False
+        self._result: list[T] = []
+        self._error: BaseException | None = None
+
+    def work(self) -> None:
+        try:
+            self._result.append(self._do())
+        except BaseException as error:  # noqa: BLE001 - it belongs to the task that waits
+            self._error = error
+        if self._is_second():
+            self.throw_away()
+
+    def leave(self) -> bool:
+        """Nobody waits any more. Whether there is something to throw away, because the work has ended."""
+        return self._is_second() and self._discard is not None
+
+    def _is_second(self) -> bool:
+        """Whether the other one came first: whichever is later, the end of the work or the caller's leave, sees to it
+        that what came of it is thrown away.
+        """
+        with self._turn:
+            is_second, self._has_one = self._has_one, True
+        return is_second
+
+    def throw_away(self) -> None:
+        if self._discard is not None and self._result:
+            with suppress(Exception):  # nobody is there to be told
+                self._discard(self._result.pop())
+
+    def outcome(self) -> T:
+        if self._error is not None:
+            raise self._error
+        return self._result[0]

@@ -1,7 +1,7 @@
 """What a chat runtime asks around its sessions: what to load, when to flush, what to write down.
 
 `session_start`, `session_updated`, `memory_flush`, `memory_flush_done` and `memory_append` are answered here. The rules
-stand in `gateway.sessions.loading` and `gateway.flush`; searching and reading are `gateway.agent.memory`'s.
+stand in `gateway.sessions` and `gateway.flush`; searching and reading are `gateway.agent.memory`'s.
 """
 
 from __future__ import annotations
@@ -21,29 +21,27 @@ from backends.files.roots import MemoryRoots
 from backends.interface import SyncRequest
 from config.errors import MemoryGatewayError
 from config.paths import flush_records_path
-from config.runtime.bounded import BoundedWork
+from config.runtime.tasks import BoundedWork
 from config.settings import Settings
 from gateway.agent.memory import Memory
 from gateway.flush import Decision, SessionStore, Situation, WorkspaceAccess, decide, flush_prompts
 from gateway.rpc.registry import Method, RequestContext
 from gateway.rpc.wire import InvalidParamsError
-from gateway.sessions.keys import (
+from gateway.sessions import (
     ChatKind,
+    Guest,
     KnownSessions,
+    LoadedFile,
     Verdict,
+    agent_now,
+    daily_log,
     is_heartbeat,
     is_main_session,
     judge_session,
-)
-from gateway.sessions.loading import (
-    LoadedFile,
-    agent_now,
-    daily_log,
     load,
     parts_of,
     recall_instructions,
 )
-from gateway.sessions.terms import Guest
 from gateway.tools.get import AppendParams, AppendResult, Target, read_entry
 from gateway.tools.search import Key, PathText
 

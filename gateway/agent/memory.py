@@ -34,9 +34,7 @@ from config.runtime.tasks import Wakeup
 from config.settings import CitationsMode, Settings, Source
 from gateway.metrics import Metrics
 from gateway.scheduler import ObserveSync, SyncScheduler
-from gateway.sessions.keys import KnownSessions, is_main_session, judge_session
-from gateway.sessions.loading import agent_now
-from gateway.sessions.terms import Guest
+from gateway.sessions import Guest, KnownSessions, agent_now, is_main_session, judge_session
 from gateway.tools import get, search
 from gateway.tools.status import (
     Health,
@@ -58,8 +56,8 @@ if TYPE_CHECKING:
 OpenBackend = Callable[[Settings], AbstractAsyncContextManager[MemoryBackend]]
 
 
-class Engine:
-    """Made and kept alive by `run_engine`."""
+class RunningBackend:
+    """Made and kept alive by `run_backend`."""
 
     def __init__(
         self,
@@ -96,7 +94,7 @@ class Engine:
             self.scheduler.request(reason, force=force)
 
     def retire(self) -> None:
-        """Another engine answers from now on."""
+        """Another backend answers from now on."""
         self._replaced.set()
 
     async def replaced(self) -> None:
@@ -107,15 +105,15 @@ class Engine:
             await self._changed.wait()
 
 
-async def run_engine(
+async def run_backend(
     settings: Settings,
     open_backend: OpenBackend,
     observe: ObserveSync,
     *,
     boot_reason: str | None,
-    task_status: TaskStatus[Engine] = anyio.TASK_STATUS_IGNORED,
+    task_status: TaskStatus[RunningBackend] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Opens a backend, tells its engine as task status, and closes it after its retirement.
+    """Opens a backend, hands it over as task status, and closes it after its retirement.
 
     With a `boot_reason` the index is brought up to date at once and then as `sync.*` says; without,
     only when somebody asks. `observe` hears of the syncs in the background. Raises what `open_backend` raises.
@@ -131,18 +129,18 @@ async def run_engine(
                 if places := watched_places(settings):
                     watcher = Watcher(places, scheduler)
                     background.start_soon(watcher.run)
-            engine = Engine(backend, scheduler, watcher)
-            task_status.started(engine)
-            await engine.replaced()
+            running = RunningBackend(backend, scheduler, watcher)
+            task_status.started(running)
+            await running.replaced()
             background.cancel_scope.cancel()
-        await engine.unused()
+        await running.unused()
 
 
 _log = structlog.get_logger(__name__)
 
 _FOR_THE_MAIN_SESSION: Final = "transcripts are remembered for the main session alone"
 
-StartEngine = Callable[[Settings, str], Awaitable[Engine]]
+StartBackend = Callable[[Settings, str], Awaitable[RunningBackend]]
 """Takes the reason for the first sync. Raises IndexUnavailableError."""
 
 
@@ -150,25 +148,29 @@ class Memory:
     """The memory of one agent, open. Make it with `open_memory`."""
 
     def __init__(
-        self, settings: Settings, engine: Engine | None, start: StartEngine, metrics: Metrics
+        self,
+        settings: Settings,
+        running: RunningBackend | None,
+        start: StartBackend,
+        metrics: Metrics,
     ) -> None:
         self.settings = settings
         self.counted = metrics
         self.config_error: MemoryGatewayError | None = None
         """Why the configuration on the disk is not the one in force."""
-        self._engine = engine
+        self._running = running
         self._start = start
         self._sessions = KnownSessions()
 
     @property
     def why_off(self) -> str | None:
         """Which key switched memory off; None while it is on."""
-        return why_disabled(self.settings) if self._engine is None else None
+        return why_disabled(self.settings) if self._running is None else None
 
     async def read(self, request: ReadRequest) -> ReadAnswer:
         """Only while memory is on. Raises PathNotAllowedError, FileUnreadableError."""
-        assert self._engine is not None
-        with self._engine.used() as backend:
+        assert self._running is not None
+        with self._running.used() as backend:
             return await backend.read(request)
 
     async def search(
@@ -186,9 +188,9 @@ class Memory:
         IndexUnavailableError where that configuration permits less than the index holds.
         """
         request = search.read_request(params)
-        if self._engine is None:
+        if self._running is None:
             return search.disabled_result(why_disabled(self.settings))
-        settings, engine = self.settings, self._engine
+        settings, running = self.settings, self._running
         key = params.session_key or session_key
         policy = settings.qmd.scope if settings.backend == "qmd" else settings.scope
         if not operator:
@@ -207,14 +209,14 @@ class Memory:
         request = replace(request, sources=left, today=today)
         self.session_started(key)
         try:
-            with engine.used() as backend:
+            with running.used() as backend:
                 answer = await self.counted.observe_search(
                     settings.backend, backend.search(request)
                 )
         except IndexUnavailableError as error:
             return search.disabled_result(str(error))
         if answer.stale is not None and settings.search.sync.on_search:
-            engine.sync_later("search")
+            running.sync_later("search")
         if unsearched:
             answer = search.partly_answered(answer, unsearched)
         if guest is not None and (missed := guest.missed(settings)):
@@ -235,7 +237,7 @@ class Memory:
         Raises IndexUnavailableError as `search`.
         """
         request = get.read_request(params)
-        if self._engine is None:
+        if self._running is None:
             return get.failed_result(params.path, why_disabled(self.settings), disabled=True)
         key = params.session_key or session_key
         if not operator:
@@ -249,7 +251,7 @@ class Memory:
             if only_private and not _is_private(key) and _is_transcript(params.path):
                 return get.denied_result(params.path, _FOR_THE_MAIN_SESSION)
         try:
-            with self._engine.used() as backend:
+            with self._running.used() as backend:
                 return await backend.read(request)
         except (PathNotAllowedError, FileUnreadableError) as error:
             return get.failed_result(params.path, str(error), kind=error.kind)
@@ -258,9 +260,9 @@ class Memory:
         self, request: SyncRequest, progress: ProgressCallback | None = None
     ) -> SyncReport | None:
         """Brings the index up to date and waits for it; None while memory is off."""
-        if self._engine is None:
+        if self._running is None:
             return None
-        with self._engine.used() as backend:
+        with self._running.used() as backend:
             return await self.counted.observe_sync(backend.sync(request, progress=progress))
 
     async def transcript_grew(self, reference: str) -> bool:
@@ -269,17 +271,17 @@ class Memory:
         For clients that announce growth and for whoever watches the sessions directory: any
         spelling of the file will do. Returns whether a sync was asked for.
         """
-        if self._engine is None:
+        if self._running is None:
             return False
-        with self._engine.used() as backend:
+        with self._running.used() as backend:
             is_due = await backend.transcript_grew(reference)
         if is_due:
             self.sync_later("session-delta")
         return is_due
 
     def sync_later(self, reason: str, *, force: bool = False) -> None:
-        if self._engine is not None:
-            self._engine.sync_later(reason, force=force)
+        if self._running is not None:
+            self._running.sync_later(reason, force=force)
 
     def session_started(self, session_key: str | None) -> bool:
         """The first sign of a session asks for a sync, if `sync.onSessionStart` says so."""
@@ -289,7 +291,7 @@ class Memory:
         return True
 
     async def status(self) -> StatusResult:
-        if self._engine is None:
+        if self._running is None:
             return write_status(
                 self.settings,
                 None,
@@ -297,22 +299,22 @@ class Memory:
                 config_error=self.config_error,
                 activity=self.counted.activity(),
             )
-        with self._engine.used() as backend:
+        with self._running.used() as backend:
             return write_status(
                 self.settings,
                 await backend.status(),
                 sync_error=self._sync_error,
                 config_error=self.config_error,
                 activity=self.counted.activity(),
-                watcher=self._engine.watch_state,
+                watcher=self._running.watch_state,
             )
 
     async def overview(self, *, operator: bool = False) -> OverviewResult:
         """Names of notes are for the `operator` alone."""
         counted = self.counted.counted(with_notes=operator)
-        if self._engine is None:
+        if self._running is None:
             return OverviewResult(None, counted)
-        with self._engine.used() as backend:
+        with self._running.used() as backend:
             return OverviewResult(await backend.overview(), counted)
 
     async def metrics(self) -> MetricsResult:
@@ -320,7 +322,7 @@ class Memory:
 
     async def health(self) -> Health:
         """Cheap: it asks nobody outside of this process and lists no directory."""
-        if self._engine is None:
+        if self._running is None:
             return judge_health(
                 disabled=why_disabled(self.settings),
                 config_error=str(self.config_error) if self.config_error else None,
@@ -340,16 +342,16 @@ class Memory:
     async def deep_health(self) -> Health:
         """Asks provider, vector engine and QMD, each within `TRIAL_S`. Network included."""
         trials: tuple[Trial, ...] = ()
-        if self._engine is not None:
-            with self._engine.used() as backend:
+        if self._running is not None:
+            with self._running.used() as backend:
                 trials = await backend.try_out(TRIAL_S)
         return judge_trials(await self.health(), trials)
 
     async def weaknesses(self) -> tuple[str, ...]:
         """Raises IndexUnavailableError, TimeoutError."""
-        if self._engine is None:
+        if self._running is None:
             return ()
-        with self._engine.used() as backend, anyio.fail_after(HEALTH_PATIENCE_S):
+        with self._running.used() as backend, anyio.fail_after(HEALTH_PATIENCE_S):
             return await backend.weaknesses()
 
     async def adopt(self, settings: Settings, *, reopen: bool) -> None:
@@ -358,18 +360,18 @@ class Memory:
         Without `reopen` the backend, which does not care for what differs, stays as it is. Raises
         IndexUnavailableError, and then all is as before.
         """
-        old = self._engine
+        old = self._running
         if is_disabled(settings):
-            self._engine = None
+            self._running = None
         elif old is None or reopen:
-            self._engine = await self._start(settings, "reload")
+            self._running = await self._start(settings, "reload")
         self.settings = settings
-        if old is not None and old is not self._engine:
+        if old is not None and old is not self._running:
             old.retire()
 
     @property
     def _sync_error(self) -> str | None:
-        scheduler = self._engine.scheduler if self._engine else None
+        scheduler = self._running.scheduler if self._running else None
         return scheduler.last_error if scheduler else None
 
 
@@ -425,11 +427,11 @@ async def open_memory(
             def open_backend(settings: Settings) -> AbstractAsyncContextManager[MemoryBackend]:
                 return _open_backend(store, settings, background=background, wait_s=wait_s)
 
-            async def start(settings: Settings, reason: str) -> Engine:
+            async def start(settings: Settings, reason: str) -> RunningBackend:
                 boot_reason = reason if background else None
-                run = partial(run_engine, settings, open_backend, metrics.observe_sync)
-                engine: Engine = await tasks.start(partial(run, boot_reason=boot_reason))
-                return engine
+                run = partial(run_backend, settings, open_backend, metrics.observe_sync)
+                running: RunningBackend = await tasks.start(partial(run, boot_reason=boot_reason))
+                return running
 
             try:
                 yield Memory(settings, await start(settings, "boot"), start, metrics)
@@ -437,7 +439,7 @@ async def open_memory(
                 tasks.cancel_scope.cancel()
 
 
-async def _cannot_start(_settings: Settings, _reason: str) -> Engine:
+async def _cannot_start(_settings: Settings, _reason: str) -> RunningBackend:
     raise IndexUnavailableError(
         "Memory was switched off when this gateway started, so it holds no index.",
         remedy="Start it again to switch memory on.",

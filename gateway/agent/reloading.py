@@ -19,7 +19,7 @@ from config.errors import ConfigInvalidError, ConfigProblem, MemoryGatewayError
 from config.host_keys import is_disabled
 from config.loading.build import changed_keys
 from config.paths import auth_profile_paths
-from config.runtime.bounded import BoundedWork
+from config.runtime.tasks import BoundedWork
 from config.settings import Settings
 
 if TYPE_CHECKING:

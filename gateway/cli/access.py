@@ -33,7 +33,7 @@ from gateway.client import Client, connect
 from gateway.ownership.lock import LockDisk, check_workspace, name_owner, place_of
 from gateway.ownership.sockets import connect_owner
 from gateway.rpc.wire import DeadlineExceededError
-from gateway.sessions.terms import WITHOUT_CLAUDE_CODE
+from gateway.sessions import WITHOUT_CLAUDE_CODE
 from gateway.tools.search import SearchParams, without
 
 if TYPE_CHECKING:

@@ -75,7 +75,7 @@ def load(options: Options, started_as: StartedAs = "command") -> Settings:
     A slip of the pen is refused before anything is made: a workspace that does not exist would empty
     the index, an agent that nobody knows would get a new one. One that is indexed is only away.
     """
-    from config.runtime.bounded import run_within
+    from config.runtime.tasks import run_within
 
     request = load_request(options)
 

@@ -21,7 +21,7 @@ from gateway.mcp.eras import Meta, Result, Revision, revision_of, stateless_revi
 from gateway.mcp.tools import TOOLS, Tool, tool_list
 from gateway.rpc.registry import Method, RequestContext, Session, decode_params
 from gateway.rpc.wire import InvalidParamsError
-from gateway.sessions.loading import LoadedFile, Role, recall_instructions
+from gateway.sessions import LoadedFile, Role, recall_instructions
 from gateway.tools.get import GetParams
 from gateway.tools.search import PathText
 

@@ -24,7 +24,7 @@ from config.settings import CompactionSettings
 from config.source.json5 import MAX_BYTES, parse_json5
 from gateway.flush import flush_texts
 from gateway.openclaw.program import Host, HostError
-from gateway.sessions.loading import recall_texts
+from gateway.sessions import recall_texts
 from gateway.version import VERSION
 
 _INSTALLED: Final = "installed.json"

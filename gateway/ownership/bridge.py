@@ -40,7 +40,7 @@ from gateway.rpc.wire import (
     encode_error,
     to_wire,
 )
-from gateway.sessions.terms import GREETING, Terms
+from gateway.sessions import GREETING, Terms
 
 _HANDSHAKE_ID: Final = b'"memory-gateway/bridge/handshake"'
 _GREETING_ID: Final = b'"memory-gateway/bridge/greeting"'

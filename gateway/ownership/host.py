@@ -24,8 +24,8 @@ from gateway.notify import STANDING_BY, Notifier
 from gateway.ownership.lock import (
     LockDisk,
     OwnerLock,
+    OwnerPlace,
     OwnerRecord,
-    Place,
     announced,
     check_workspace,
     name_process,
@@ -43,7 +43,7 @@ from gateway.rpc.connection import Lane, serve_connection, serve_lines
 from gateway.rpc.registry import Session
 from gateway.rpc.transport import ByteReader, ByteWriter, Outbox, SocketChannel
 from gateway.rpc.wire import ConnectionLimits
-from gateway.sessions.terms import terms_of
+from gateway.sessions import terms_of
 from gateway.version import VERSION
 
 if TYPE_CHECKING:
@@ -202,7 +202,7 @@ class Host:
             await self._reloader.reload()
         self._notifier.ready("Done with reading the configuration.")
 
-    async def _run(self, place: Place) -> None:
+    async def _run(self, place: OwnerPlace) -> None:
         lock = await self._disk.acquire(place.lock)
         if lock is None:
             await self._visit(place)
@@ -210,7 +210,7 @@ class Host:
         async with self._owning(place, lock, self._handed_in) as serve:
             await self._serve_pipe(serve)
 
-    async def _visit(self, place: Place) -> None:
+    async def _visit(self, place: OwnerPlace) -> None:
         """Serves as a guest, and takes over when the owner is gone."""
         from gateway.ownership.bridge import stand_by  # noqa: PLC0415 - an owner needs none of it
 
@@ -224,14 +224,14 @@ class Host:
             async with serving(self._handed_in, self._on_socket(carry), self.closing):
                 await self._serve_pipe(carry)
 
-    async def _take_over(self, place: Place, lock: OwnerLock) -> None:
+    async def _take_over(self, place: OwnerPlace, lock: OwnerLock) -> None:
         async with self._owning(place, lock, ()):
             await self.reload()  # the former owner may have had a newer configuration
             await self.closing.wait()
 
     @asynccontextmanager
     async def _owning(
-        self, place: Place, lock: OwnerLock, handed_in: Sequence[socket.socket]
+        self, place: OwnerPlace, lock: OwnerLock, handed_in: Sequence[socket.socket]
     ) -> AsyncIterator[Serve]:
         own = await self._listen(place)
         record = OwnerRecord(
@@ -249,7 +249,7 @@ class Host:
             self._reloader = None
             await self._let_go(lock, own)
 
-    async def _listen(self, place: Place) -> Listening | None:
+    async def _listen(self, place: OwnerPlace) -> Listening | None:
         """Without a socket only the client on the pipe is served."""
 
         def close(own: Listening | None) -> None:

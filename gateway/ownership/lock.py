@@ -19,8 +19,8 @@ from backends.builtin.store.opening import owner_lock
 from backends.errors import IndexUnavailableError
 from config.errors import ungrouped
 from config.paths import runtime_dir
-from config.runtime.bounded import BoundedWork
 from config.runtime.files import foreign_owner, make_directories, try_lock_file
+from config.runtime.tasks import BoundedWork
 from config.settings import Settings
 
 T = TypeVar("T")
@@ -144,20 +144,20 @@ class LockDisk:
         return await self.run(partial(OwnerLock.acquire, path), discard=give_back)
 
 
-class Place(msgspec.Struct, frozen=True):
+class OwnerPlace(msgspec.Struct, frozen=True):
     lock: Path
     sockets: tuple[Path, ...]
     """Where the socket may be, best first."""
 
 
-def place_of(settings: Settings, environment: Mapping[str, str] = os.environ) -> Place:
+def place_of(settings: Settings, environment: Mapping[str, str] = os.environ) -> OwnerPlace:
     """The place of the index that these settings mean. Two indexes never share one."""
     lock = owner_lock(settings)
     mark = hashlib.blake2s(os.fsencode(lock), digest_size=4).hexdigest()
     name = f"{settings.agent_id}-{mark}.sock"
     usual = runtime_dir(environment, state=settings.state_dir, uid=os.getuid())
     directories = dict.fromkeys((usual, settings.state_dir / "run"))
-    return Place(
+    return OwnerPlace(
         lock=lock,
         sockets=tuple(directory / name for directory in directories),
     )

@@ -14,7 +14,7 @@ from msgspec import inspect
 from gateway.rpc.wire import InvalidParamsError, MethodNotFoundError, split_array
 
 if TYPE_CHECKING:
-    from gateway.sessions.terms import Guest
+    from gateway.sessions import Guest
 
 
 class Session(msgspec.Struct):

@@ -13,7 +13,7 @@ from backends.interface import Hit, SearchAnswer, SearchRequest
 from backends.ranking.query import MAX_QUERY_CHARS
 from config.settings import CitationsMode, Settings, Source
 from gateway.rpc.wire import InvalidParamsError
-from gateway.sessions.keys import chat_type_of
+from gateway.sessions import chat_type_of
 
 _IN_LINES: Final = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))}
 _IN_TEXTS: Final = {code: escape for code, escape in _IN_LINES.items() if chr(code) not in "\t\n"}

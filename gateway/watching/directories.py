@@ -22,7 +22,7 @@ WATCH: Final = "watch"
 SESSION_DELTA: Final = "session-delta"
 
 
-class Place(msgspec.Struct, frozen=True):
+class WatchedPlace(msgspec.Struct, frozen=True):
     """A file or a directory tree, which need not exist, and what a change in it means."""
 
     path: Path
@@ -37,12 +37,12 @@ class Place(msgspec.Struct, frozen=True):
     hundreds. A sweep sees what changes in one that an ignore file brings back."""
 
 
-def watched_places(settings: Settings) -> tuple[Place, ...]:
+def watched_places(settings: Settings) -> tuple[WatchedPlace, ...]:
     """None when watching is switched off or no source is on disk."""
     search = settings.search
     if not search.sync.watch:
         return ()
-    places: list[Place] = []
+    places: list[WatchedPlace] = []
     if "memory" in search.sources:
         debounce_s = search.sync.watch_debounce_ms / 1000
         roots = MemoryRoots.of(settings).all
@@ -50,13 +50,18 @@ def watched_places(settings: Settings) -> tuple[Place, ...]:
         if settings.backend == "qmd":
             paths += [(one.path, False) for one in settings.qmd.paths]
         places += [
-            Place(path, MARKDOWN_SUFFIX, debounce_s, WATCH, selective) for path, selective in paths
+            WatchedPlace(path, MARKDOWN_SUFFIX, debounce_s, WATCH, selective)
+            for path, selective in paths
         ]
     if "sessions" in search.sources:
         database = host_database(settings.state_dir, settings.agent_id)
         places += [
-            Place(settings.sessions_dir, TRANSCRIPT_SUFFIX, TRANSCRIPT_DEBOUNCE_S, SESSION_DELTA),
-            Place(database.parent, f"{database.name}-wal", TRANSCRIPT_DEBOUNCE_S, SESSION_DELTA),
+            WatchedPlace(
+                settings.sessions_dir, TRANSCRIPT_SUFFIX, TRANSCRIPT_DEBOUNCE_S, SESSION_DELTA
+            ),
+            WatchedPlace(
+                database.parent, f"{database.name}-wal", TRANSCRIPT_DEBOUNCE_S, SESSION_DELTA
+            ),
         ]
     return tuple(places)
 
@@ -68,7 +73,7 @@ MAX_DIRECTORIES: Final = 8192
 class Interest(msgspec.Struct, frozen=True, gc=False):
     """Which events in one directory matter to one place."""
 
-    place: Place
+    place: WatchedPlace
     name: str | None
     """Where the place itself is, or will be, one of many; None inside of the place."""
 
@@ -87,7 +92,7 @@ class WatchingFailedError(Exception):
     """Changes cannot be watched, or not all of them. The message says why, for people."""
 
 
-def plan_watches(places: Iterable[Place]) -> WatchPlan:
+def plan_watches(places: Iterable[WatchedPlace]) -> WatchPlan:
     """Raises WatchingFailedError. What cannot be listed cannot be watched either, and is left out."""
     walk = _Walk()
     for place in places:

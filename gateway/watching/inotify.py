@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 import msgspec
 
-from gateway.watching.directories import Directory, Place, WatchingFailedError, WatchPlan
+from gateway.watching.directories import Directory, WatchedPlace, WatchingFailedError, WatchPlan
 
 if TYPE_CHECKING:
     from watchdog.observers.inotify_c import (
@@ -71,7 +71,7 @@ class Ended(msgspec.Struct, frozen=True, gc=False):
 class Bursts:
     """The changes nobody has acted on so far, by the reason of the sync they ask for."""
 
-    def __init__(self, places: Iterable[Place], wake: Callable[[], None]) -> None:
+    def __init__(self, places: Iterable[WatchedPlace], wake: Callable[[], None]) -> None:
         """`wake` is called from any thread."""
         self._wake = wake
         self._lock = threading.Lock()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -14,10 +15,15 @@ import structlog
 from anyio import from_thread
 from anyio.lowlevel import EventLoopToken, current_token
 
-from config.runtime.bounded import BoundedWork
-from config.runtime.tasks import Wakeup, lacks_threads
+from config.runtime.tasks import BoundedWork, Wakeup, lacks_threads
 from gateway.scheduler import SyncScheduler
-from gateway.watching.directories import WATCH, Place, WatchingFailedError, WatchPlan, plan_watches
+from gateway.watching.directories import (
+    WATCH,
+    WatchedPlace,
+    WatchingFailedError,
+    WatchPlan,
+    plan_watches,
+)
 from gateway.watching.inotify import Bursts, DirectoryWatches
 
 
@@ -61,7 +67,7 @@ class Watcher:
 
     def __init__(
         self,
-        places: Sequence[Place],
+        places: Sequence[WatchedPlace],
         scheduler: SyncScheduler,
         *,
         start_after_s: float = START_AFTER_S,
@@ -93,7 +99,8 @@ class Watcher:
 
     async def _watch(self) -> None:
         """Watches for as long as that works. Raises WatchingFailedError."""
-        bursts = Bursts(self._places, partial(_wake, self._wakeup, current_token()))
+        wake = partial(_wake, self._wakeup, current_token(), threading.get_ident())
+        bursts = Bursts(self._places, wake)
         watches = await self._on_disk(
             partial(DirectoryWatches, bursts), discard=DirectoryWatches.close
         )
@@ -151,7 +158,10 @@ class Watcher:
             _log.info("watching for changes", directories=state.directories)
 
 
-def _wake(wakeup: Wakeup, token: EventLoopToken) -> None:
-    """Called from watchdog's thread, which may outlive the event loop."""
+def _wake(wakeup: Wakeup, token: EventLoopToken, loop_thread: int) -> None:
+    """Called from watchdog's thread, which may outlive the event loop, or by whoever closes the watches."""
+    if threading.get_ident() == loop_thread:
+        wakeup.fire()
+        return
     with suppress(RuntimeError):
         from_thread.run_sync(wakeup.fire, token=token)

@@ -82,6 +82,8 @@ class Delivery:
 
 
 OnBatch = Callable[[Delivery], Awaitable[None]]
+OnSend = Callable[[Sequence[int]], Awaitable[None]]
+"""Gets the positions of the texts that are about to be sent."""
 
 
 class DocumentRun:
@@ -95,8 +97,10 @@ class DocumentRun:
         learned: LearnedLimits,
         *,
         proven: bool,
+        on_send: OnSend | None = None,
     ) -> None:
         self._texts = texts
+        self._on_send = on_send
         self._on_batch = on_batch
         self._requester = requester
         self._learned = learned
@@ -135,6 +139,8 @@ class DocumentRun:
             self.proven.set()
 
     async def _handle(self, positions: list[int]) -> None:
+        if self._on_send is not None:
+            await self._on_send(positions)
         try:
             batch = await self._requester.documents(
                 [self._texts[at] for at in positions],

@@ -15,7 +15,7 @@ import msgspec
 import structlog
 
 from config.runtime.tasks import ResettableEvent
-from providers.embedding.documents import OnBatch
+from providers.embedding.documents import OnBatch, OnSend
 from providers.embedding.service import DEFAULT_QUERY_DEADLINE_S, EmbeddingService
 from providers.errors import ProviderError, ProviderUnavailableError
 from providers.interface import EmbeddingsState, FallbackRecord, Fingerprint, QueryVector
@@ -96,7 +96,9 @@ class Embeddings:
         with self._watching(service):
             await service.probe()
 
-    async def embed_documents(self, texts: Sequence[str], *, on_batch: OnBatch) -> None:
+    async def embed_documents(
+        self, texts: Sequence[str], *, on_batch: OnBatch, on_send: OnSend | None = None
+    ) -> None:
         """As `EmbeddingService.embed_documents`, by the provider in use.
 
         When it raises, the provider in use may have changed: compare `fingerprint`, and begin again
@@ -104,7 +106,7 @@ class Embeddings:
         """
         service = self._active
         with self._watching(service):
-            await service.embed_documents(texts, on_batch=on_batch)
+            await service.embed_documents(texts, on_batch=on_batch, on_send=on_send)
 
     async def embed_query(
         self,

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Literal
+from typing import Final, Literal
 
 import anyio
 import msgspec
 
-from providers.embedding.documents import DocumentRun, OnBatch
+from config.runtime.remembered import Remembered, size_of
+from providers.embedding.documents import DocumentRun, OnBatch, OnSend
 from providers.embedding.requester import Requester, RequestOptions
 from providers.embedding.sizing import LearnedLimits
 from providers.errors import ProviderError, ProviderRejectedError, ProviderTimeoutError
@@ -26,18 +26,27 @@ class _Flight:
         self.error: ProviderError | None = None
 
 
+QUERIES_BYTES: Final = 4 * 1024 * 1024
+"""Some 600 questions at 1,536 dimensions."""
+
+
+_ARRAY_BYTES: Final = 128
+
+
 class QueryCache:
-    def __init__(self, capacity: int = 256) -> None:
-        self._capacity = capacity
-        self._vectors: OrderedDict[str, Vector] = OrderedDict()
+    """Vectors by text."""
+
+    def __init__(self, most_bytes: int = QUERIES_BYTES) -> None:
+        self._vectors: Remembered[str, Vector] = Remembered(most_bytes, _query_bytes)
         self._flights: dict[str, _Flight] = {}
 
+    @property
+    def bytes_held(self) -> int:
+        return self._vectors.bytes_held
+
     def peek(self, text: str) -> Vector | None:
-        """The cached vector, which thereby becomes the most recently used."""
-        if text not in self._vectors:
-            return None
-        self._vectors.move_to_end(text)
-        return self._vectors[text]
+        """The cached vector."""
+        return self._vectors.get(text)
 
     async def get(self, text: str, ask: Callable[[], Awaitable[Vector]]) -> Vector:
         """The vector from the cache, from an equal request under way, or from `ask`."""
@@ -56,7 +65,7 @@ class QueryCache:
         flight = self._flights[text] = _Flight()
         try:
             vector = await ask()
-            self._store(text, vector)
+            self._vectors.put(text, vector)
         except ProviderError as error:
             flight.error = error
             raise
@@ -65,10 +74,9 @@ class QueryCache:
             flight.landed.set()
         return vector
 
-    def _store(self, text: str, vector: Vector) -> None:
-        self._vectors[text] = vector
-        if len(self._vectors) > self._capacity:
-            self._vectors.popitem(last=False)
+
+def _query_bytes(text: str, vector: Vector) -> int:
+    return size_of(text) + _ARRAY_BYTES + vector.nbytes
 
 
 DEFAULT_QUERY_DEADLINE_S = 4.0
@@ -120,16 +128,22 @@ class EmbeddingService:
         """Runs what the provider needs beside its requests, until cancelled."""
         await self._embedder.run()
 
-    async def embed_documents(self, texts: Sequence[str], *, on_batch: OnBatch) -> None:
+    async def embed_documents(
+        self, texts: Sequence[str], *, on_batch: OnBatch, on_send: OnSend | None = None
+    ) -> None:
         """Embeds all texts, in requests as large and as many at once as the host allows.
+
+        `on_send` is awaited before each request; when it raises, nothing is sent any more.
 
         `on_batch` is awaited for each request that completes, never twice at the same time; while
         it runs, its place among the requests stays taken. Each text is delivered once, with a
         vector or an `ItemError`. Raises `ProviderError` when the provider fails as a whole (texts
-        not delivered by then were not embedded), and whatever `on_batch` raises.
+        not delivered by then were not embedded), and whatever the two raise.
         """
         proven = self._proven and self._requester.circuit.state().status == "closed"
-        run = DocumentRun(texts, on_batch, self._requester, self.learned, proven=proven)
+        run = DocumentRun(
+            texts, on_batch, self._requester, self.learned, proven=proven, on_send=on_send
+        )
         await run.execute()
         self._proven = True
 

@@ -1,25 +1,35 @@
-"""What a rebuild of the whole index costs the searches beside it, and they it.
+"""What work in the background costs the searches beside it, and they it.
 
-One client searches at an even pace through the pipe of the real gateway, in turns while nothing else goes on and
-while `sync` with `force` indexes every note anew. How fast the rebuild gets on is told by its processor time as
-well, since other work on the machine decides the rest.
+One client searches at an even pace through the pipe of the real gateway, by turns while nothing else goes on and
+beside one kind of work: a rebuild of the whole index, a long transcript, results of a batch job, vectors that are
+loaded. The work is also done alone. How fast it gets on is told by processor time as well, since other work on the
+machine decides the rest.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import tempfile
 import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import anyio
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.freshness import Bench, cpu_s, status_of
+from benchmarks.freshness import cpu_s, status_of
+from benchmarks.notes import NoteWriter
 from benchmarks.scoring import percentile
-from gateway.client import SpawnedGateway
+from fakes.embedding import embedded, vector_status
+from fakes.transcripts import Transcript
+from fakes.vendors import FakeVendor
+from gateway.client import SpawnedGateway, spawn_gateway
 
 _PATIENCE_S: Final = 1800
 _BULLETS: Final = 30
@@ -31,6 +41,7 @@ class Searches:
     """Latencies in seconds, one search at a time."""
 
     def __init__(self, pause_s: float) -> None:
+        """`pause_s`: between two of them."""
         self._pause_s = pause_s
         self._asked = 0
         self.seconds: list[float] = []
@@ -54,71 +65,225 @@ class Rebuild(NamedTuple):
     """Processor time of the whole process, including that of searches beside it."""
 
 
-async def rebuilt(client: SpawnedGateway) -> Rebuild:
+class Home:
+    """An agent with so many notes, and the host that embeds them, if there is one."""
+
+    def __init__(self, root: Path, files: int, host: FakeVendor | None = None) -> None:
+        self._root = root
+        self._workspace = root / "workspace"
+        self._config = root / "openclaw.json"
+        self._host = host
+        self._writer = NoteWriter()
+        self._writer.workspace(self._workspace, files, _BULLETS)
+        self._made = 0
+        self.configure()
+
+    def configure(self, weight: float = 0.7) -> None:
+        """Another weight of the vectors makes a reload open the index and load them again."""
+        search: dict[str, Any] = {
+            "provider": "none",
+            "sources": ["memory", "sessions"],
+            "experimental": {"sessionMemory": True},
+            "query": {"hybrid": {"vectorWeight": weight, "textWeight": 1 - weight}},
+            "sync": {"watch": False},
+        }
+        if self._host is not None:
+            batch = {"enabled": True, "pollIntervalMs": 100}
+            remote = {"baseUrl": self._host.base_url, "apiKey": self._host.key, "batch": batch}
+            search |= {"provider": "openai", "remote": remote}
+        config = {"agents": {"defaults": {"memorySearch": search}}}
+        self._config.write_text(json.dumps(config), encoding="utf-8")
+
+    def gateway(self) -> Any:
+        arguments = ["--workspace", str(self._workspace), "--state-dir", str(self._root / "state")]
+        arguments += ["--config", str(self._config), "--log-level", "error"]
+        return spawn_gateway(arguments, environment=dict(os.environ))
+
+    async def prepare(self, client: SpawnedGateway) -> None:
+        await client.call("sync", {}, timeout_s=_PATIENCE_S)
+        if self._host is not None:
+            await embedded(client, _PATIENCE_S)
+
+    async def rebuild(self, client: SpawnedGateway) -> None:
+        await client.call("sync", {"force": True}, timeout_s=_PATIENCE_S)
+
+    def talk(self) -> None:
+        """A new transcript, of a conversation of some hours."""
+        self._made += 1
+        transcript = Transcript(self._root / "state/agents/main/sessions", f"talk{self._made}")
+        for _ in range(_TURNS):
+            transcript.say(self._writer.sentence(40))
+            transcript.answer(self._writer.sentence(120))
+
+    def write(self) -> None:
+        """New notes, whose vectors come as the results of a job."""
+        self._made += 1
+        directory = self._workspace / f"memory/new{self._made}"
+        directory.mkdir()
+        for number in range(_NEW_NOTES):
+            text = "\n".join(f"- {self._writer.sentence(40)}" for _ in range(_BULLETS))
+            (directory / f"{number}.md").write_text(text, encoding="utf-8")
+
+    async def load_vectors(self, client: SpawnedGateway) -> None:
+        for _ in range(_LOADS):
+            self._made += 1
+            self.configure(0.5 + 0.01 * (self._made % 20))
+            await client.call("reload", timeout_s=_PATIENCE_S)
+            await client.call("memory_search", {"query": "ba"}, timeout_s=_PATIENCE_S)
+            await embedded(client, _PATIENCE_S)
+            while not (await vector_status(client))["search"]["residentVectors"]:  # noqa: ASYNC110 - another process
+                await anyio.sleep(0.02)
+
+
+def _nothing(_home: Home) -> None:
+    """The work needs nothing new."""
+
+
+_TURNS: Final = 2_000
+_NEW_NOTES: Final = 150
+_LOADS: Final = 5
+
+
+class Part(NamedTuple):
+    make: Callable[[Home], None]
+    """What the work is about, before its time is taken."""
+    work: Callable[[Home, SpawnedGateway], Awaitable[None]]
+
+
+PARTS: Final = {
+    "rebuild": Part(_nothing, Home.rebuild),
+    "transcripts": Part(Home.talk, Home.prepare),
+    "batch": Part(Home.write, Home.prepare),
+    "vectors": Part(_nothing, Home.load_vectors),
+}
+_WITH_HOST: Final = frozenset({"batch", "vectors"})
+
+
+class Run(NamedTuple):
+    seconds: float
+    cpu_s: float
+    """Processor time of the whole process, including that of searches beside it."""
+
+
+Work = Callable[[], Awaitable[None]]
+
+
+async def done_alone(client: SpawnedGateway, work: Work) -> Run:
     started, cpu = time.perf_counter(), cpu_s(client.process.pid)
-    await client.call("sync", {"force": True}, timeout_s=_PATIENCE_S)
-    return Rebuild(time.perf_counter() - started, cpu_s(client.process.pid) - cpu)
+    await work()
+    return Run(time.perf_counter() - started, cpu_s(client.process.pid) - cpu)
 
 
-async def searched_beside(client: SpawnedGateway, searches: Searches) -> Rebuild:
+async def done_beside(client: SpawnedGateway, work: Work, searches: Searches) -> Run:
     done = anyio.Event()
-    taken: list[Rebuild] = []
+    taken: list[Run] = []
 
-    async def rebuild() -> None:
-        taken.append(await rebuilt(client))
+    async def do() -> None:
+        taken.append(await done_alone(client, work))
         done.set()
 
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(rebuild)
+        tasks.start_soon(do)
         while not done.is_set():
             await searches.one(client)
     return taken[0]
 
 
-async def measure(root: Path, console: Console, options: argparse.Namespace) -> None:
-    quiet, beside = Searches(options.pause), Searches(options.pause)
-    alone: list[Rebuild] = []
-    shared: list[Rebuild] = []
-    bench = Bench(root, options.files, bullets=_BULLETS)
-    async with bench.gateway(watch=False) as client:
-        await client.call("sync", {}, timeout_s=_PATIENCE_S)
-        chunks = (await status_of(client))["chunks"]
-        for _ in range(_WARM_UP):
-            await Searches(0.0).one(client)
-        while len(beside.seconds) < options.searches or len(alone) < options.rounds:
-            before, goal = len(quiet.seconds), max(1, options.searches // options.rounds)
-            while len(quiet.seconds) < before + goal:
-                await quiet.one(client)
-            alone.append(await rebuilt(client))
-            shared.append(await searched_beside(client, beside))
-    table = Table("searches", "count", "empty", "p50", "p95", "most", title=f"{chunks:,} chunks")
-    for name, one in (("quiet", quiet), ("beside a rebuild", beside)):
+class Found(NamedTuple):
+    chunks: int
+    quiet: Searches
+    beside: Searches
+    alone: list[Run]
+    shared: list[Run]
+    search_cpu_s: float
+    """Processor time of a quiet search."""
+
+
+async def measure(part: str, files: int, count: int, options: argparse.Namespace) -> Found:
+    with tempfile.TemporaryDirectory() as root, ExitStack() as stack:
+        host = stack.enter_context(FakeVendor("openai")) if part in _WITH_HOST else None
+        if host is not None:
+            host.with_batches()
+        home = Home(Path(root), files, host)
+        async with home.gateway() as client:
+            return await _by_turns(part, home, client, count, options)
+
+
+async def _by_turns(
+    part: str, home: Home, client: SpawnedGateway, count: int, options: argparse.Namespace
+) -> Found:
+    quiet, beside = Searches(options.quiet_pause), Searches(options.pause)
+    alone: list[Run] = []
+    shared: list[Run] = []
+    await home.prepare(client)
+    chunks = (await status_of(client))["chunks"]
+    for _ in range(_WARM_UP):
+        await Searches(0.0).one(client)
+    work, quiet_cpu_s = partial(PARTS[part].work, home, client), 0.0
+    while len(beside.seconds) < count:
+        asked_before, cpu = len(quiet.seconds), cpu_s(client.process.pid)
+        while len(quiet.seconds) < min(count, asked_before + -(-count // options.rounds)):
+            await quiet.one(client)
+        quiet_cpu_s += cpu_s(client.process.pid) - cpu
+        if len(alone) < options.rounds:
+            PARTS[part].make(home)
+            alone.append(await done_alone(client, work))
+        PARTS[part].make(home)
+        shared.append(await done_beside(client, work, beside))
+    return Found(chunks, quiet, beside, alone, shared, quiet_cpu_s / len(quiet.seconds))
+
+
+def show(part: str, found: Found, console: Console) -> None:
+    table = Table(
+        "searches", "count", "empty", "p50", "p95", "most", title=f"{part}, {found.chunks:,} chunks"
+    )
+    for name, one in (("quiet", found.quiet), ("beside", found.beside)):
         times = [percentile(one.seconds, part) for part in (0.5, 0.95)] + [max(one.seconds)]
         shown = (f"{seconds * 1000:.1f} ms" for seconds in times)
         table.add_row(name, str(len(one.seconds)), str(one.empty), *shown)
     console.print(table)
-    ratio = percentile(beside.seconds, 0.95) / percentile(quiet.seconds, 0.95)
-    console.print(f"p95 ratio: {ratio:.2f}")
-    table = Table("rebuild", "seconds", "processor time", "chunks a second", title="median")
-    for name, runs in (("alone", alone), ("beside searches", shared)):
-        seconds, cpu = (percentile(list(values), 0.5) for values in zip(*runs, strict=True))
-        table.add_row(name, f"{seconds:.2f}", f"{cpu:.2f} s", f"{chunks / seconds:,.0f}")
-    console.print(table)
-    slower = percentile([run.seconds for run in shared], 0.5) / percentile(
-        [run.seconds for run in alone], 0.5
+    quiet, beside = (percentile(one.seconds, 0.95) for one in (found.quiet, found.beside))
+    kept = "kept" if beside <= max(MOST_TIMES * quiet, ENOUGH_S) else "NOT kept"
+    console.print(f"p95 ratio: {beside / quiet:.2f}; twice the quiet one or 40 ms: {kept}")
+    for line in _work_lines(found):
+        console.print(line)
+
+
+MOST_TIMES: Final = 2.0
+ENOUGH_S: Final = 0.04
+
+
+def _work_lines(found: Found) -> Iterator[str]:
+    alone, shared = (
+        Run(*(percentile(list(values), 0.5) for values in zip(*runs, strict=True)))
+        for runs in (found.alone, found.shared)
     )
-    console.print(f"a rebuild beside searches takes {slower:.2f} times as long")
+    yield f"the work alone: {alone.seconds:.2f} s, {alone.cpu_s:.2f} s of processor time"
+    yield f"beside searches: {shared.seconds:.2f} s, {shared.seconds / alone.seconds:.2f} times as long"
+    searches = len(found.beside.seconds) / len(found.shared)
+    theirs = searches * found.search_cpu_s
+    yield (
+        f"of it {searches:.0f} searches of {found.search_cpu_s * 1000:.1f} ms of processor time: {theirs:.2f} s;"
+        f" the work itself {(shared.cpu_s - theirs) / alone.cpu_s:.2f} times as much as alone"
+    )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--files", type=int, default=4_150, help="about 5 chunks each")
-    parser.add_argument("--searches", type=int, default=1_000)
-    parser.add_argument("--rounds", type=int, default=3, help="at least")
+    parser.add_argument("--searches", type=int, default=1_000, help="a tenth for parts but rebuild")
+    parser.add_argument("--rounds", type=int, default=3, help="of the work alone")
     parser.add_argument("--pause", type=float, default=0.1, help="seconds between two searches")
+    parser.add_argument("--quiet-pause", type=float, default=0.01, help="the same without work")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as root:
-        anyio.run(measure, Path(root), Console(width=110), options)
+    console = Console(width=110)
+    for part in options.parts:
+        is_first = part == "rebuild"
+        files, count = options.files, options.searches
+        if not is_first:
+            files, count = max(1, files // 5), max(1, count // 10)
+        show(part, anyio.run(measure, part, files, count, options), console)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,8 @@ import random
 import signal
 import tempfile
 import time
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from backends.builtin.store.turns import LEASE_S
 from benchmarks.qmd_home import DIRECT_CHAT
 from fakes import postgres
 from fakes.vendors import FakeVendor
+from fakes.wire import Seen
 from gateway.client import RemoteError, SpawnedGateway, spawn_gateway
 
 VENDOR_S = 0.1
@@ -34,6 +36,9 @@ AGENT_TABLES = {
     "files": "SELECT source, path, content_hash, chunk_count FROM {0}.files WHERE agent_id = {1}",
     "chunks": "SELECT f.path, c.start, c.identity, c.text FROM {0}.chunks AS c"
     " JOIN {0}.files AS f USING (agent_id, file_id) WHERE c.agent_id = {1}",
+    "excerpts": 'SELECT f.path, c.start, x.start, x."end", x.line, x.text_hash FROM {0}.excerpts AS x'
+    " JOIN {0}.chunks AS c USING (agent_id, chunk_id) JOIN {0}.files AS f ON f.agent_id = c.agent_id"
+    " AND f.file_id = c.file_id WHERE x.agent_id = {1}",
     "words": "SELECT f.path, c.start, p.term, p.body, p.context, p.length FROM {0}.postings AS p"
     " JOIN {0}.chunks AS c USING (agent_id, chunk_id) JOIN {0}.files AS f USING (agent_id, file_id)"
     " WHERE p.agent_id = {1}",
@@ -56,6 +61,7 @@ class Cluster:
         self.store = {"driver": "postgres", "url": rows.url.reveal(), "tenant": rows.tenant}
         self._vendor = vendor
         self.counts: Counter[str] = Counter()
+        self.events: list[tuple[float, str]] = []
         self.gateways: dict[int, SpawnedGateway] = {}
         self._ends: dict[int, tuple[anyio.Event, anyio.Event]] = {}
         """By gateway: that it is to end, and that it has."""
@@ -65,7 +71,10 @@ class Cluster:
         state.mkdir(exist_ok=True)
         search = {
             "provider": "openai",
-            "remote": {"baseUrl": self._vendor.base_url, "apiKey": self._vendor.key},
+            "remote": {
+                "baseUrl": self._vendor.base_url,
+                "apiKey": f"{self._vendor.key} {number}.{self.counts['kills']}",
+            },
             "sync": {"searchBudgetMs": 20_000},
             "store": {**self.store, "view": f"host-{number}"},
         }
@@ -93,6 +102,7 @@ class Cluster:
 
     async def kill(self, number: int) -> None:
         """As a host that loses power; another process starts in its place."""
+        self.note(f"{number} is killed")
         self.gateways[number].process.kill()
         await self.end(number)
         self.counts["kills"] += 1
@@ -119,6 +129,7 @@ class Cluster:
         stopped = self.gateways[number]
         token = self.token()
         stopped.process.send_signal(signal.SIGSTOP)
+        self.note(f"{number} is stopped")
         try:
             ends = time.monotonic() + LEASE_S + 5
             while time.monotonic() < ends:
@@ -127,12 +138,16 @@ class Cluster:
             is_replaced = self.token() != token
         finally:
             stopped.process.send_signal(signal.SIGCONT)
+            self.note(f"{number} goes on")
         self.counts["leaders stopped"] += 1
         self.counts["leaders replaced meanwhile"] += is_replaced
         with anyio.move_on_after(20):
             while not any("passed on" in line for line in stopped.last_words):  # noqa: ASYNC110 - as above
                 await anyio.sleep(0.1)
             self.counts["publications of theirs refused"] += is_replaced
+
+    def note(self, event: str) -> None:
+        self.events.append((time.monotonic(), event))
 
     def token(self) -> int:
         """Goes up each time that the work changes hands."""
@@ -202,12 +217,46 @@ async def settled(gateway: SpawnedGateway) -> None:
             await anyio.sleep(0.2)
 
 
+def histories(requests: list[Seen], events: list[tuple[float, str]]) -> Iterator[str]:
+    """What happened to each text that was embedded more than once."""
+    sent: dict[str, list[Seen]] = defaultdict(list)
+    for seen in requests:
+        for text in set(seen.texts):
+            if is_note(text):
+                sent[text].append(seen)
+    for text, seens in sent.items():
+        if sum(seen.answered == 200 for seen in seens) < 2:
+            continue
+        begins = seens[0].arrived_at
+        of_text = [
+            (
+                seen.arrived_at,
+                f"sent by {seen.headers['authorization'].split()[-1]} with {len(seen.texts)}, "
+                + (
+                    f"answered after {seen.answered_at - seen.arrived_at:.2f}"
+                    if seen.answered
+                    else "hung up"
+                ),
+            )
+            for seen in seens
+        ]
+        around = [one for one in events if begins - 1 <= one[0] <= seens[-1].arrived_at + 1]
+        lines = sorted([*of_text, *around])
+        yield "\n".join(
+            [text.split("\n")[0][:40], *(f"    {at - begins:6.2f} s {what}" for at, what in lines)]
+        )
+
+
+def is_note(text: str) -> bool:
+    return "Visit zeta" in text and "\n" in text
+
+
 async def run(options: argparse.Namespace) -> None:
     chance = random.Random(options.seed)
     async with AsyncExitStack() as stack:
         root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mg-cluster-")))
         database = stack.enter_context(postgres.running())
-        vendor = stack.enter_context(FakeVendor("openai"))
+        vendor = stack.enter_context(FakeVendor("openai", keys_may_be_longer=True))
         tasks = await stack.enter_async_context(anyio.create_task_group())
         vendor.delay_s = VENDOR_S
         cluster = Cluster(root, database, vendor, tasks)
@@ -225,7 +274,8 @@ async def run(options: argparse.Namespace) -> None:
         for gateway in cluster.gateways.values():
             await settled(gateway)
         await cluster.close()
-        texts = Counter(text for text in vendor.embedded() if "Visit zeta" in text and "\n" in text)
+        texts = Counter(filter(is_note, vendor.embedded()))
+        history = list(vendor.requests)
         shared = cluster.content()
         cluster.store["tenant"] = "fresh"
         await settled(await cluster.start(99))
@@ -236,6 +286,8 @@ async def run(options: argparse.Namespace) -> None:
     for name, count in sorted(cluster.counts.items()):
         print(f"  {name}: {count:,}")
     print(f"  texts embedded: {len(texts):,}, of those more than once: {twice:,}")
+    for lines in histories(history, cluster.events):
+        print(f"  {lines}")
     for title in AGENT_TABLES:
         verdict = "equal" if shared[title] == fresh[title] else "DIFFERENT"
         print(f"  {title}: {len(shared[title]):,} rows, {verdict} to a fresh index")

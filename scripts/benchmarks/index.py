@@ -1,16 +1,20 @@
-"""How fast Markdown becomes searchable: the first index, an unchanged re-sync, one edited file."""
+"""How fast Markdown becomes searchable: the first index, an unchanged re-sync, one edited file; and the report of it."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import os
+import subprocess
+import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import anyio
+from anyio import to_thread
 from rich.console import Console
 from rich.table import Table
 
@@ -30,7 +34,22 @@ class Measured(NamedTuple):
     edit: float
 
 
-async def measure(files: int, bullets: int, table: Table) -> Measured:
+def report(arguments: Sequence[str], page: Path) -> str:
+    """What one page about all of it takes beside the gateway: seconds, size, memory of the command."""
+    started = time.perf_counter()
+    command = [sys.executable, "-m", "gateway", "report", *arguments, "--output", str(page)]
+    process = subprocess.Popen(
+        [*command, "--question", "kingfisher weir"], stdout=subprocess.DEVNULL
+    )
+    _, status, used = os.wait4(process.pid, 0)
+    seconds = time.perf_counter() - started
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0
+    size = page.stat().st_size
+    return f"{seconds:.2f} s, {size / 1000:.0f} kB, {used.ru_maxrss / 1024:.0f} MB"
+
+
+async def measure(files: int, bullets: int, page: Path | None, table: Table) -> Measured:
     with tempfile.TemporaryDirectory() as scratch:
         workspace, state = Path(scratch) / "workspace", Path(scratch) / "state"
         state.mkdir()
@@ -54,6 +73,9 @@ async def measure(files: int, bullets: int, table: Table) -> Measured:
             found = await client.call("memory_search", {"query": "kingfisher weir"}, timeout_s=60)
             edit_s = time.perf_counter() - started
             status = await client.call("status", {}, timeout_s=60)
+            told = await to_thread.run_sync(
+                report, arguments, page or Path(scratch) / "report.html"
+            )
         assert found["results"], found
         assert again["bytesRead"] == 0, again
         table.add_row(
@@ -65,6 +87,7 @@ async def measure(files: int, bullets: int, table: Table) -> Measured:
             f"{again['durationMs']:.0f} ms",
             f"{edit_s * 1000:.0f} ms",
             f"{status['databaseBytes'] / total:.2f}",
+            told,
         )
         return Measured(status["chunks"], first_s * 1000, again["durationMs"], edit_s * 1000)
 
@@ -81,16 +104,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--files", type=int, nargs="*", default=[100, 1_000, 10_000])
     parser.add_argument("--bullets", type=int, default=30)
+    parser.add_argument("--report", type=Path, metavar="FILE", help="keep the last report there")
     options = parser.parse_args()
     table = Table(title="Indexing by keyword, start of the process included")
     for column in (
         "files", "Markdown", "chunks", "first index", "rate", "unchanged re-sync",
-        "edit to answer", "index/Markdown",
+        "edit to answer", "index/Markdown", "report",
     ):  # fmt: skip
         table.add_column(column, justify="right")
-    measured = [anyio.run(measure, files, options.bullets, table) for files in options.files]
-    Console(width=120).print(table)
-    plot(measured)
+    measured = [
+        anyio.run(measure, files, options.bullets, options.report, table) for files in options.files
+    ]
+    Console(width=140).print(table)
+    if len(measured) > 1:
+        plot(measured)
 
 
 if __name__ == "__main__":

@@ -83,8 +83,16 @@ class ZipfText:
         return np.searchsorted(self._shares, self._rng.random(count))
 
 
-def make_index(workspace: Path, database: Store, size: Size, fingerprint: Fingerprint) -> None:
-    """Writes the notes below `workspace` and fills the index with them and their vectors."""
+def make_index(
+    workspace: Path,
+    database: Store,
+    size: Size,
+    fingerprint: Fingerprint,
+    given: Vectors | None = None,
+) -> None:
+    """Writes the notes below `workspace` and fills the index with them and their vectors: those that are given, or
+    random ones.
+    """
     text, rng = ZipfText(size.chunks), np.random.default_rng(size.dimensions)
     pipeline = Preparer(ChunkLimits(400, 80)).pipeline
     files = list(_chunks_of_files(size.chunks))
@@ -94,7 +102,12 @@ def make_index(workspace: Path, database: Store, size: Size, fingerprint: Finger
                 read, prepared = _write_note(workspace, number, chunks, text)
                 writer.files.publish(read, pipeline, prepared)
                 hashes = [chunk.excerpts[0].text_hash for chunk in prepared.chunks]
-                vectors = random_units(rng, chunks, size.dimensions)
+                first = number * CHUNKS_A_FILE
+                vectors = (
+                    random_units(rng, chunks, size.dimensions)
+                    if given is None
+                    else given[first : first + chunks]
+                )
                 writer.embeddings.put(fingerprint, list(zip(hashes, vectors, strict=True)))
 
 

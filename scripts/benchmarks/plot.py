@@ -1,6 +1,6 @@
 """Plots as SVG, written by hand: a plotting library would be the largest thing installed here.
 
-Two pictures: lines over two logarithmic axes, and pairs of bars that are shares. Colours are told apart by people
+Three pictures: lines over two logarithmic axes, pairs of bars that are shares, and panels of one line each. Colours are told apart by people
 who see few of them (Okabe and Ito, 2008).
 """
 
@@ -80,6 +80,47 @@ def bars(
             ),
         ]
     _write(path, body, height=60 + 30 * len(shares))
+
+
+_PANEL: Final = 110
+_MOST_POINTS: Final = 600
+"""Of a line in a panel; of more, the least and the most of each stretch are drawn."""
+
+
+def panels(path: Path, lines: Mapping[str, Line], *, title: str, x: str) -> None:
+    """Writes one panel for each line, below each other, from zero to its most; `x` names the shared axis."""
+    last = max(at for line in lines.values() for at, _ in line)
+    right, body = _WIDTH - 20, [_text(_LEFT, _TOP - 26, title, "start")]
+    for number, (name, line) in enumerate(lines.items()):
+        top, most = _TOP + _PANEL * number, max(value for _, value in line) or 1
+        bottom = top + _PANEL - 44
+        places = " ".join(
+            f"{_LEFT + at / last * (right - _LEFT):.1f},{bottom - value / most * (bottom - top):.1f}"
+            for at, value in _thinned(line)
+        )
+        middle, colour = (_LEFT + right) / 2, _COLOURS[number % len(_COLOURS)]
+        body += [
+            _text(_LEFT, top - 6, name, "start"),
+            _stroke(_LEFT, bottom, right, bottom, "#999999"),
+            _stroke(middle, top, middle, bottom, "#dddddd"),
+            _text(_LEFT - 8, top + 5, f"{most:,.4g}", "end"),
+            _text(_LEFT - 8, bottom + 4, "0", "end"),
+            f'<polyline points="{places}" fill="none" stroke="{colour}" stroke-width="1.2"/>',
+        ]
+    bottom = _TOP + _PANEL * len(lines) - 44
+    for share in (0, 0.25, 0.5, 0.75, 1):
+        at = _LEFT + share * (right - _LEFT)
+        body.append(_text(at, bottom + 18, f"{share * last:,.0f}", "middle"))
+    body.append(_text((_LEFT + right) / 2, bottom + 36, x, "middle"))
+    _write(path, body, height=bottom + 50)
+
+
+def _thinned(line: Line) -> Iterator[tuple[float, float]]:
+    step = -(-len(line) // (_MOST_POINTS // 2))
+    for start in range(0, len(line), step):
+        part = line[start : start + step]
+        ends = {min(part, key=lambda one: one[1]), max(part, key=lambda one: one[1])}
+        yield from sorted(ends)
 
 
 def _write(path: Path, body: Sequence[str], height: int = _HEIGHT) -> None:

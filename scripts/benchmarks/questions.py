@@ -94,6 +94,15 @@ def absent(questions: Path) -> list[Collection]:
     return [Collection("absent", sample_workspace(), tuple(asked))]
 
 
+def elsewhere(collections: list[Collection]) -> list[Collection]:
+    """The questions to each workspace, asked of the next one, where nobody of whom they speak is known."""
+    following = [*collections[1:], *collections[:1]]
+    return [
+        Collection(other.name, other.workspace, tuple(one._replace(evidence=()) for one in asked))
+        for (_, _, asked), other in zip(collections, following, strict=True)
+    ]
+
+
 def sample(questions: Path) -> list[Collection]:
     return [
         Collection(

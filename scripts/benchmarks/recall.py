@@ -30,17 +30,21 @@ from benchmarks.questions import (
     Collection,
     Question,
     absent,
+    elsewhere,
     hard,
     locomo,
     multilingual,
     sample,
 )
-from benchmarks.scoring import Score, percentile, score, wilson
+from benchmarks.scoring import Score, percentile, score, separation, wilson
 from benchmarks.vector_cache import CachedEmbedder
 from gateway.client import SpawnedGateway, spawn_gateway
 
 USUAL_RESULTS = 6
 ABSENT = "sample, no answer there"
+ELSEWHERE = "LoCoMo, asked of the next conversation"
+ANSWERED = {ABSENT: "sample", ELSEWHERE: "LoCoMo"}
+"""Sets without answers, each with one whose questions have them."""
 QUESTIONS = Path(__file__).resolve().parents[2] / "tests/data"
 SAMPLE_QUESTIONS = QUESTIONS / "sample_questions.json"
 
@@ -187,15 +191,24 @@ def summary(title: str, answers: list[Answer], by: str) -> Table:
     return table
 
 
-def scores(title: str, answers: list[Answer]) -> Table:
-    """The highest score of each answer."""
+def scores(title: str, answered: list[Answer], unanswered: list[Answer]) -> Table:
+    """The highest scores where there is an answer and where there is none, and how well they tell the two apart."""
+    known, unknown = ([_highest(one) for one in answers] for answers in (answered, unanswered))
     table = Table(title=title, title_justify="left")
-    for column in ("question", "highest score"):
-        table.add_column(column)
-    for answer in answers:
-        highest = max((hit["score"] for hit in answer.result["results"]), default=None)
-        table.add_row(answer.question.query, "nothing" if highest is None else f"{highest:.2f}")
+    for column in ("", "n", "nothing", "p10", "median", "p90", "highest"):
+        table.add_column(column, justify="left" if not column else "right")
+    for name, found in (("answered", known), ("no answer there", unknown)):
+        heights = [f"{percentile(found, share):.2f}" for share in (0.1, 0.5, 0.9, 1.0)]
+        table.add_row(name, str(len(found)), str(found.count(0.0)), *heights)
+    table.caption = (
+        f"an answered question scores higher in {separation(known, unknown):.3f} of pairs"
+    )
     return table
+
+
+def _highest(answer: Answer) -> float:
+    """0 where nothing was found."""
+    return max((hit["score"] for hit in answer.result["results"]), default=0.0)
 
 
 def _row(answers: list[Answer]) -> Iterable[str]:
@@ -250,6 +263,7 @@ async def _run(options: argparse.Namespace) -> None:
     }
     if options.locomo:
         sets["LoCoMo"] = locomo(options.locomo)
+        sets[ELSEWHERE] = elsewhere(sets["LoCoMo"])
     if options.multilingual:
         sets["multilingual"] = multilingual(options.multilingual)
     systems = [SYSTEMS[name] for name in options.systems]
@@ -274,14 +288,16 @@ async def _compare(
     options: argparse.Namespace,
 ) -> None:
     for system in systems:
+        by_set: dict[str, list[Answer]] = {}
         for name, collections in sets.items():
-            answers = []
+            answers = by_set[name] = []
             for collection in collections:
                 answers += await ask(collection, system, server, options.max_results)
             if options.answers:
                 _keep(options.answers, system.name, name, answers)
-            if name == ABSENT:
-                console.print(scores(f"{name}, {system.name}", answers))
+            if name in ANSWERED:
+                answered = by_set[ANSWERED[name]]
+                console.print(scores(f"{name}, {system.name}", answered, answers))
                 continue
             console.print(summary(f"{name}, {system.name}", answers, "group"))
             if len({answer.question.language for answer in answers}) > 1:

@@ -55,6 +55,12 @@ def wilson(successes: int, trials: int, z: float = 1.96) -> tuple[float, float]:
     return (centre - margin) / scale, (centre + margin) / scale
 
 
+def separation(higher: Sequence[float], lower: Sequence[float]) -> float:
+    """The share of pairs in which the former is higher, equal ones half: the area under the ROC curve."""
+    pairs = [(one > other) + (one == other) / 2 for one in higher for other in lower]
+    return math.fsum(pairs) / len(pairs)
+
+
 def percentile(values: Sequence[float], share: float) -> float:
     """The nearest-rank percentile."""
     ordered = sorted(values)

@@ -27,6 +27,7 @@ from benchmarks.large_index import Size, ZipfText, adopt, make_index
 from benchmarks.scoring import percentile
 from benchmarks.search_report import Row, plot, show
 from benchmarks.start import resident_bytes
+from benchmarks.vectors import FloatTable, random_vectors
 from config.loading.load import load_settings
 from config.source.discover import LoadRequest
 from fakes.vendors import FakeVendor
@@ -46,7 +47,26 @@ EDITS: Final = 20
 NOTE_CHUNKS: Final = 5
 HEALTH_PAUSE_S: Final = 0.02
 PAUSE_S: Final = 0.2
+TABLE_QUERIES: Final = 10
 PATIENCE_S: Final = 600.0
+
+
+class Yardstick:
+    """sqlite-vec's float table of 50,000 x 1536, asked by turns with the gateway."""
+
+    def __init__(self, directory: Path) -> None:
+        vectors, self._queries = random_vectors(50_000, 1536)
+        self._table = FloatTable(directory, vectors)
+        self._table.ask(self._queries[0])
+
+    def ms(self) -> float:
+        """The median of some of its answers now."""
+        taken = []
+        for query in self._queries[:TABLE_QUERIES]:
+            started = time.perf_counter()
+            self._table.ask(query)
+            taken.append((time.perf_counter() - started) * 1000)
+        return median(taken)
 
 
 class Bench:
@@ -151,13 +171,16 @@ async def _is_loaded(client: SpawnedGateway, question: str, mode: str, engine: s
     return search is None or search["engine"] == engine
 
 
-async def measure(bench: Bench, mode: str, engine: str) -> Row:
+async def measure(bench: Bench, mode: str, engine: str, table: Yardstick | None) -> Row:
     text = ZipfText(7)
     async with bench.gateway(mode, engine) as client:
         await loaded(client, text.question(), mode, engine)
         questions = [text.question() for _ in range(QUERIES)]
         known, _ = await _ask(client, mode, questions)
-        rounds = [await _ask(client, mode, questions[: len(known)]) for _ in range(ROUNDS)]
+        rounds, tables = [], []
+        for _ in range(ROUNDS):
+            tables.append(table.ms() if table else 0.0)
+            rounds.append(await _ask(client, mode, questions[: len(known)]))
         health = await _ask_for_health(client, text)
         publish, growth = await bench.publish(client) if mode == "keyword" else (0.0, 0.0)
         status = await client.call("status", {}, timeout_s=PATIENCE_S)
@@ -173,6 +196,7 @@ async def measure(bench: Bench, mode: str, engine: str) -> Row:
             database=status["databaseBytes"],
             publish=publish,
             growth=growth,
+            table=median(tables),
         )
 
 
@@ -217,16 +241,15 @@ def main() -> None:
     parser.add_argument("--dimensions", type=int, nargs="+", default=[768])
     parser.add_argument("--engines", nargs="+", choices=ENGINES, default=list(ENGINES))
     parser.add_argument("--modes", nargs="+", choices=MODES, default=list(MODES))
+    parser.add_argument("--table", action="store_true", help="set against sqlite-vec's own table")
     parser.add_argument("--keep", type=Path, help="directory for indexes and results of later runs")
     options = parser.parse_args()
-    if options.keep:
-        anyio.run(_run, options, options.keep)
-    else:
-        with tempfile.TemporaryDirectory() as scratch:
-            anyio.run(_run, options, Path(scratch))
+    with tempfile.TemporaryDirectory() as scratch:
+        table = Yardstick(Path(scratch)) if options.table else None
+        anyio.run(_run, options, options.keep or Path(scratch), table)
 
 
-async def _run(options: argparse.Namespace, root: Path) -> None:
+async def _run(options: argparse.Namespace, root: Path, table: Yardstick | None) -> None:
     results = root / "results.json"
     known = json.loads(results.read_text(encoding="utf-8")) if results.exists() else []
     rows = {row[:4]: row for row in (Row(*one) for one in known)}
@@ -236,7 +259,7 @@ async def _run(options: argparse.Namespace, root: Path) -> None:
             bench.prepare()
             for mode in options.modes:
                 for engine in options.engines if mode != "keyword" else ["resident"]:
-                    row = await measure(bench, mode, engine)
+                    row = await measure(bench, mode, engine, table)
                     rows[row[:4]] = row
                     Console(width=170).print(show([row]))
                     results.write_text(json.dumps(list(rows.values())), encoding="utf-8")

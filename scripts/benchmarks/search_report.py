@@ -34,6 +34,8 @@ class Row(NamedTuple):
     """From the end of writing a line to the answer that holds it, by keywords."""
     growth: float = 0.0
     """Bytes of the database a published line, its file's other chunks being the same."""
+    table: float = 0.0
+    """What sqlite-vec's float table of 50,000 x 1536 took in the same minutes; 0: not asked."""
 
     @property
     def line(self) -> str:
@@ -55,7 +57,7 @@ def show(rows: Sequence[Row]) -> Table:
     table = Table(title="Searches through the pipe, without the time for the query's vector")
     for column in (
         "chunks", "size", "mode", "engine", "p50", "p95", "for more", "of it sweep", "health p95",
-        "resident", "database", "publish", "growth",
+        "resident", "database", "publish", "growth", "to table",
     ):  # fmt: skip
         table.add_column(column, justify="left" if column in {"mode", "engine"} else "right")
     for row in rows:
@@ -73,6 +75,7 @@ def show(rows: Sequence[Row]) -> Table:
             f"{row.database / 1e6:,.0f} MB",
             f"{row.publish:.1f} ms" if row.publish else "",
             f"{row.growth / 1e3:.1f} kB" if row.publish else "",
+            f"{row.p50 / row.table:.3f} of {row.table:.0f} ms" if row.table else "",
         )
     return table
 

@@ -1,7 +1,8 @@
 """Whether PostgreSQL finds what SQLite finds, and how much longer it takes.
 
 Starts two real gateways on each workspace, one over each store, asks both every question of the recall benchmark in turn, and
-compares every hit: path, lines, text and score.
+compares every hit: path, lines, text and score. By options: random indexes of any size, how many of the nearest an approximate
+index finds, many gateways on one database, and how soon a new one answers. All of it through pgbouncer, if wanted.
 """
 
 from __future__ import annotations
@@ -9,15 +10,22 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
 import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack, asynccontextmanager, nullcontext
+from contextlib import (
+    AsyncExitStack,
+    ExitStack,
+    asynccontextmanager,
+    closing,
+    contextmanager,
+    nullcontext,
+)
 from pathlib import Path
 from typing import Any
 
 import anyio
-import msgspec
 import numpy as np
 from rich.console import Console
 from rich.table import Table
@@ -34,21 +42,32 @@ from benchmarks.hash_embedder import HashEmbedder
 from benchmarks.large_index import Size, ZipfText, make_index, random_units
 from benchmarks.minilm import MiniLM
 from benchmarks.minilm_gguf import CACHE
+from benchmarks.notes import NoteWriter
 from benchmarks.qmd_home import DIRECT_CHAT
 from benchmarks.questions import Collection, locomo, multilingual, sample
 from benchmarks.recall import SAMPLE_QUESTIONS, SYSTEMS, System, embedded
 from benchmarks.scoring import percentile
 from benchmarks.vector_cache import CachedEmbedder
-from config.settings import MemorySearchSettings, Secret, StoreSettings, VectorStoreSettings
+from config.settings import MemorySearchSettings, StoreSettings, VectorStoreSettings
 from fakes import postgres
 from gateway.client import SpawnedGateway, spawn_gateway
 from providers.interface import Fingerprint, QueryVector
 
 SHOWN_DIFFERENCES = 3
+NEAREST = 10
+"""So many an approximate index has to find."""
+NOTES = 300
+"""Of the workspace of many gateways, and of new ones."""
+BULLETS = 30
+POD_ROUNDS = 5
 DIMENSIONS = 384
 """Those of all-MiniLM-L6-v2."""
 WARMING = 5
 """Questions that are asked before it counts."""
+
+
+Database = postgres.Server | postgres.Pooled
+RANDOM = Fingerprint(provider="openai", model="random", endpoint="none")
 
 
 @asynccontextmanager
@@ -57,12 +76,7 @@ async def gateway(
 ) -> AsyncIterator[SpawnedGateway]:
     """One that is level with the workspace, vectors included."""
     with tempfile.TemporaryDirectory() as state:
-        settings = system.settings(server)
-        settings["agents"]["defaults"]["memorySearch"]["store"] = store
-        config = Path(state) / "openclaw.json"
-        config.write_text(json.dumps(settings), encoding="utf-8")
-        arguments = ["--workspace", str(collection.workspace), "--state-dir", state]
-        arguments += ["--config", str(config), "--log-level", "warning"]
+        arguments = prepared(collection.workspace, Path(state), system.settings(server), store)
         async with spawn_gateway(arguments, environment=dict(os.environ)) as client:
             await client.call("sync", {}, timeout_s=600)
             if system.model:
@@ -83,12 +97,12 @@ async def compare(
     collections: list[Collection],
     system: System,
     server: EmbeddingServer,
-    database: postgres.Server,
+    database: Database,
 ) -> tuple[list[str], list[str]]:
     """A row of the table, and the first questions that were answered differently."""
     times: list[list[float]] = [[], []]
     different: list[str] = []
-    questions = 0
+    questions = moved = 0
     for collection in collections:
         rows = database.settings(path=Path("unused"))
         stores = (
@@ -106,11 +120,13 @@ async def compare(
                     answers.append(found)
                     taken.append(ms)
                 questions += 1
+                moved += [shown(hit) for hit in answers[0]] != [shown(hit) for hit in answers[1]]
                 if answers[0] != answers[1]:
                     different.append(f"{question.query}\n  {answers[0]}\n  {answers[1]}")
     halves = [percentile(taken, 0.5) for taken in times]
     row = [
         f"{name}, {system.name}",
+        f"{questions - moved} of {questions}",
         f"{questions - len(different)} of {questions}",
         *(f"{ms:.1f} ms" for ms in halves),
         f"{halves[1] / halves[0]:.2f}",
@@ -118,9 +134,22 @@ async def compare(
     return row, different
 
 
-def sized(chunks: int, database: postgres.Server, questions: int) -> Iterator[list[str]]:
+def shown(hit: dict[str, Any]) -> tuple[Any, ...]:
+    """What is found, without how well it fits: the last digit of a score depends on how a machine adds."""
+    return hit["path"], hit["startLine"], hit["endLine"], hit["snippet"]
+
+
+def index_all(server: postgres.Server, serving: StoreSettings) -> None:
+    """Makes the approximate index, as `store migrate` does."""
+    owner = server.settings(path=serving.path, role=postgres.SUPERUSER, tenant=serving.tenant)
+    index_vectors(Address.of(owner), tenant=owner.tenant, agent="main", at_least=1)
+
+
+def sized(
+    chunks: int, database: Database, server: postgres.Server, questions: int
+) -> Iterator[list[str]]:
     """Rows of the table: random notes, in process, keywords alone and with random vectors."""
-    fingerprint = Fingerprint(provider="openai", model="random", endpoint="none")
+    fingerprint = RANDOM
     size = Size(chunks, DIMENSIONS)
     with tempfile.TemporaryDirectory() as directory, ExitStack() as stack:
         root = Path(directory)
@@ -134,11 +163,7 @@ def sized(chunks: int, database: postgres.Server, questions: int) -> Iterator[li
             store.open_vectors(VectorStoreSettings())
             make_index(root, store, size, fingerprint)
         if chunks >= VectorStoreSettings().hnsw_from:
-            owner = msgspec.structs.replace(
-                settings[1],
-                url=Secret(settings[1].url.reveal().replace(postgres.SERVING, "postgres")),
-            )
-            index_vectors(Address.of(owner), tenant=owner.tenant, agent="main", at_least=1)
+            index_all(server, settings[1])
         rng = np.random.default_rng(1)
         for lane in ("keyword", "hybrid"):
             asked = [
@@ -147,7 +172,7 @@ def sized(chunks: int, database: postgres.Server, questions: int) -> Iterator[li
                 for _ in range(questions)
             ]
             times: list[list[float]] = [[], []]
-            same = 0
+            same = unmoved = 0
             searchers = [Searcher(MemorySearchSettings(store=one)) for one in settings]
             for text, vector in [*asked[:WARMING], *asked]:
                 found = []
@@ -160,42 +185,242 @@ def sized(chunks: int, database: postgres.Server, questions: int) -> Iterator[li
                             view.vectors(fingerprint).refresh()
                     taken.append((time.perf_counter() - started) * 1000)
                 same += found[0] == found[1]
+                places = [[(hit.path, hit.stretches, hit.snippet) for hit in one] for one in found]
+                unmoved += places[0] == places[1]
             halves = [percentile(taken[WARMING:], 0.5) for taken in times]
             yield [
                 f"{chunks:,} random chunks, {lane}, in process",
+                f"{unmoved} of {len(times[0])}",
                 f"{same} of {len(times[0])}",
                 *(f"{ms:.1f} ms" for ms in halves),
                 f"{halves[1] / halves[0]:.2f}",
             ]
 
 
-async def run(options: argparse.Namespace) -> None:
-    console = Console(width=160)
+def recall(
+    texts: int, conversations: Path, database: Database, server: postgres.Server, minilm: MiniLM
+) -> str:
+    """How many of the nearest an approximate index finds: of texts that are each two lines of real conversations, for
+    the questions about them.
+    """
+    collections = locomo(conversations)
+    lines = [
+        line
+        for collection in collections
+        for note in sorted(collection.workspace.rglob("*.md"))
+        for line in note.read_text(encoding="utf-8").splitlines()
+        if len(line) > 40
+    ]
+    chance = random.Random(1)
+    made = ["\n".join(chance.sample(lines, 2)) for _ in range(texts)]
+    vectors = minilm.embed(made)
+    asked = minilm.embed([one.query for each in collections for one in each.questions])
+    with tempfile.TemporaryDirectory() as directory:
+        settings = database.settings(path=Path(directory) / "unused")
+        with closing(PostgresStore(settings, "main", viewpoint="")) as store:
+            make_index(Path(directory), store, Size(texts, DIMENSIONS), RANDOM, vectors)
+            index_all(server, settings)
+            found: list[list[set[int]]] = []
+            times: list[list[float]] = []
+            for hnsw_from in (10**9, 1):
+                store.open_vectors(VectorStoreSettings(hnsw_from=hnsw_from))
+                found.append([])
+                times.append([])
+                for query in [*asked[:WARMING], *asked]:
+                    started = time.perf_counter()
+                    with store.view() as view:
+                        answer = view.vectors(RANDOM).search(query, limit=NEAREST)
+                    times[-1].append((time.perf_counter() - started) * 1000)
+                    found[-1].append({hit.excerpt_id for hit in answer.hits})
+    shared = [len(exact & near) / NEAREST for exact, near in zip(*found, strict=True)][WARMING:]
+    exact, near = (percentile(taken[WARMING:], 0.5) for taken in times)
+    return (
+        f"{texts:,} vectors of MiniLM, {len(asked)} questions: recall@{NEAREST} {np.mean(shared):.4f},"
+        f" worst {min(shared):.1f}; exact {exact:.1f} ms, approximate {near:.1f} ms"
+    )
+
+
+@contextmanager
+def notes(database: Database) -> Iterator[tuple[Collection, dict[str, Any]]]:
+    """A workspace, and a store that will hold it."""
+    with tempfile.TemporaryDirectory() as directory:
+        NoteWriter().workspace(Path(directory), NOTES, BULLETS)
+        rows = database.settings(path=Path("unused"))
+        store = {"driver": "postgres", "url": rows.url.reveal(), "tenant": rows.tenant}
+        yield Collection("notes", Path(directory), ()), store
+
+
+async def many(
+    gateways: int, seconds: float, system: System, server: EmbeddingServer, database: Database
+) -> AsyncIterator[str]:
+    """Searches a second of one gateway and of so many of one agent on one database, and what each takes of memory."""
+    words = NoteWriter(seed=3)
+    with notes(database) as (collection, store):
+        for number in (1, gateways):
+            async with AsyncExitStack() as stack:
+                clients = [
+                    await stack.enter_async_context(
+                        gateway(collection, system, server, {**store, "view": f"host-{one}"})
+                    )
+                    for one in range(number)
+                ]
+                taken: list[float] = []
+
+                async def ask(client: SpawnedGateway, until: float, taken: list[float]) -> None:
+                    while time.monotonic() < until:
+                        taken.append((await hits(client, words.sentence(8)))[1])
+
+                async with anyio.create_task_group() as tasks:
+                    for client in clients:
+                        tasks.start_soon(ask, client, time.monotonic() + seconds, taken)
+                own = [own_bytes(client.process.pid) / 1e6 for client in clients]
+            yield (
+                f"{number} gateways, {system.name}: {len(taken) / seconds:.1f} searches a second,"
+                f" p50 {percentile(taken, 0.5):.1f} ms, {min(own):.0f} to {max(own):.0f} MB each"
+            )
+
+
+def own_bytes(pid: int) -> int:
+    """What no other process shares."""
+    for line in Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines():
+        if line.startswith("RssAnon:"):
+            return int(line.split()[1]) * 1024
+    raise ValueError(f"no size of process {pid}")
+
+
+async def pods(system: System, server: EmbeddingServer, database: Database) -> AsyncIterator[str]:
+    """First answers of new processes: SQLite's on an index that is there, and PostgreSQL's with an empty disk."""
+    with notes(database) as (collection, store), tempfile.TemporaryDirectory() as scratch:
+        root = Path(scratch)
+        filled = root / "filled"
+        for own, place in (({}, filled), (store, root / "first")):
+            await first_answer(collection.workspace, place, system, server, own, fills=True)
+        before = server.items
+        times: list[list[float]] = [[], []]
+        for number in range(POD_ROUNDS):
+            for taken, own, place in (
+                (times[0], {}, filled),
+                (times[1], {**store, "view": f"pod-{number}"}, root / f"pod-{number}"),
+            ):
+                seconds, count = await first_answer(
+                    collection.workspace, place, system, server, own
+                )
+                taken.append(seconds)
+                assert count, "the first answer was empty"
+        one, other = (percentile(taken, 0.5) for taken in times)
+        yield (
+            f"first answer, {system.name}: SQLite {one:.2f} s, a new pod {other:.2f} s, ratio {other / one:.2f};"
+            f" {server.items - before} texts sent to the vendor, the {2 * POD_ROUNDS} questions included"
+        )
+        empty = root / "empty"
+        (empty / "memory").mkdir(parents=True)
+        for view in ("pod-0", "pod-empty"):
+            await first_answer(
+                empty, root / view, system, server, {**store, "view": view}, fills=True
+            )
+        with (
+            closing(
+                PostgresStore(
+                    database.settings(path=root, tenant=store["tenant"]), "main", viewpoint=""
+                )
+            ) as rows,
+            rows.view() as seen,
+        ):
+            left = len(list(seen.files.all_cards(with_tags=False)))
+        yield f"an empty mount, of a pod that had seen the notes and of one that had not: {NOTES - left} files removed"
+
+
+def prepared(
+    workspace: Path, state: Path, settings: dict[str, Any], store: dict[str, Any]
+) -> list[str]:
+    """The arguments of a gateway that keeps what it has in `state`."""
+    state.mkdir(exist_ok=True)
+    settings["agents"]["defaults"]["memorySearch"]["store"] = store
+    config = state / "openclaw.json"
+    config.write_text(json.dumps(settings), encoding="utf-8")
+    arguments = ["--workspace", str(workspace), "--state-dir", str(state)]
+    return [*arguments, "--config", str(config), "--log-level", "warning"]
+
+
+async def first_answer(
+    workspace: Path,
+    state: Path,
+    system: System,
+    server: EmbeddingServer,
+    store: dict[str, Any],
+    *,
+    fills: bool = False,
+) -> tuple[float, int]:
+    """Seconds from the start of the process to its answer, and how many hits it had."""
+    arguments = prepared(workspace, state, system.settings(server), store)
+    started = time.perf_counter()
+    async with spawn_gateway(arguments, environment=dict(os.environ)) as client:
+        found, _ = await hits(client, f"{NoteWriter().sentence(8)}")
+        seconds = time.perf_counter() - started
+        if fills:
+            await client.call("sync", {}, timeout_s=600)
+            if system.model:
+                await embedded(client)
+    return seconds, len(found)
+
+
+async def asked(
+    options: argparse.Namespace,
+    server: EmbeddingServer,
+    database: Database,
+    table: Table,
+    console: Console,
+) -> None:
+    """The questions of all sets."""
     sets = {"sample": sample(SAMPLE_QUESTIONS)}
     if options.locomo:
         sets["LoCoMo"] = locomo(options.locomo)
     if options.multilingual:
         sets["multilingual"] = multilingual(options.multilingual)
-    table = Table(title="The same questions over both stores", title_justify="left")
-    for column in ("", "same hits", "SQLite p50", "PostgreSQL p50", "ratio"):
+    for name in options.systems:
+        for title, collections in sets.items():
+            row, different = await compare(title, collections, SYSTEMS[name], server, database)
+            table.add_row(*row)
+            for text in different[:SHOWN_DIFFERENCES]:
+                console.print(text, markup=False)
+
+
+async def processes(
+    options: argparse.Namespace, system: System, server: EmbeddingServer, database: Database
+) -> AsyncIterator[str]:
+    if options.pods:
+        async for line in pods(system, server, database):
+            yield line
+    if options.gateways:
+        async for line in many(options.gateways, options.seconds, system, server, database):
+            yield line
+
+
+async def run(options: argparse.Namespace) -> None:
+    console = Console(width=160)
+    way = " through pgbouncer" if options.pgbouncer else ""
+    table = Table(title=f"The same questions over both stores{way}", title_justify="left")
+    for column in ("", "same order", "same scores", "SQLite p50", "PostgreSQL p50", "ratio"):
         table.add_column(column, justify="left" if not column else "right")
     known = "minilm" in options.systems
     usual = CachedEmbedder(MiniLM(), CACHE / "vectors.sqlite") if known else nullcontext(None)
-    with usual as minilm, postgres.running() as database:
+    with usual as minilm, postgres.running() as plain, ExitStack() as stack:
+        pooling = postgres.pooling(plain) if options.pgbouncer else nullcontext(plain)
+        database: Database = stack.enter_context(pooling)
         models = [HashEmbedder(), *([minilm] if minilm is not None else [])]
         async with embedding_server(*models) as server:
-            for name in options.systems:
-                for title, collections in sets.items():
-                    row, different = await compare(
-                        title, collections, SYSTEMS[name], server, database
-                    )
-                    table.add_row(*row)
-                    for text in different[:SHOWN_DIFFERENCES]:
-                        console.print(text, markup=False)
+            if not options.only:
+                await asked(options, server, database, table, console)
+            for system in (SYSTEMS[name] for name in options.systems):
+                async for line in processes(options, system, server, database):
+                    console.print(line)
+        if options.recall:
+            console.print(recall(options.recall, options.locomo, database, plain, MiniLM()))
         for chunks in options.chunks:
-            for row in sized(chunks, database, options.questions):
+            for row in sized(chunks, database, plain, options.questions):
                 table.add_row(*row)
-    console.print(table)
+    if table.row_count:
+        console.print(table)
 
 
 def main() -> None:
@@ -207,7 +432,16 @@ def main() -> None:
     )
     parser.add_argument("--chunks", type=int, nargs="*", default=[], help="sizes of random indexes")
     parser.add_argument("--questions", type=int, default=100, help="of each random index")
-    anyio.run(run, parser.parse_args())
+    parser.add_argument("--recall", type=int, help="texts in an approximate index; needs --locomo")
+    parser.add_argument("--gateways", type=int, help="so many on one database, against one")
+    parser.add_argument("--seconds", type=float, default=20, help="of their searches")
+    parser.add_argument("--pods", action="store_true", help="first answers with an empty disk")
+    parser.add_argument("--only", action="store_true", help="none of the questions of the sets")
+    parser.add_argument("--pgbouncer", action="store_true", help="PostgreSQL behind pgbouncer")
+    options = parser.parse_args()
+    if options.recall and not options.locomo:
+        parser.error("--recall needs --locomo")
+    anyio.run(run, options)
 
 
 if __name__ == "__main__":

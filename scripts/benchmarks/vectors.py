@@ -12,6 +12,7 @@ import hashlib
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,10 +22,10 @@ from rich.console import Console
 from rich.table import Table
 
 from backends.builtin.store.sqlite.store import SqliteStore
+from backends.builtin.store.sqlite.vectors.embeddings import SqliteEmbeddings, fingerprint_id
 from backends.builtin.store.sqlite.vectors.engines import Extension, VectorEngine, VectorQuery
 from backends.builtin.store.sqlite.vectors.resident import ResidentEngine
 from backends.builtin.store.sqlite.vectors.scans import NumpyScan, SqliteScan
-from backends.builtin.store.sqlite.vectors.store import SqliteEmbeddings, fingerprint_id
 from benchmarks.large_index import Vectors, random_units
 from benchmarks.minilm_gguf import CACHE
 from benchmarks.questions import locomo
@@ -131,32 +132,31 @@ def engines(database: SqliteStore, queries: Vectors, exact: list[set[int]]) -> I
             yield measured
 
 
-def float_table(
-    directory: Path, vectors: Vectors, queries: Vectors, exact: list[set[int]]
-) -> Measured:
+class FloatTable:
     """The yardstick: the virtual table that sqlite-vec itself offers."""
-    connection = apsw.Connection(str(directory / "table.sqlite"))
-    problem = Extension().load_into(connection)
-    assert problem is None, problem
-    connection.execute("PRAGMA synchronous = OFF")
-    connection.execute(
-        "CREATE VIRTUAL TABLE vectors USING"
-        f" vec0 (vector float[{vectors.shape[1]}] distance_metric=cosine)"
-    )
-    with connection:
-        rows = ((number, vector.tobytes()) for number, vector in enumerate(vectors, 1))
-        connection.executemany("INSERT INTO vectors (rowid, vector) VALUES (?, ?)", rows)
 
-    def ask(query: Vectors) -> list[int]:
-        rows = connection.execute(
+    def __init__(self, directory: Path, vectors: Vectors) -> None:
+        self._connection = connection = apsw.Connection(str(directory / "table.sqlite"))
+        problem = Extension().load_into(connection)
+        assert problem is None, problem
+        connection.execute("PRAGMA synchronous = OFF")
+        connection.execute(
+            "CREATE VIRTUAL TABLE vectors USING"
+            f" vec0 (vector float[{vectors.shape[1]}] distance_metric=cosine)"
+        )
+        with connection:
+            rows = ((number, vector.tobytes()) for number, vector in enumerate(vectors, 1))
+            connection.executemany("INSERT INTO vectors (rowid, vector) VALUES (?, ?)", rows)
+
+    def ask(self, query: Vectors) -> list[int]:
+        rows = self._connection.execute(
             "SELECT rowid FROM vectors WHERE vector MATCH ? AND k = ? ORDER BY distance",
             (query.tobytes(), LIMIT),
         )
         return [number for (number,) in rows]
 
-    measured = measure("float table", ask, queries, exact)
-    connection.close()
-    return measured
+    def close(self) -> None:
+        self._connection.close()
 
 
 def compare(vectors: Vectors, queries: Vectors, *, table: bool) -> tuple[list[Measured], float]:
@@ -168,7 +168,8 @@ def compare(vectors: Vectors, queries: Vectors, *, table: bool) -> tuple[list[Me
         measured = list(engines(database, queries, exact))
         database.close()
         if table:
-            measured.insert(0, float_table(Path(scratch), vectors, queries, exact))
+            with closing(FloatTable(Path(scratch), vectors)) as floats:
+                measured.insert(0, measure("float table", floats.ask, queries, exact))
     return measured, bytes_each
 
 

@@ -14,7 +14,7 @@ from contextlib import AbstractAsyncContextManager
 from datetime import date, timedelta
 from pathlib import Path
 from random import Random
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from backends.builtin.store.sqlite.moving import lock_path
 from benchmarks.notes import NoteWriter
@@ -25,6 +25,9 @@ from fakes.hub import REPOSITORY, FakeHub
 from fakes.transcripts import Transcript
 from fakes.vendors import FakeVendor
 from gateway.client import SpawnedGateway, spawn_gateway
+
+if TYPE_CHECKING:
+    from endurance.database import Database
 
 FILES: Final = 40
 BULLETS: Final = 12
@@ -42,7 +45,7 @@ ANSWER_S: Final = 60.0
 class Home:
     """Where one gateway lives, and how it is started."""
 
-    log_level = "error"
+    log_level = "warning"
 
     def __init__(self, state: Path, workspace: Path) -> None:
         self.workspace = workspace
@@ -78,12 +81,18 @@ class Home:
 
 
 class Agent(Home):
-    """Lives below `root`. `host` embeds its texts, if anybody does, or the local model of the `hub`."""
+    """Lives below `root`. `host` embeds its texts, if anybody does, or the local model of the `hub`.
 
-    log_level = "warning"
+    Its index is a file, or in the `database`.
+    """
 
     def __init__(
-        self, root: Path, host: FakeVendor | None, seed: int, hub: FakeHub | None = None
+        self,
+        root: Path,
+        host: FakeVendor | None,
+        seed: int,
+        hub: FakeHub | None = None,
+        database: Database | None = None,
     ) -> None:
         super().__init__(root / "state", root / "workspace")
         self.root = root
@@ -91,6 +100,7 @@ class Agent(Home):
         self.rng = Random(seed)
         self.host = host
         self.hub = hub
+        self.database = database
         self.models = self.state / "models"
         self.model = self.models / f"hf/{REPOSITORY}/main/{MODEL}"
         """Where a download leads."""
@@ -126,8 +136,22 @@ class Agent(Home):
                 "experimental": {"sessionMemory": True},
                 "sync": thresholds,
             }
-        content = {"agents": {"defaults": {"memorySearch": search}}, **memory}
+        self._search = search
+        self._write(memory)
+
+    def _write(self, blocks: Mapping[str, Any]) -> None:
+        if self.database is not None:
+            self._search["store"] = self.database.configuration()
+        content = {"agents": {"defaults": {"memorySearch": self._search}}, **blocks}
         self.config.write_text(json.dumps(content), encoding="utf-8")
+
+    def on_another_host(self) -> AbstractAsyncContextManager[SpawnedGateway]:
+        """A gateway of the same agent with a state and a look at the workspace of its own; the index is shared."""
+        assert self.database is not None
+        other = Home(self.root / "elsewhere", self.workspace)
+        content = {**self._search, "store": self.database.configuration(view="other")}
+        other.config.write_text(json.dumps({"agents": {"defaults": {"memorySearch": content}}}))
+        return other.gateway(environment={"XDG_RUNTIME_DIR": str(other.state)})
 
     @property
     def stores(self) -> tuple[Path, ...]:
@@ -201,6 +225,10 @@ class Agent(Home):
 
     def forget_index(self) -> None:
         """The index is gone, as after its deletion by hand; for a first index."""
+        if self.database is not None:
+            self.database.forget()
+            self._write({})
+            return
         for file in self.index.parent.glob("*"):
             if file.is_file():
                 file.unlink()

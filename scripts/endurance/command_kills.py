@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -17,8 +18,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from gateway.cli.rendering.page import BEGINNING
+
 _OTHERS: Final = {"mcpServers": {"other": {"command": "x", "args": ["1.0"]}}}
-_REPORT_END: Final = b"</html>"
 
 
 class TornError(Exception):
@@ -85,15 +87,29 @@ def kill_connecting(desk: Desk, kills: int) -> Counter[str]:
 
 
 def kill_reporting(desk: Desk, kills: int) -> Counter[str]:
-    report = ("report", "--output", str(desk.report))
-    taken_s = desk.seconds(*report)
+    """Each report asks a question of its own: a mixture of two would hold both, or none."""
+    report = ("report", "--output", str(desk.report), "--question")
+    taken_s = desk.seconds(*report, "number -1")
     outcomes: Counter[str] = Counter()
     for number in range(kills):
-        outcomes[desk.kill(_moment(taken_s, number, kills), *report)] += 1
-        if not desk.report.read_bytes().rstrip().endswith(_REPORT_END):
+        before = desk.report.read_bytes()
+        outcomes[desk.kill(_moment(taken_s, number, kills), *report, f"number {number}")] += 1
+        now = desk.report.read_bytes()
+        if now == before:
+            outcomes["the old page"] += 1
+        elif _is_whole(now.decode(), number):
+            outcomes["the new page"] += 1
+        else:
             raise TornError(f"{desk.report} is torn")
-    desk.seconds(*report)
+    desk.seconds(*report, "the last one")
+    if left := [one.name for one in desk.root.iterdir() if one.name.startswith(".report")]:
+        print(f"left beside the page, unfinished: {len(left)}")
     return outcomes
+
+
+def _is_whole(page: str, number: int) -> bool:
+    asked = re.findall(r"<bdi>number (-?\d+)</bdi>", page)
+    return page.startswith(BEGINNING) and page.endswith("</html>\n") and asked == [f"{number}"]
 
 
 def _moment(taken_s: float, number: int, kills: int) -> float:

@@ -18,14 +18,17 @@ from typing import Final, NamedTuple
 
 import anyio
 import msgspec
+from anyio import to_thread
 
 from config.errors import MemoryGatewayError
 from endurance import local_model
 from endurance.activities import ACTIVITIES, Activity, keep_at_work
 from endurance.agent import ANSWER_S, Agent
+from endurance.database import Database
 from endurance.faults import FAULTS, Fault, Impossible
 from endurance.oracle import Content, Oracle, damage, read_content
 from endurance.run import Launch, Run
+from fakes import postgres
 from fakes.vendors import FakeVendor
 from fakes.wire import embedding
 from gateway.client import GatewayGoneError
@@ -58,7 +61,7 @@ async def execute(fault: Fault, activity: Activity, run: Run) -> Outcome:
     agent.configure(embeds=embeds, sessions=activity.sessions)
     activity.prepare(agent)
     agent.removed.clear()
-    before = read_content(agent.index)
+    before = await _content(agent)
     run.note_what_is_stored(before.embedded)
     recovery_s = None
     try:
@@ -104,7 +107,7 @@ async def _meet_the_fault(
             await _ended(fault, run)
     except GatewayGoneError:
         await fault.remove(run)
-    _check_what_is_left(fault, run, before, activity)
+    await _check_what_is_left(fault, run, before, activity)
     run.launch = Launch()
     since = time.perf_counter()
     async with run.started():
@@ -138,15 +141,26 @@ async def _ended(fault: Fault | None, run: Run) -> None:
         run.fail(f"exit code {code}: {' '.join(run.gateway.last_words)[-600:]}")
 
 
-def _check_what_is_left(fault: Fault, run: Run, before: Content, activity: Activity) -> None:
+async def _content(agent: Agent) -> Content:
+    if agent.database is not None:
+        return await to_thread.run_sync(agent.database.read)
+    return read_content(agent.index)
+
+
+async def _check_what_is_left(fault: Fault, run: Run, before: Content, activity: Activity) -> None:
     """The index as it lies there: sound, and with every file that was published and still exists."""
     if fault.tolerates_damaged:
         return
-    index = run.agent.index
-    run.failures += [f"damaged: {found}" for found in damage(index)]
+    agent = run.agent
+    found = (
+        await to_thread.run_sync(agent.database.problems, agent.settings)
+        if agent.database
+        else damage(agent.index)
+    )
+    run.failures += [f"damaged: {one}" for one in found]
     if activity.fetches:
         run.failures += local_model.cache_faults(run.agent)
-    after = read_content(index)
+    after = await _content(agent)
     if lost := before.files.keys() - run.agent.removed - after.files.keys():
         run.fail(f"{len(lost)} published files lost by {activity.name}, such as {min(lost)}")
     _check_payments(fault, run)
@@ -181,8 +195,11 @@ async def _end_level(fault: Fault, run: Run, activity: Activity) -> None:
             run.fail(f"left behind: {file.name}")
     if activity.fetches:
         run.failures += local_model.faults_at_the_end(run)
-    oracle = Oracle(agent.settings)
-    run.failures += await oracle.faults(agent.index, expected=_expected(activity, agent))
+    expected = _expected(activity, agent)
+    if agent.database is not None:
+        run.failures += await agent.database.faults(agent.settings, expected)
+    else:
+        run.failures += await Oracle(agent.settings).faults(agent.index, expected=expected)
 
 
 def _expected(activity: Activity, agent: Agent) -> Callable[[str], Sequence[float]] | None:
@@ -269,7 +286,11 @@ async def _until_failure(cell: Cell, plan: Plan, first: int, runs: int) -> list[
         hub = stack.enter_context(local_model.open_hub()) if cell.activity.fetches else None
         if cell.activity.embeds:
             host.with_batches()
-        agent = Agent(Path(root), host, plan.seed + first, hub)
+        database = None
+        if cell.fault.needs_database:
+            database = Database(stack.enter_context(postgres.running()))
+            stack.callback(cell.fault.clean_database, database)
+        agent = Agent(Path(root), host, plan.seed + first, hub, database)
         try:
             for number in range(first, runs):
                 rng = Random(f"{cell.fault.name} {cell.activity.name} {number} {plan.seed}")

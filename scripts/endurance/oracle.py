@@ -158,11 +158,11 @@ def _vectors(
         vector = struct.unpack(f"<{dimensions}f", blob)
         if not abs(math.hypot(*vector) - 1) <= LENGTH_TOLERANCE:
             yield f"a vector of length {math.hypot(*vector)}"
-        elif (text := embedded.get(text_hash)) and not _is_parallel(vector, expected(text)):
+        elif (text := embedded.get(text_hash)) and not is_parallel(vector, expected(text)):
             yield f"the vector of another text at {text[:60]!r}"
 
 
-def _is_parallel(vector: Sequence[float], other: Sequence[float]) -> bool:
+def is_parallel(vector: Sequence[float], other: Sequence[float]) -> bool:
     product = sum(a * b for a, b in zip(vector, other, strict=True))
     return product >= (1 - COSINE_TOLERANCE) * math.hypot(*vector) * math.hypot(*other)
 
@@ -207,7 +207,7 @@ class Oracle:
 
     def _other_answers(self, index: Path, fresh: Path) -> Iterator[str]:
         """Both indexes hold the same, and have to give the same answers."""
-        queries = make_queries(fresh)
+        queries = make_queries(_words(fresh))
         ours, theirs = (self._answers(path, queries) for path in (index, fresh))
         for query, one, other in zip(queries, ours, theirs, strict=True):
             if one != other:
@@ -236,11 +236,14 @@ def keyword_settings(settings: Settings, index: Path) -> Settings:
     return replace(settings, search=search, backend="builtin")
 
 
-def make_queries(index: Path) -> list[str]:
-    """Fifty of one to four words that are in the index, rare and common ones, always the same."""
+def _words(index: Path) -> list[str]:
     with closing(apsw.Connection(str(index))) as db:
         db.execute("CREATE VIRTUAL TABLE temp.v USING fts5vocab (main, chunk_terms, row)")
-        words = [term for (term,) in db.execute("SELECT term FROM temp.v ORDER BY doc, term")]
+        return [term for (term,) in db.execute("SELECT term FROM temp.v ORDER BY doc, term")]
+
+
+def make_queries(words: Sequence[str]) -> list[str]:
+    """Fifty of one to four of these words, from all over the list, always the same."""
     if not words:
         return []
     step = max(1, len(words) // QUERIES)

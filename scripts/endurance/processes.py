@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final
 
@@ -34,17 +35,25 @@ class Sample(msgspec.Struct, frozen=True):
     at_s: float
     """Since the first sample's clock began."""
     resident_mib: float
+    anonymous_mib: float
+    """Of the resident memory, what is no part of a file."""
     descriptors: int
     threads: int
     children: int
-    wal_bytes: int
-    database_bytes: int
+    database_mib: float
+    wal_mib: float
+    vectors: int
+    """In the cache of embeddings."""
+    log_mib: float
+    """What it wrote to standard error by then."""
 
 
 class Sampler:
-    """Samples of one gateway and of its index."""
+    """Samples of one gateway, its log and its index, each also appended to `record` as a line of JSON."""
 
-    def __init__(self, pid: int, index: Path) -> None:
+    def __init__(self, pid: int, index: Path, log: Path, record: Path | None = None) -> None:
+        self._log = log
+        self._record = record
         self._pid = pid
         self._process = Path(f"/proc/{pid}")
         self._index = index
@@ -55,17 +64,22 @@ class Sampler:
         status = dict(
             line.split(":", 1) for line in (self._process / "status").read_text().splitlines()
         )
-        self.samples.append(
-            Sample(
-                at_s=time.monotonic() - self._started,
-                resident_mib=resident_mib(self._pid),
-                descriptors=sum(1 for _ in (self._process / "fd").iterdir()),
-                threads=int(status["Threads"]),
-                children=len(self._children()),
-                wal_bytes=_size(self._index.with_name(self._index.name + "-wal")),
-                database_bytes=_size(self._index),
-            )
+        sample = Sample(
+            at_s=time.monotonic() - self._started,
+            resident_mib=resident_mib(self._pid),
+            anonymous_mib=int(status["RssAnon"].split()[0]) / 1024,
+            descriptors=sum(1 for _ in (self._process / "fd").iterdir()),
+            threads=int(status["Threads"]),
+            children=len(self._children()),
+            database_mib=_size(self._index) / _MIB,
+            wal_mib=_size(self._index.with_name(self._index.name + "-wal")) / _MIB,
+            vectors=_vectors(self._index),
+            log_mib=_size(self._log) / _MIB,
         )
+        self.samples.append(sample)
+        if self._record is not None:
+            with self._record.open("ab") as record:
+                record.write(msgspec.json.encode(sample) + b"\n")
 
     def _children(self) -> list[str]:
         found: list[str] = []
@@ -82,3 +96,9 @@ def _size(path: Path) -> int:
         return path.stat().st_size
     except FileNotFoundError:
         return 0
+
+
+def _vectors(index: Path) -> int:
+    with closing(sqlite3.connect(f"file:{index}?mode=ro", uri=True)) as connection:
+        (found,) = connection.execute("SELECT count(*) FROM embeddings").fetchone()
+    return int(found)

@@ -1,6 +1,6 @@
 """One soak: a real gateway, everybody who uses it at the same time, and a fresh index to compare with.
 
-What its clients do is in `soak_clients`.
+It lasts so many minutes, or, in fast motion, until so much was done. What its clients do is in `soak_clients`.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import json
 import math
 import shutil
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -20,16 +20,22 @@ from statistics import fmean, median
 from typing import Any, Final, NamedTuple
 
 import anyio
+import msgspec
 from anyio.abc import TaskGroup
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks.notes import NoteWriter
+from benchmarks.plot import panels
 from benchmarks.scoring import percentile
 from endurance.agent import Home
 from endurance.oracle import compare
 from endurance.processes import Sample, Sampler
 from endurance.soak_clients import (
+    EDITS,
+    MOST_TURNS,
+    MOSTLY_SEARCHES,
+    NOTE_OPERATIONS,
     Findings,
     NoteClient,
     Notes,
@@ -73,6 +79,27 @@ async def fail_now_and_then(
 NOTE_CLIENTS: Final = 3
 _BULLETS: Final = 12
 _LONG_S: Final = 600.0
+_LOG: Final = "SOAK_LOG"
+"""The variable that names the file to which the gateway's log goes."""
+
+
+@dataclass(frozen=True)
+class Goals:
+    """What is to be done at least."""
+
+    searches: int
+    edits: int
+    sessions: int
+
+    def noted(self, findings: Findings) -> bool:
+        edits = sum(findings.done[name] for name in EDITS)
+        return len(findings.search_s) >= self.searches and edits >= self.edits
+
+    def talked(self, findings: Findings) -> bool:
+        return findings.done["sessions"] >= self.sessions
+
+    def reached(self, findings: Findings) -> bool:
+        return self.noted(findings) and self.talked(findings)
 
 
 @dataclass(frozen=True)
@@ -80,12 +107,37 @@ class Plan:
     """How fast each goes; `pace` is that of the clients that keep notes."""
 
     pace: Pace
-    others: Pace
+    talking: Pace
+    operating: Pace
     provider_faults: Pace
     samples: Pace
+    goals: Goals | None = None
+    """Then everybody goes on until they are reached, if nothing else ends it before."""
+    operations: Sequence[str] = NOTE_OPERATIONS
+    bullets: tuple[int, int] = (3, 25)
+    """Of a note, fewest and most."""
+    most_turns: int = MOST_TURNS
+    """Of a conversation."""
+    record: Path | None = None
+    """Where each sample is appended as it is taken."""
     quiet_notes: int = 150
     """That nobody touches."""
     seed: int = 1
+
+    def towards(self, findings: Findings) -> Plan:
+        """Its paces end with the goals."""
+        goals = self.goals
+        if goals is None:
+            return self
+        reached = partial(goals.reached, findings)
+        return replace(
+            self,
+            pace=replace(self.pace, is_over=partial(goals.noted, findings)),
+            talking=replace(self.talking, is_over=partial(goals.talked, findings)),
+            operating=replace(self.operating, is_over=reached),
+            provider_faults=replace(self.provider_faults, is_over=reached),
+            samples=replace(self.samples, is_over=reached),
+        )
 
 
 @dataclass(frozen=True)
@@ -100,15 +152,18 @@ class Outcome:
 
 async def soak(root: Path, plan: Plan) -> Outcome:
     findings = Findings()
+    plan = plan.towards(findings)
     home = Home(root / "state", root / "workspace")
     NoteWriter(seed=plan.seed).workspace(home.workspace, plan.quiet_notes, _BULLETS)
     with FakeVendor("openai") as vendor:
         rng = Random(plan.seed)
         operator = Operator(home.config, home.workspace, vendor, findings, rng)
-        async with home.gateway() as client:
+        log = root / "gateway.log"
+        redirected = ("/bin/sh", "-c", f'exec "$@" 2>>"${_LOG}"', "sh")
+        async with home.gateway(redirected, {_LOG: str(log)}) as client:
             await client.call("sync", {}, timeout_s=_LONG_S)
             await embedded(client, _LONG_S)
-            sampler = Sampler(client.process.pid, home.index)
+            sampler = Sampler(client.process.pid, home.index, log, plan.record)
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(_sample, sampler, plan.samples)
                 tasks.start_soon(
@@ -133,16 +188,19 @@ async def soak(root: Path, plan: Plan) -> Outcome:
 def _use(
     tasks: TaskGroup, pipe: Client, home: Home, operator: Operator, findings: Findings, plan: Plan
 ) -> None:
-    transcript_client = TranscriptClient(home.sessions, findings, Random(plan.seed))
-    note_clients = [
-        NoteClient(Notes(home.workspace, f"note_client-{number}", plan.seed), home.lock, findings)
+    transcript_client = TranscriptClient(
+        home.sessions, findings, Random(plan.seed), plan.most_turns
+    )
+    notes = [
+        Notes(home.workspace, f"note_client-{number}", plan.seed, plan.bullets)
         for number in range(NOTE_CLIENTS)
     ]
+    note_clients = [NoteClient(one, home.lock, findings, plan.operations) for one in notes]
     tasks.start_soon(note_clients[0].keep_over, pipe, plan.pace)
     for note_client in note_clients[1:]:
         tasks.start_soon(note_client.keep, plan.pace)
-    for work in (transcript_client.talk, operator.operate):
-        tasks.start_soon(_with_a_connection, home, work, plan.others)
+    tasks.start_soon(_with_a_connection, home, transcript_client.talk, plan.talking)
+    tasks.start_soon(_with_a_connection, home, operator.operate, plan.operating)
 
 
 async def _with_a_connection(home: Home, work: Any, pace: Pace) -> None:
@@ -213,9 +271,64 @@ def quarters(values: Sequence[float]) -> tuple[float, float]:
     return median(values[:size]), median(values[-size:])
 
 
+SERIES: Final = {
+    "resident_mib": "resident memory, MiB",
+    "anonymous_mib": "of it no part of a file, MiB",
+    "descriptors": "open descriptors",
+    "threads": "threads",
+    "database_mib": "database, MiB",
+    "wal_mib": "write-ahead log, MiB",
+    "vectors": "vectors in the cache",
+    "log_mib": "written to the log so far, MiB",
+}
+"""The curves of a soak, by the field of its samples."""
+_ENDLESS: Final = frozenset({"log_mib"})
+"""What goes up for as long as something is reported; whoever keeps it bounds it."""
+
+
+_MIB: Final = 1 << 20
+
+
+class Plateau(NamedTuple):
+    """How much a curve rose over the second half of a soak, with the bounds of its 95 % confidence interval."""
+
+    level: float
+    """The median of that half."""
+    rise: float
+    low: float
+    high: float
+
+    @property
+    def is_level(self) -> bool:
+        """No rise can be told from none, or it is less than a hundredth."""
+        return self.low <= 0 or self.rise < 0.01 * self.level
+
+
+def plateaus(samples: Sequence[Sample]) -> dict[str, Plateau]:
+    half = samples[len(samples) // 2 :]
+    at = [one.at_s for one in half]
+    hours = (at[-1] - at[0]) / _HOUR_S
+    found = {}
+    for name in SERIES:
+        values = [float(getattr(one, name)) for one in half]
+        found[name] = Plateau(median(values), *(one * hours for one in slope(at, values)))
+    return found
+
+
+def draw_samples(samples: Sequence[Sample], path: Path, title: str) -> None:
+    """One panel for each curve."""
+    found = plateaus(samples)
+    curves = {}
+    for name, meaning in SERIES.items():
+        one = found[name]
+        judged = f"second half: {one.rise:+.2f} ({one.low:+.2f} to {one.high:+.2f})"
+        line = [(sample.at_s / 60, float(getattr(sample, name))) for sample in samples]
+        curves[f"{meaning}; {judged}"] = line
+    panels(path, curves, title=title, x="minutes")
+
+
 WARM_UP: Final = 0.15
 """The share of the samples that does not count: caches fill, arenas grow."""
-_MIB: Final = 1 << 20
 
 
 def summary(outcome: Outcome) -> dict[str, Any]:
@@ -249,9 +362,11 @@ def summary(outcome: Outcome) -> dict[str, Any]:
         "descriptors": {"warmQuarter": descriptors[0], "lastQuarter": descriptors[1]},
         "threadsMax": max(one.threads for one in samples),
         "childrenMax": max(one.children for one in samples),
-        "walMiBMax": max(one.wal_bytes for one in samples) / _MIB,
+        "walMiBMax": max(one.wal_mib for one in samples),
+        "logMiB": samples[-1].log_mib,
+        "plateaus": plateaus(samples),
         "databaseMiB": {
-            "max": max(one.database_bytes for one in samples) / _MIB,
+            "max": max(one.database_mib for one in samples),
             "end": outcome.database_bytes / _MIB,
             "fresh": outcome.fresh_bytes / _MIB,
         },
@@ -280,6 +395,7 @@ def show(found: dict[str, Any], console: Console) -> None:
         ("descriptors, quarter after warm-up / last", f"{descriptors['warmQuarter']:g} / {descriptors['lastQuarter']:g}"),
         ("threads, children, max", f"{found['threadsMax']}, {found['childrenMax']}"),
         ("write-ahead log, MiB max", f"{found['walMiBMax']:.1f}"),
+        *_levels(found["plateaus"]),
         ("database MiB, max / end / fresh", f"{database['max']:.1f} / {database['end']:.1f} / {database['fresh']:.1f}"),
         ("exit code", str(found["exitCode"])),
     ):  # fmt: skip
@@ -290,31 +406,78 @@ def show(found: dict[str, Any], console: Console) -> None:
         console.print(one[:600], markup=False)
 
 
-def plan(minutes: float, seed: int) -> Plan:
+def _levels(found: dict[str, Plateau]) -> Iterator[tuple[str, str]]:
+    for name, one in found.items():
+        said = "" if name in _ENDLESS else ", level" if one.is_level else ", NOT level"
+        shown = f"{one.level:.1f}, {one.rise:+.2f} ({one.low:+.2f} to {one.high:+.2f}){said}"
+        yield f"second half: {SERIES[name]}", shown
+
+
+def plan(minutes: float) -> Plan:
     seconds = minutes * 60
     return Plan(
         pace=Pace(seconds, pause_s=0.1),
-        others=Pace(seconds, pause_s=0.5),
+        talking=Pace(seconds, pause_s=0.5),
+        operating=Pace(seconds, pause_s=0.5),
         provider_faults=Pace(seconds, pause_s=8.0),
         samples=Pace(seconds, pause_s=min(5.0, seconds / 60)),
-        seed=seed,
     )
+
+
+def fast_motion(minutes: float, goals: Goals) -> Plan:
+    """As fast as the gateway answers, in short notes and short conversations, for so many minutes at most."""
+    seconds = minutes * 60
+    return Plan(
+        pace=Pace(seconds),
+        talking=Pace(seconds),
+        operating=Pace(seconds, pause_s=2.0),
+        provider_faults=Pace(seconds, pause_s=8.0),
+        samples=Pace(seconds, pause_s=2.0),
+        goals=goals,
+        operations=MOSTLY_SEARCHES,
+        bullets=(2, 6),
+        most_turns=3,
+    )
+
+
+def read_samples(path: Path) -> list[Sample]:
+    """Of a soak that may still go on."""
+    return [msgspec.json.decode(line, type=Sample) for line in path.read_bytes().splitlines()]
+
+
+def _title(samples: Sequence[Sample]) -> str:
+    return f"One gateway in a soak of {samples[-1].at_s / 60:.0f} minutes"
 
 
 def main(arguments: Sequence[str]) -> int:
     """An hour of everything at once against one gateway, and what it held meanwhile."""
     parser = argparse.ArgumentParser(prog="./scripts/soak", description=main.__doc__)
-    parser.add_argument("--minutes", type=float, default=60)
+    parser.add_argument("--minutes", type=float, default=60, help="at most, with --searches")
+    parser.add_argument("--searches", type=int, help="in fast motion, until so much was done")
+    parser.add_argument("--edits", type=int, default=0, help="with --searches: files changed")
+    parser.add_argument("--sessions", type=int, default=0, help="with --searches: conversations")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--json", action="store_true", help="with every sample")
+    parser.add_argument("--samples", type=Path, metavar="FILE", help="append each sample to it")
+    parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="draw the samples")
+    parser.add_argument("--drawn-only", action="store_true", help="draw those in --samples")
+    parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
+    if options.drawn_only:
+        samples = read_samples(options.samples)
+        draw_samples(samples, options.plot, _title(samples))
+        return 0
     configure_logs("error")
+    chosen = plan(options.minutes)
+    if options.searches is not None:
+        goals = Goals(options.searches, options.edits, options.sessions)
+        chosen = fast_motion(options.minutes, goals)
+    chosen = replace(chosen, seed=options.seed, record=options.samples)
     with tempfile.TemporaryDirectory(prefix="soak-") as root:
-        outcome = anyio.run(partial(soak, Path(root), plan(options.minutes, options.seed)))
+        outcome = anyio.run(partial(soak, Path(root), chosen))
+    if options.plot:
+        draw_samples(outcome.samples, options.plot, _title(outcome.samples))
     found = summary(outcome)
     if options.json:
-        names = outcome.samples[0].__struct_fields__
-        found["series"] = [[getattr(one, name) for name in names] for one in outcome.samples]
         print(json.dumps(found, indent=1))
     else:
         show(found, Console(width=120))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field
 from datetime import date, timedelta
@@ -38,13 +38,17 @@ class Pace:
     rounds: int | None = None
     pause_s: float = 0.0
     """Between two rounds of one client."""
+    is_over: Callable[[], bool] = lambda: False
+    """Asked before each round: whether it was the last one."""
 
     async def __call__(self) -> AsyncIterator[int]:
         """The numbers of the rounds, from 1, until the soak is over."""
         ends = None if self.seconds is None else time.monotonic() + self.seconds
         number = 0
-        while (self.rounds is None or number < self.rounds) and (
-            ends is None or time.monotonic() < ends
+        while (
+            (self.rounds is None or number < self.rounds)
+            and (ends is None or time.monotonic() < ends)
+            and not self.is_over()
         ):
             number += 1
             yield number
@@ -160,7 +164,10 @@ class Note:
 class Notes:
     """All methods are plain file operations, as an editor or an agent does them."""
 
-    def __init__(self, workspace: Path, name: str, seed: int) -> None:
+    def __init__(
+        self, workspace: Path, name: str, seed: int, bullets: tuple[int, int] = (3, 25)
+    ) -> None:
+        self._bullets = bullets
         self.rng = Random(f"{name} {seed}")
         self.gone: deque[str] = deque(maxlen=_REMEMBERED)
         """Words that stand in no file any more."""
@@ -221,7 +228,9 @@ class Notes:
         self._forget(path)
         word = "".join(self.rng.choices(_LETTERS, k=14))
         day = date(2024, 1, 1) + timedelta(days=self.rng.randrange(700))
-        text = self._writer.note(day, self.rng.randint(3, 25)) + f"- Ask {word} about it.\n"
+        text = (
+            self._writer.note(day, self.rng.randint(*self._bullets)) + f"- Ask {word} about it.\n"
+        )
         file = self._workspace / path
         file.parent.mkdir(parents=True, exist_ok=True)
         if self.rng.random() < 0.5:
@@ -241,19 +250,28 @@ NOTE_OPERATIONS: Final = (
     *("find",) * 8, *("gone",) * 2, *("get",) * 2, *("edit",) * 4, *("append",) * 2,
     *("grow or shrink",) * 3, "rename", "leave", "hang up",
 )  # fmt: skip
+MOSTLY_SEARCHES: Final = (*NOTE_OPERATIONS, *("find",) * 8, *("gone",) * 2)
+EDITS: Final = frozenset({"edit", "append", "grow or shrink", "rename"})
 
 
 class NoteClient:
     """Its notes, and what it does with them."""
 
-    def __init__(self, notes: Notes, lock: Path, findings: Findings) -> None:
+    def __init__(
+        self,
+        notes: Notes,
+        lock: Path,
+        findings: Findings,
+        operations: Sequence[str] = NOTE_OPERATIONS,
+    ) -> None:
+        self._operations = operations
         self._notes = notes
         self._lock = lock
         self._findings = findings
 
     async def keep(self, pace: Pace) -> None:
         """Over the socket: every connection lasts until it is time to leave."""
-        operations = shuffled(NOTE_OPERATIONS, self._notes.rng)
+        operations = shuffled(self._operations, self._notes.rng)
         async with aclosing(pace()) as rounds:
             while True:
                 stream = await reach_owner(self._lock)
@@ -263,7 +281,8 @@ class NoteClient:
 
     async def keep_over(self, client: Client, pace: Pace) -> None:
         """Over a connection that lasts: the pipe."""
-        operations = shuffled([one for one in NOTE_OPERATIONS if one != "leave"], self._notes.rng)
+        lasting = [one for one in self._operations if one != "leave"]
+        operations = shuffled(lasting, self._notes.rng)
         async with aclosing(pace()) as rounds:
             await self._visit(client, operations, rounds)
 
@@ -317,7 +336,10 @@ _TURNS_A_ROUND: Final = 3
 
 
 class TranscriptClient:
-    def __init__(self, directory: Path, findings: Findings, rng: Random) -> None:
+    def __init__(
+        self, directory: Path, findings: Findings, rng: Random, most_turns: int = MOST_TURNS
+    ) -> None:
+        self._most_turns = most_turns
         self._directory = directory
         self._findings = findings
         self._rng = rng
@@ -326,7 +348,7 @@ class TranscriptClient:
         self._turns = 0
 
     async def talk(self, client: Client, pace: Pace) -> None:
-        transcript = self._begin()
+        transcript = await self._begin(client)
         async for number in pace():
             with self._findings.activity("turns"):
                 word = self._say(transcript)
@@ -336,14 +358,16 @@ class TranscriptClient:
                     await client.call("sync", {}, timeout_s=120)
                     path = f"sessions/{transcript.path.name}"
                     await must_find(client, self._findings, path, word, sources=["sessions"])
-            if self._turns > MOST_TURNS:
+            if self._turns > self._most_turns:
                 transcript.path.unlink()
-                self._findings.done["sessions deleted"] += 1
-                transcript = self._begin()
+                transcript = await self._begin(client)
 
-    def _begin(self) -> Transcript:
+    async def _begin(self, client: Client) -> Transcript:
         self._sessions += 1
         self._turns = 0
+        with self._findings.activity("sessions"):
+            key = f"agent:main:telegram:direct:{self._sessions}"
+            await client.call("session_start", {"sessionKey": key})
         return Transcript(self._directory, f"session-{self._sessions}")
 
     def _say(self, transcript: Transcript) -> str:

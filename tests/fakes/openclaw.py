@@ -173,6 +173,27 @@ class OpenClaw:
                 _wait_until_gone(process.pid)
             return subprocess.CompletedProcess(argv, process.returncode, printed())
 
+    def kill_memory_gateway(
+        self, after_s: float, *arguments: str, whole_group: bool
+    ) -> tuple[bool, float]:
+        """A command of ours that is killed, alone or with what it runs of the host's, whose end is waited for;
+        whether it was still at work, and the seconds that it took.
+        """
+        argv = (sys.executable, "-P", "-m", "gateway", *arguments)
+        started = time.monotonic()
+        with _started(self, argv) as (process, _):
+            try:
+                process.wait(after_s)
+            except subprocess.TimeoutExpired:
+                if whole_group:
+                    os.killpg(process.pid, signal.SIGKILL)
+                else:
+                    process.kill()
+                process.wait()
+                _wait_until_gone(process.pid)
+                return True, time.monotonic() - started
+            return False, time.monotonic() - started
+
     @contextmanager
     def gateway(self) -> Iterator[RunningHost]:
         """`openclaw gateway run` from when it is ready to when it has stopped, which must be cleanly."""
@@ -180,7 +201,8 @@ class OpenClaw:
             running = RunningHost(self, process, printed)
             running.wait_until_ready()
             yield running
-            running.stop()
+            if not running.was_killed:
+                running.stop()
 
     def files(self, *, but: Callable[[str], bool] = lambda _name: False) -> dict[str, str]:
         """Every entry of the state directory, by relative name: kind, mode, inode and a hash of its content."""
@@ -198,6 +220,7 @@ class RunningHost:
         self._host = host
         self._process = process
         self._printed = printed
+        self.was_killed = False
 
     @property
     def printed(self) -> str:
@@ -278,6 +301,15 @@ class RunningHost:
         if code:
             raise HostError(f"the gateway stopped with {code}:\n{self.printed[-3000:]}")
         _wait_until_gone(self._process.pid)
+
+    def kill(self) -> float:
+        """SIGKILL for the host alone. How many seconds later the last process of its group was gone."""
+        self.was_killed = True
+        self._process.kill()
+        self._process.wait()
+        killed = time.monotonic()
+        _wait_until_gone(self._process.pid)
+        return time.monotonic() - killed
 
     def children(self) -> dict[int, list[str]]:
         """The processes of ours that it runs now: their arguments, by pid."""

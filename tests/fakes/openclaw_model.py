@@ -76,6 +76,10 @@ class FakeModel(LoopbackHost[None]):
         """What it says to the next requests."""
         self._script.extend(replies)
 
+    def forget_script(self) -> None:
+        """What it has not said by now it will not say."""
+        self._script.clear()
+
     # For the handler.
 
     def reply(self, body: Any) -> str | ToolCall:

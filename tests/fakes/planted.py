@@ -34,6 +34,10 @@ PLACES = {
     "spoken address": "postgres://anna:{}@db.example/x",
     "said in the database": "sk-proj-{}",
     "another MCP server": "{}",
+    "store.url": "{}",
+    "store.passwordFile": "{}",
+    "PGPASSWORD": "{}",
+    "PGPASSFILE": "{}",
 }
 PLANTED = {place: canary(place, form) for place, form in PLACES.items()}
 
@@ -61,6 +65,8 @@ class Wired:
             "UNRELATED_TOKEN": PLANTED["another variable"],
             "HTTPS_PROXY": f"http://anna:{PLANTED['password of a proxy']}@127.0.0.1:9",
             "CREDENTIALS_DIRECTORY": str(self.home.root / "credentials"),
+            "PGPASSWORD": PLANTED["PGPASSWORD"],
+            "PGPASSFILE": str(self.home.root / "pgpass"),
             "PATH": os.defpath,
         }
 
@@ -70,6 +76,10 @@ class Wired:
         file.write_text(text, encoding="utf-8")
         self.own.add(file)
         return file
+
+    def database(self, url="postgresql://anna@127.0.0.1:9/memory"):
+        """The address of the store with a password in it; by default nobody listens there."""
+        return url.replace("@", f":{PLANTED['store.url']}@", 1)
 
     def plant(self, **search):
         block = {
@@ -81,8 +91,13 @@ class Wired:
             },
             "experimental": {"sessionMemory": True},
             "sources": ["memory", "sessions"],
+            "store": {
+                "url": self.database(),
+                "passwordFile": str(self.write("password", PLANTED["store.passwordFile"])),
+            },
             **search,
         }
+        self.write("pgpass", f"*:*:*:*:{PLANTED['PGPASSFILE']}\n").chmod(0o600)
         program = self.write("qmd", QMD)
         program.chmod(0o755)
         self.home.configure(

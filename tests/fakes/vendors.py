@@ -45,6 +45,8 @@ class FakeVendor(LoopbackHost[Fault]):
 
     vendor: VendorName
     key: str = "test-key-0123456789abcdef"
+    keys_may_be_longer: bool = False
+    """Whether what begins with the key is one, too: clients can be told apart then."""
     models: tuple[str, ...] = ()
     """Default: the vendor's own default model."""
     dimensions: int = 64

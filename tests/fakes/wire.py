@@ -12,8 +12,9 @@ import math
 import re
 import socket
 import struct
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from fakes.checks import Request, parse, refusal, wrong_key
@@ -40,6 +41,8 @@ class Seen:
     texts: tuple[str, ...]
     answered: int = 0
     """The status that was sent; 0 if none was."""
+    arrived_at: float = field(default_factory=time.monotonic)
+    answered_at: float = 0.0
 
 
 def embedding(text: str, dimensions: int) -> list[float]:
@@ -132,7 +135,7 @@ class Handler(LoopbackHandler):
 
     def _send(self, code: int, body: Any, headers: dict[str, str] | None = None) -> None:
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        self._seen.answered = code
+        self._seen.answered, self._seen.answered_at = code, time.monotonic()
         self._start(code, len(data), headers or {})
         self.wfile.write(data)
 

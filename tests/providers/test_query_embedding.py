@@ -4,6 +4,7 @@ import time
 
 import anyio
 import anyio.to_thread
+import numpy as np
 import pytest
 
 from fakes.faults import fault, rate_limited, status
@@ -153,27 +154,33 @@ class Asked:
         await self.gate.wait()
         if self.error:
             raise self.error
-        return f"vector {self.count}"
+        return np.full(100, self.count, dtype=np.float32)
+
+
+def number_of(vector):
+    """Which of the answers it is; None without one."""
+    return None if vector is None else int(vector[0])
 
 
 async def test_a_known_query_is_not_asked_again():
     cache, ask = QueryCache(), Asked()
     ask.gate.set()
-    assert await cache.get("q", ask) == await cache.get("q", ask) == "vector 1"
+    assert await cache.get("q", ask) is await cache.get("q", ask)
+    assert ask.count == 1
 
 
 async def test_equal_queries_at_the_same_time_share_one_request():
     cache, ask, answers = QueryCache(), Asked(), []
 
     async def search():
-        answers.append(await cache.get("q", ask))
+        answers.append(number_of(await cache.get("q", ask)))
 
     async with anyio.create_task_group() as group:
         for _ in range(5):
             group.start_soon(search)
         await anyio.wait_all_tasks_blocked()
         ask.gate.set()
-    assert answers == ["vector 1"] * 5
+    assert answers == [1] * 5
     assert ask.count == 1
 
 
@@ -194,14 +201,14 @@ async def test_a_failure_is_shared_but_never_kept():
         ask.gate.set()
     assert errors == [ask.error] * 2
     ask.error = None
-    assert await cache.get("q", ask) == "vector 2"
+    assert number_of(await cache.get("q", ask)) == 2
 
 
 async def test_when_the_asker_is_cancelled_the_next_one_asks():
     cache, ask, answers = QueryCache(), Asked(), []
 
     async def search():
-        answers.append(await cache.get("q", ask))
+        answers.append(number_of(await cache.get("q", ask)))
 
     async def search_until_cancelled(*, task_status):
         with anyio.CancelScope() as scope:
@@ -215,14 +222,25 @@ async def test_when_the_asker_is_cancelled_the_next_one_asks():
         await anyio.wait_all_tasks_blocked()
         first.cancel()
         ask.gate.set()
-    assert answers == ["vector 2"]
+    assert answers == [2]
 
 
-async def test_the_least_recently_used_query_is_forgotten():
-    cache, ask = QueryCache(capacity=2), Asked()
+async def test_vectors_of_queries_take_so_many_bytes_and_those_asked_for_again_stay():
+    cache, ask = QueryCache(most_bytes=20_000), Asked()
     ask.gate.set()
-    for text in ("a", "b", "a", "c"):
-        await cache.get(text, ask)
-    assert cache.peek("b") is None
-    assert cache.peek("a") == "vector 1"
-    assert cache.peek("c") == "vector 3"
+    for number in range(200):
+        await cache.get(f"{number} {'x' * (number % 50)}", ask)
+        await cache.get("asked for again", ask)
+        assert cache.bytes_held <= 20_000
+    assert number_of(cache.peek("asked for again")) == 2
+    assert cache.peek("0 ") is None
+    assert number_of(cache.peek("199 " + "x" * 49)) == 201
+
+
+async def test_a_query_as_long_as_all_that_may_be_remembered_is_answered_and_forgotten():
+    cache, ask = QueryCache(most_bytes=20_000), Asked()
+    ask.gate.set()
+    await cache.get("short", ask)
+    assert number_of(await cache.get("x" * 20_000, ask)) == 2
+    assert cache.peek("x" * 20_000) is None
+    assert number_of(cache.peek("short")) == 1

@@ -224,6 +224,27 @@ async def test_an_error_of_the_receiver_comes_through_as_it_is(openai_host, serv
         await service_for(openai_host).embed_documents(notes(3), on_batch=store)
 
 
+async def test_the_sender_is_asked_before_each_request_and_may_refuse_it(
+    openai_host, service_for, collected
+):
+    openai_host.max_items = 2
+    texts, sent = notes(6), []
+
+    async def on_send(positions):
+        if len(sent) == 2:
+            raise LookupError("not ours any more")
+        assert all(texts[at] not in openai_host.embedded() for at in positions)
+        sent.append(positions)
+
+    service = service_for(openai_host)
+    await service.embed_documents(["learn the limits"] * 3, on_batch=type(collected)())
+    before = len(openai_host.requests)
+    with pytest.raises(LookupError, match="not ours"):
+        await service.embed_documents(texts, on_batch=collected, on_send=on_send)
+    assert [len(positions) for positions in sent] == [2, 2]
+    assert len(openai_host.requests) - before == 2
+
+
 async def test_cancelling_hangs_up(host, service_for, collected):
     host.misbehave(fault("hang"))
     service = service_for(host)

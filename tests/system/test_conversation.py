@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from gateway.sessions.loading import agent_now
+from gateway.sessions import agent_now
 
 pytestmark = pytest.mark.anyio
 

@@ -201,9 +201,19 @@ def test_no_example_is_left_out():
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_no_link_leads_nowhere(document):
-    targets = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", TEXTS[document])
     folder = (ROOT / document).parent
-    assert [target for target in targets if not (folder / target).exists()] == []
+    for target, heading in re.findall(r"\]\(([^)#:]*)(?:#([^):]*))?\)", TEXTS[document]):
+        place = folder / target if target else ROOT / document
+        assert place.exists(), target
+        if heading:
+            assert heading in anchors(place.read_text(encoding="utf-8")), (target, heading)
+
+
+def anchors(text):
+    """What GitHub calls the headings of a page."""
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    plain = (re.sub(r"\[(.*?)\]\(.*?\)", r"\1", one) for one in headings)
+    return {re.sub(r"[^\w\- ]", "", one.lower()).replace(" ", "-") for one in plain}
 
 
 def test_the_index_of_the_documentation_names_every_page():

@@ -18,6 +18,7 @@ from fakes.embedding import embedded, vector_status
 from fakes.faults import status
 from fakes.gguf import write_embedder
 from fakes.planted import PLANTED, WAIT_S, Wired
+from fakes.postgres import SERVING
 from fakes.vendors import FakeVendor
 
 VENDORS = ("openai", "gemini", "voyage")
@@ -150,6 +151,37 @@ def test_no_command_tells_a_secret_in_any_format(wired):
     assert "mcp.json" in said["disconnect, plain"]
     assert "greenhouse" in (wired.home.root / "report.html").read_text(encoding="utf-8")
     assert wired.leaks(said) == []
+
+
+@pytest.mark.parametrize("wired", ["openai"], indirect=True)
+@pytest.mark.parametrize(
+    ("source", "is_there"),
+    [("store.url", True), ("store.passwordFile", False), ("the surroundings", False)],
+)
+def test_no_password_of_a_database_comes_out_whether_it_answers_or_not(
+    wired, request, source, is_there
+):
+    """Each place is the one that the password is taken from, once."""
+    url = "postgresql://anna@127.0.0.1:9/memory"
+    if is_there:
+        server = request.getfixturevalue("postgres_server")
+        url = server.url(server.migrated(), role=SERVING)
+    store = {"driver": "postgres", "url": url}
+    if source != "the surroundings":
+        store["url"] = wired.database(url)
+    if source == "store.passwordFile":
+        store["passwordFile"] = str(wired.home.root / "password")
+    wired.plant(store=store)
+    said = everything_said(wired)
+    if not is_there:
+        for name in ("doctor", "status", *STORE):
+            said[f"{name}, command"] = wired.run(name, *COMMANDS[name], "--log-level", "debug")
+    assert ("greenhouse" in said["memory_search"]) == is_there
+    assert is_there or "127.0.0.1:9" in said["memory_search"]
+    assert wired.leaks(said) == []
+
+
+STORE = [name for name in COMMANDS if name.startswith("store ")]
 
 
 def test_a_host_gets_its_own_key_and_nothing_else(wired):

@@ -16,7 +16,8 @@ NOTE_ROUNDS = 2 * len(NOTE_OPERATIONS)
 OPERATOR_ROUNDS = len(OPERATOR_OPERATIONS)
 PLAN = Plan(
     pace=Pace(rounds=NOTE_ROUNDS, pause_s=0.02),
-    others=Pace(rounds=OPERATOR_ROUNDS, pause_s=0.02),
+    talking=Pace(rounds=OPERATOR_ROUNDS, pause_s=0.02),
+    operating=Pace(rounds=OPERATOR_ROUNDS, pause_s=0.02),
     provider_faults=Pace(rounds=4 * len(FAULTS), pause_s=0.05),
     samples=Pace(rounds=20, pause_s=0.05),
     quiet_notes=20,

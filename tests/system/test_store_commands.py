@@ -187,6 +187,17 @@ def test_status_and_metrics_know_the_store_without_its_password(
     assert leaks({"password": PASSWORD}, {"status": str(status), "config": config.stdout}) == []
 
 
+@pytest.mark.parametrize(("source", "target"), [("sqlite", "postgres"), ("postgres", "sqlite")])
+def test_a_copy_without_an_address_is_a_matter_of_the_configuration(
+    home, configured, source, target
+):
+    home.configure({"agents": {"defaults": {"memorySearch": {"provider": "none"}}}})
+    done = configured.store("copy", "--from", source, "--to", target)
+    assert (done.returncode, done.stdout) == (78, "")
+    assert "memorySearch.store.url" in done.stderr
+    assert "postgresql://gateway@db.example/memory" in done.stderr
+
+
 def test_copying_to_the_same_store_is_a_slip(configured):
     configured.use("sqlite")
     done = configured.store("copy", "--from", "sqlite", "--to", "sqlite")

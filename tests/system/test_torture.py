@@ -10,13 +10,16 @@ import pytest
 from endurance import local_model
 from endurance.activities import ACTIVITIES
 from endurance.agent import MODEL, Agent
+from endurance.database import Database
 from endurance.matrix import Cell, Outcome, Plan, cells, run_cell
 from endurance.oracle import Oracle
 from endurance.run import Run
 from endurance.torture import BEGIN, END, document, keep, kept, tallies, write_into
+from fakes.embedding import embedded
 from fakes.hub import Seen
 from fakes.vendors import FakeVendor
 from fakes.wire import Seen as Request
+from fakes.wire import embedding
 
 pytestmark = pytest.mark.anyio
 
@@ -24,7 +27,7 @@ SPREAD = (
     ("kill", "transcripts"), ("kill", "conversations"), ("stop", "search"),
     ("two-owners", "search"), ("descriptors", "first-index"), ("inotify", "re-sync"),
     ("kill", "download"), ("damage", "search"), ("sidecars", "re-sync"), ("provider", "search"),
-    ("mute-client", "rebuild"),
+    ("mute-client", "rebuild"), ("db-kill", "search"), ("two-leaders", "re-sync"),
 )  # fmt: skip
 
 
@@ -128,3 +131,33 @@ def test_runs_are_counted_and_shown_cell_by_cell(tmp_path):
     # Also of those that were not there yet when the runs were kept.
     assert row.count("|") == len(ACTIVITIES) + 2
     assert document(kept(file)) in text
+
+
+async def test_the_oracle_finds_a_missing_chunk_a_lost_word_and_a_foreign_vector_in_a_database(
+    tmp_path, postgres_server
+):
+    with FakeVendor("openai") as host:
+        database = Database(postgres_server)
+        agent = Agent(tmp_path, host, 1, database=database)
+        agent.configure(embeds=True)
+        expected = partial(embedding, dimensions=host.dimensions)
+        async with agent.gateway() as client:
+            await client.call("sync", {}, timeout_s=60)
+            await embedded(client)
+
+        async def faults():
+            return await database.faults(agent.settings, expected)
+
+        assert await faults() == []
+        new = agent.workspace / "memory/new.md"
+        new.write_text("# New\n\n- A kestrel.\n", encoding="utf-8")
+        assert "differ" in (await faults())[0]
+        new.unlink()
+        assert await faults() == []
+        database.rows(
+            "UPDATE {0}.embeddings SET vector = (SELECT vector FROM {0}.embeddings AS o"
+            " WHERE o.agent_id = {1} ORDER BY text_hash LIMIT 1) WHERE agent_id = {1}"
+        )
+        assert any("vector of another text" in fault for fault in await faults())
+        database.rows("DELETE FROM {0}.postings WHERE agent_id = {1} AND term = 'stabl'")
+        assert any("words" in fault for fault in await faults())

@@ -17,8 +17,7 @@ from backends.builtin.store.port import READERS, JobRecord, Store, View, Writer,
 from backends.builtin.store.turns import LOOK_S, Turns
 from backends.errors import IndexUnavailableError
 from backends.interface import BatchReport, JobReport
-from config.runtime.bounded import BoundedWork
-from config.runtime.tasks import ResettableEvent
+from config.runtime.tasks import BoundedWork, ResettableEvent
 from config.settings import BatchSettings, Settings
 from providers.batch.hosts import BatchAccess, BatchHost, find_batch
 from providers.choosing import Choice

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from backends.builtin.batch import claiming
 from backends.builtin.batch.claiming import Switch
 from backends.builtin.store.port import BY_REQUEST, READERS, JobRecord, Store, View, Writer, now_ms
-from config.runtime.bounded import BoundedWork
+from config.runtime.tasks import BoundedWork
 from config.settings import BatchSettings
 from providers.batch.hosts import BatchAccess, BatchHost, RemoteJob, Result
 from providers.errors import (

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -28,8 +28,7 @@ from backends.builtin.store.turns import LOOK_S, Turns
 from backends.errors import IndexUnavailableError
 from backends.interface import BackfillState
 from config.errors import ErrorKind
-from config.runtime.bounded import BoundedWork
-from config.runtime.tasks import Backoff, ResettableEvent
+from config.runtime.tasks import Backoff, BoundedWork, ResettableEvent
 from config.settings import CacheSettings
 from providers.embedding.documents import Delivery
 from providers.embedding.failover import Change, Embeddings
@@ -55,6 +54,7 @@ _FIRST_OFFER_S: Final = 30.0
 _LAST_OFFER_S: Final = 3600.0
 """Between two offers of the texts that were refused to a provider that works, and refuses them again."""
 _SHOWN_FAILURES: Final = 20
+_RELEASING_S: Final = 1.0
 _MODEL_IS_USED_MS: Final = 24 * 3600 * 1000
 """So long after a gateway told that it uses a model. Until then the others keep the model's vectors: gateways that are
 brought up to date one by one would else embed everything in turns."""
@@ -70,6 +70,10 @@ class _Answer(NamedTuple):
     failures: list[tuple[bytes, str]]
     has_slips: bool
     """Whether a vector is missing or wrong that the provider seems to have tried to give."""
+
+    @property
+    def hashes(self) -> Iterator[bytes]:
+        return (text_hash for text_hash, _ in (*self.vectors, *self.failures))
 
 
 class Backfill:
@@ -110,6 +114,8 @@ class Backfill:
         self._dimensions: int | None = None
         self._retry_in_s: float | None = None
         """Until a refused text is due; None: there is none."""
+        self._claims_end_s: float | None = None
+        """Until a text that another gateway has sent may be; None: there is none."""
         self._offers = Backoff(_FIRST_OFFER_S, 2 * _FIRST_OFFER_S, _LAST_OFFER_S)
         self._offers_are_due = False
         self._is_untidy = True
@@ -166,7 +172,9 @@ class Backfill:
         if not self._store.is_shared:
             await self._woken(self._retry_in_s)
             return
-        pause_s = math.inf if self._retry_in_s is None else self._retry_in_s
+        pause_s = min(
+            pause for pause in (self._retry_in_s, self._claims_end_s, math.inf) if pause is not None
+        )
         due_at = anyio.current_time() + pause_s
         while (left_s := due_at - anyio.current_time()) > 0:
             await self._woken(min(LOOK_S, left_s))
@@ -287,6 +295,12 @@ class Backfill:
     async def _embed(self, texts: Sequence[tuple[bytes, str]]) -> None:
         """Raises `ProviderError`, also where it is the provider's own fault that vectors are missing."""
         answers: list[_Answer] = []
+        sent: set[bytes] = set()
+
+        async def on_send(positions: Sequence[int]) -> None:
+            claimed = [texts[position][0] for position in positions]
+            sent.update(claimed)
+            await self._disk.run_out(partial(self._turns.claim, claimed))
 
         async def on_batch(delivery: Delivery) -> None:
             answers.append(_answer(texts, delivery))
@@ -295,11 +309,30 @@ class Backfill:
                 await self._disk.run_out(self._save)
             self._on_stored()
 
-        await self._embeddings.embed_documents([text for _, text in texts], on_batch=on_batch)
+        try:
+            await self._embeddings.embed_documents(
+                [text for _, text in texts],
+                on_batch=on_batch,
+                on_send=on_send if self._store.is_shared else None,
+            )
+        finally:
+            await self._release(sent.difference(*(answer.hashes for answer in answers)))
         if any(answer.has_slips for answer in answers):
             await self._embeddings.check()
         elif not any(answer.failures for answer in answers):
             self._offer()
+
+    async def _release(self, unanswered: Collection[bytes]) -> None:
+        """What was sent in vain may be sent by anybody; if nobody can be told, after a while."""
+        if not unanswered:
+            return
+        release = partial(self._store.release, sorted(unanswered))
+        with (
+            anyio.CancelScope(shield=True),
+            anyio.move_on_after(_RELEASING_S),
+            suppress(IndexUnavailableError),
+        ):
+            await self._disk.run_out(release)
 
     def _offer_again(self, mark: Fingerprint) -> None:
         with self._turns.writer() as writer:
@@ -346,6 +379,8 @@ class Backfill:
             fallen = view.embeddings.fallen_out_of_use() if is_untidy else ()
             awaits = self._batch is not None and self._batch.is_waited_for(view, fingerprint)
             self._retry_in_s = view.embeddings.next_retry_s(fingerprint)
+            self._claims_end_s = view.embeddings.claims_end_s()
+        awaits |= self._claims_end_s is not None
         if is_untidy:
             with self._turns.writer() as writer:
                 self._drop_unused(writer, fallen, may_supersede=not awaits)

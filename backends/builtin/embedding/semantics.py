@@ -28,7 +28,7 @@ from providers.interface import Fingerprint, QueryVector
 if TYPE_CHECKING:
     from backends.builtin.batch.jobs import BatchJobs
     from backends.builtin.embedding.backfill import Backfill
-    from backends.builtin.embedding.upkeep import Upkeep
+    from backends.builtin.embedding.residency import Residency
     from backends.builtin.store.port import VectorMemory
     from providers.choosing import Choice
     from providers.embedding.failover import Embeddings
@@ -134,7 +134,7 @@ class Semantics:
         self._embeddings: Embeddings | None = None
         self._backfill: Backfill | None = None
         self._reader: QueryReader | None = None
-        self._upkeep: Upkeep | None = None
+        self._residency: Residency | None = None
         self._batch: BatchJobs | None = None
         self._no_batch = "No provider is in use."
         """Why there are no batch jobs, if there are none."""
@@ -162,7 +162,7 @@ class Semantics:
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._embeddings.run)
-                for task in (self._backfill, self._upkeep, self._batch):
+                for task in (self._backfill, self._residency, self._batch):
                     if task is not None:
                         tasks.start_soon(task.run)
         finally:
@@ -197,13 +197,13 @@ class Semantics:
         """Texts were stored."""
         if self._backfill is not None:
             self._backfill.wake()
-        if self._upkeep is not None:
-            self._upkeep.changed()
+        if self._residency is not None:
+            self._residency.changed()
 
     def searched(self, fingerprint: Fingerprint) -> None:
         """A search was answered by the vectors of this provider."""
-        if self._upkeep is not None:
-            self._upkeep.used(fingerprint)
+        if self._residency is not None:
+            self._residency.used(fingerprint)
 
     async def meaning(self, query: str) -> Meaning:
         """Never raises for a provider's sake: without a vector the search goes by keywords."""
@@ -246,25 +246,25 @@ class Semantics:
         self, embeddings: Embeddings, held: VectorMemory, choice: Choice
     ) -> None:
         from backends.builtin.embedding.backfill import Backfill  # noqa: PLC0415 - not part of the start
-        from backends.builtin.embedding.upkeep import Upkeep  # noqa: PLC0415
+        from backends.builtin.embedding.residency import Residency  # noqa: PLC0415
 
-        self._upkeep = Upkeep(self._store, held)
-        self._batch = self._open_batch(choice, self._upkeep)
+        self._residency = Residency(self._store, held)
+        self._batch = self._open_batch(choice, self._residency)
         self._backfill = Backfill(
             self._store,
             embeddings,
             self._settings.search.cache,
             drops_superseded=choice.fell_back is None,
-            on_stored=self._upkeep.changed,
+            on_stored=self._residency.changed,
             batch=self._batch,
             is_indexing=self._is_indexing,
         )
 
-    def _open_batch(self, choice: Choice, upkeep: Upkeep) -> BatchJobs | None:
+    def _open_batch(self, choice: Choice, residency: Residency) -> BatchJobs | None:
         from backends.builtin.batch.jobs import open_jobs  # noqa: PLC0415 - not part of the start
 
         jobs = open_jobs(
-            self._settings, self._store, choice, on_stored=upkeep.changed, on_released=self.wake
+            self._settings, self._store, choice, on_stored=residency.changed, on_released=self.wake
         )
         if isinstance(jobs, str):
             self._no_batch = jobs

@@ -223,6 +223,7 @@ def migrate(settings: Settings, *, role: str | None = None) -> list[str]:
     address, at_least = Address.of(store), store.vector.hnsw_from
     name = {"tenant": store.tenant, "agent": settings.agent_id}
     made = schema.migrate(address, role=role)
+    schema.drop_left_indexes(address)
     return [made, *schema.index_vectors(address, **name, at_least=at_least)]
 
 
@@ -247,11 +248,15 @@ def check(settings: Settings) -> StoreCheck:
 def drop(settings: Settings, agent: str) -> bool:
     """Removes what a shared store holds of an agent, and says whether there was something. Blocks.
 
-    Raises IndexUnavailableError.
+    Its approximate index goes with the next `migrate` where this role may not drop it. Raises IndexUnavailableError.
     """
     _need_postgres(settings, f"is the file {settings.search.store.path}, which may be deleted")
     with closing(_connect_postgres(replace(settings, agent_id=agent))) as rows:
-        return rows.drop()
+        dropped = rows.drop()
+    from backends.builtin.store.postgres import schema  # noqa: PLC0415 - as above
+
+    schema.drop_left_indexes(rows.address)
+    return dropped
 
 
 def _need_postgres(settings: Settings, otherwise: str) -> None:

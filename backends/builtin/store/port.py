@@ -15,6 +15,7 @@ it asks for `longer` and for another `count` before.
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -27,7 +28,7 @@ from backends.errors import IndexUnavailableError
 from backends.files.encodings import UTF8
 from backends.files.scan import FoundFile
 from backends.text.frontmatter import FrontMatter
-from backends.transcripts.source import HASH_BYTES, FoundTranscript, Place, Taken
+from backends.transcripts.source import HASH_BYTES, FoundTranscript, Position, Taken
 from config.settings import Source
 
 if TYPE_CHECKING:
@@ -53,6 +54,10 @@ class Lease(msgspec.Struct, frozen=True):
     work: Work
     token: int
     """Another one each time that the work changes hands."""
+
+
+class OvertakenError(Exception):
+    """Somebody else has published the file meanwhile, perhaps as it is now: it has to be read again."""
 
 
 class LeaseLostError(IndexUnavailableError):
@@ -134,12 +139,12 @@ CONTEXT_WEIGHT: Final = 0.5
 class Matches(Protocol):
     """The chunks that hold words of one lookup, scored by BM25."""
 
-    def best(self, limit: int, offset: int = 0) -> list[Candidate]:
-        """The next best chunks; equal ones by path and place."""
-        ...
-
-    def of(self, chunk_ids: Sequence[int]) -> list[Candidate]:
-        """These chunks, in this order, with their scores: 0 without a word of the lookup."""
+    def best(
+        self, limit: int, offset: int = 0, also: Sequence[int] = ()
+    ) -> tuple[list[Candidate], list[Candidate]]:
+        """The next best chunks, equal ones by path and place; and those of `also` that are not among them, in this order,
+        with their scores: 0 without a word of the lookup.
+        """
         ...
 
 
@@ -210,6 +215,8 @@ class ReadFile(msgspec.Struct, frozen=True, gc=False):
     read_at_ns: int
     """The clock just before it was read."""
     encoding: str = UTF8
+    revision: int | None = None
+    """Of the index, before the file was read (`FileReads.revision`); None: whatever it is now."""
 
     @property
     def stamps(self) -> tuple[int, int, int, int, int]:
@@ -268,6 +275,10 @@ class FileReads(Protocol):
         """
         ...
 
+    def revision(self, source: Source, path: str) -> int:
+        """Goes up whenever the file is published; 0: it is not indexed, or only this process writes to the index."""
+        ...
+
     def only_elsewhere(self, source: Source) -> int:
         """How many files other viewpoints saw, and this one did not."""
         ...
@@ -313,7 +324,8 @@ class FileWrites(FileReads, Protocol):
         """Makes the index hold exactly this content for the file, as seen here; returns the chunks written.
 
         Stamps of other viewpoints stay: what they saw before, they need not read again. Chunks that did not change keep their rows: an edit costs what it touches. What `tick` raises before a chunk
-        ends the work.
+        ends the work. Raises OvertakenError, and then nothing is written, when somebody else has published or removed
+        the file since it was read.
         """
         ...
 
@@ -353,8 +365,8 @@ class Checkpoint(msgspec.Struct, frozen=True, gc=False):
     """Hash of the part that ends there."""
 
     @property
-    def place(self) -> Place:
-        return Place(self.end_byte, self.end_line)
+    def place(self) -> Position:
+        return Position(self.end_byte, self.end_line)
 
 
 START: Final = Checkpoint(0, 0, 0, 0, hashlib.blake2b(digest_size=HASH_BYTES).digest())
@@ -383,7 +395,7 @@ class IndexedTranscript(msgspec.Struct, frozen=True, gc=False):
 
     def taken(self, path: str) -> Taken:
         """What its source is asked about it with."""
-        return FoundTranscript(path, *self.stamps), Place(self.end_byte, self.end_line)
+        return FoundTranscript(path, *self.stamps), Position(self.end_byte, self.end_line)
 
 
 class TranscriptPiece(msgspec.Struct, frozen=True, gc=False):
@@ -405,7 +417,7 @@ class TranscriptPiece(msgspec.Struct, frozen=True, gc=False):
     """The transcript no longer holds what was taken in beyond `begin`."""
 
 
-class Turns(msgspec.Struct, frozen=True, gc=False):
+class TurnRange(msgspec.Struct, frozen=True, gc=False):
     """Some turns of a transcript, one after the other."""
 
     file_id: int
@@ -428,7 +440,7 @@ class TranscriptReads(Protocol):
         """Which of these sources were one of this viewpoint when it last brought the index up to date."""
         ...
 
-    def entries(self, turns: Collection[Turns]) -> Mapping[Turns, tuple[int, int]]:
+    def entries(self, turns: Collection[TurnRange]) -> Mapping[TurnRange, tuple[int, int]]:
         """The numbers of the entries that the first and the last of the turns are. All count from 1."""
         ...
 
@@ -558,13 +570,15 @@ class EmbeddingReads(Protocol):
     ) -> list[tuple[bytes, str]]:
         """Different texts without a vector of this fingerprint, by hash, the newest files first.
 
-        Those that wait for a batch job, or for their next attempt, are left out. `dimensions` is what the provider gives
+        Those that wait for a batch job, or for their next attempt, or that another gateway has sent, are left out. `dimensions` is what the provider gives
         now, as far as that is known: stored vectors of another length are of no use any more.
         """
         ...
 
     def backlog(self, fingerprint: Fingerprint) -> list[tuple[bytes, int]]:
-        """All texts that have no vector, were not refused and wait for no job, with their characters."""
+        """All texts that have no vector, were not refused, sent by nobody else and wait for no job, with their
+        characters.
+        """
         ...
 
     def superseded(self, current: Fingerprint) -> Fingerprint | None:
@@ -582,6 +596,10 @@ class EmbeddingReads(Protocol):
 
     def next_retry_s(self, fingerprint: Fingerprint) -> float | None:
         """Seconds until the first refused text is due again; None when none was refused."""
+        ...
+
+    def claims_end_s(self) -> float | None:
+        """Seconds until the first text that another gateway has sent may be offered here; None when there is none."""
         ...
 
     def fallen_out_of_use(self) -> Sequence[int]:
@@ -844,7 +862,9 @@ class Store(Protocol):
         """Whether gateways on other hosts write to it, too."""
         ...
 
-    def view(self) -> AbstractContextManager[View]: ...
+    def view(self, *, until: float = math.inf) -> AbstractContextManager[View]:
+        """One state of the index. Of a server no answer is waited for beyond `until`, by `time.monotonic`."""
+        ...
 
     def writer(
         self, patience_s: float | None = None, *, lease: Lease | None = None
@@ -869,6 +889,18 @@ class Store(Protocol):
 
     def give_back(self, lease: Lease) -> None:
         """Others need not wait until it runs out."""
+        ...
+
+    def claim(self, lease: Lease, text_hashes: Sequence[bytes]) -> None:
+        """Notes that these texts are about to be sent to a provider: others leave them alone until something is stored
+        of them, or until nothing was heard of this store for a minute.
+
+        Raises LeaseLostError as `writer` does. A store that is not shared has nobody to tell.
+        """
+        ...
+
+    def release(self, text_hashes: Sequence[bytes]) -> None:
+        """Nothing will come of what was sent of these texts: anybody may send them again."""
         ...
 
     def size_bytes(self) -> int: ...

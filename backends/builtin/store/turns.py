@@ -5,7 +5,7 @@ What costs money or reads everything is such work. Files are published by anyone
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from typing import Final
@@ -16,7 +16,7 @@ import structlog
 from backends.builtin.store.port import Lease, LeaseLostError, Store, Work, Writer
 from backends.errors import IndexUnavailableError
 from config.errors import ungrouped
-from config.runtime.bounded import BoundedWork
+from config.runtime.tasks import BoundedWork
 
 _log = structlog.get_logger(__name__)
 
@@ -71,6 +71,15 @@ class Turns:
             raise LeaseLostError(self._work)
         with self._store.writer(lease=self._lease) as writer:
             yield writer
+
+    def claim(self, text_hashes: Sequence[bytes]) -> None:
+        """These texts are about to be sent, and nobody else is to send them. Blocks, from any thread.
+
+        Raises LeaseLostError as `writer` does: then they are not ours to send.
+        """
+        if self._lease is None:
+            raise LeaseLostError(self._work)
+        self._store.claim(self._lease, text_hashes)
 
     async def _take(self) -> bool:
         if self._store.is_shared:

@@ -33,7 +33,8 @@ from backends.interface import (
     SyncReport,
     SyncRequest,
 )
-from config.runtime.bounded import BoundedWork
+from config.runtime.remembered import Remembered, size_of
+from config.runtime.tasks import BoundedWork
 from config.settings import Source
 
 _log = structlog.get_logger(__name__)
@@ -47,6 +48,8 @@ FILE_PATIENCE_S: Final = 120.0
 SURVEY_PATIENCE_S: Final = (1.0, 3.0)
 """How long a search waits for its look at the disk, at least and at most: a mount may hang. Of searches
 during one hang only the first waits so long; the others, as long as their budget."""
+_FAULTS_BYTES: Final = 64 * 1024
+"""Of the causes of faults that were logged once."""
 _SURVEY_MARGIN: Final = 3.0
 """Between those two: so many times what the last look took."""
 SLICE_PATIENCE_S: Final = 1.0
@@ -81,7 +84,7 @@ class Freshness:
         self._last_sweep: tuple[int, Stale | None] = (0, None)
         self._level_generation: int | None = None
         self._unread: Stale | None = None
-        self._logged_faults: set[str] = set()
+        self._logged_faults: Remembered[str, bool] = Remembered(_FAULTS_BYTES, size_of)
         self._untold = False
         """Whether chunks were written, in whatever thread, of which nobody was told."""
         self.running: SyncProgress | None = None
@@ -235,8 +238,8 @@ class Freshness:
         """What an answer says of a fault of ours; logged once a cause."""
         kind = type(fault).__name__
         cause = f"{kind}: {str(fault)[:200]}"
-        if cause not in self._logged_faults:
-            self._logged_faults.add(cause)
+        if self._logged_faults.get(cause) is None:
+            self._logged_faults.put(cause, True)
             _log.error("disk and index not compared", exc_info=fault)
         return f"internal fault while comparing disk and index ({kind}); see the log"
 

@@ -15,20 +15,31 @@ import msgspec
 import structlog
 
 from backends.builtin.store.opening import look_into
-from backends.builtin.store.port import ARRIVAL_MS, ReadFile, Store, View, Writer, now_ms
+from backends.builtin.store.port import (
+    ARRIVAL_MS,
+    OvertakenError,
+    ReadFile,
+    Store,
+    View,
+    Writer,
+    now_ms,
+)
 from backends.builtin.syncing.brake import Brake
 from backends.builtin.syncing.planning import (
     Change,
     FileOutcome,
     Held,
     ObsoleteFile,
-    SessionPlan,
     SyncPlan,
-    TranscriptPart,
     plan_sync,
 )
 from backends.builtin.syncing.preparing import EndedError, Preparer, TooCostlyError
-from backends.builtin.syncing.transcripts import SessionIndexer, skipped_transcripts
+from backends.builtin.syncing.sessions import (
+    SessionIndexer,
+    SessionPlan,
+    TranscriptPart,
+    skipped_transcripts,
+)
 from backends.errors import IndexUnavailableError
 from backends.files.ignoring import IgnoreFiles
 from backends.files.reading import (
@@ -86,6 +97,8 @@ _log = structlog.get_logger(__name__)
 
 Task: TypeAlias = FoundFile | ObsoleteFile | TranscriptPart
 _REMEMBERED_FAULTS: Final = 1_000
+_ATTEMPTS: Final = 3
+"""At a file that other gateways publish at the same time."""
 _REMEMBERING_PATIENCE_S: Final = 0.05
 """A search must not wait for it."""
 
@@ -320,7 +333,10 @@ class Indexer:
         if isinstance(task, TranscriptPart):
             assert self.sessions is not None
             return self.sessions.apply(task, patience_s)
-        return self._index(task, force=force, patience_s=patience_s, is_wanted=is_wanted)
+        for _ in range(_ATTEMPTS):
+            with suppress(OvertakenError):
+                return self._index(task, force=force, patience_s=patience_s, is_wanted=is_wanted)
+        return FileOutcome(Change.LATER)
 
     def _faulted(self, task: Task, fault: Exception) -> FileOutcome:
         """Logs it once a file and cause: searches meet it again and again."""
@@ -355,12 +371,16 @@ class Indexer:
         patience_s: float | None,
         is_wanted: Callable[[], bool],
     ) -> FileOutcome:
+        revision = self._revision(found)
         read_at_ns = time.time_ns()
         match read_for_index(self._roots, found):
             case FileContent() as content:
-                read = ReadFile(
-                    _as_read(found, content), content.content_hash, read_at_ns, content.encoding
+                seen, mark, encoding = (
+                    _as_read(found, content),
+                    content.content_hash,
+                    content.encoding,
                 )
+                read = ReadFile(seen, mark, read_at_ns, encoding, revision)
                 return self._index_content(
                     read, content.text, force=force, patience_s=patience_s, is_wanted=is_wanted
                 )
@@ -406,6 +426,13 @@ class Indexer:
                 return FileOutcome(Change.LATER, bytes_read=size)
             written = writer.files.publish(read, self._preparer.notes_pipeline, prepared, tick=tick)
         return FileOutcome(Change.WRITTEN, written, size)
+
+    def _revision(self, found: FoundFile) -> int | None:
+        """Of what is indexed of the file, where others write to the index, too."""
+        if not self._store.is_shared:
+            return None
+        with self._store.view() as view:
+            return view.files.revision(found.source, found.path)
 
     def _holds(self, read: ReadFile) -> bool:
         found, pipeline = read.found, self._preparer.notes_pipeline

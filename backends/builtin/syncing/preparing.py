@@ -6,6 +6,7 @@ Pure; runs in worker threads.
 from __future__ import annotations
 
 import hashlib
+import threading
 import time
 from collections.abc import Callable
 from typing import Final
@@ -13,7 +14,11 @@ from typing import Final
 from backends.builtin.store.port import PreparedChunk, PreparedExcerpt, PreparedFile
 from backends.chunking import CHUNKING_VERSION, ChunkLimits, chunk_markdown, document_title
 from backends.files.encodings import DECODING_VERSION
-from backends.text.analyser import ANALYSER_VERSION, Analyser, guess_latin_language
+from backends.text.analyser import (
+    ANALYSER_VERSION,
+    Analyser,
+    guess_latin_language,
+)
 from backends.text.dates import date_of, date_words
 from backends.text.frontmatter import FRONT_MATTER_VERSION, read_front_matter, told_in
 from backends.text.passages import EXCERPT_VERSION, cut_excerpts, split_units
@@ -25,6 +30,8 @@ MAX_LINES: Final = 500_000
 """The most lines of one note: a line costs memory of its own, however short it is."""
 MAX_SECONDS: Final = 60.0
 """The most processor time for one note. What is written to be read takes a second for some megabytes."""
+MOST_WORDS_BYTES: Final = 8 * 1024 * 1024
+"""Of the words of all languages."""
 
 
 class TooCostlyError(Exception):
@@ -36,13 +43,14 @@ class EndedError(Exception):
 
 
 class Preparer:
-    """Prepares files with one set of limits; keeps the analysers and their word caches."""
+    """Prepares files with one set of limits; keeps the analysers, which remember words. For any thread."""
 
     def __init__(self, limits: ChunkLimits, *, give_way: Callable[[], None] = lambda: None) -> None:
         """`give_way` is called again and again in the middle of the work."""
         self._limits = limits
         self._give_way = give_way
         self._analysers: dict[str, Analyser] = {}
+        self._choosing = threading.Lock()
         self.pipeline = (
             f"chunking {CHUNKING_VERSION} {limits.tokens}/{limits.overlap}, "
             f"analyser {ANALYSER_VERSION}, excerpts {EXCERPT_VERSION}"
@@ -108,10 +116,22 @@ class Preparer:
             facts,
         )
 
+    @property
+    def bytes_held(self) -> int:
+        """By the words that are remembered."""
+        with self._choosing:
+            return self._sum()
+
+    def _sum(self) -> int:
+        return sum(one.bytes_held for one in self._analysers.values())
+
     def _analyser(self, language: str) -> Analyser:
-        if language not in self._analysers:
-            self._analysers[language] = Analyser(language)
-        return self._analysers[language]
+        with self._choosing:
+            analyser = self._analysers.pop(language, None) or Analyser(language)
+            self._analysers[language] = analyser  # the one used last at the end
+            while self._sum() > MOST_WORDS_BYTES:
+                del self._analysers[next(iter(self._analysers))]
+            return analyser
 
 
 class _Ticks:

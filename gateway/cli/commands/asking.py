@@ -84,7 +84,7 @@ def search(
 
     from config.host_keys import is_disabled
     from gateway.cli.options import load
-    from gateway.sessions.loading import agent_now
+    from gateway.sessions import agent_now
     from gateway.tools.search import SearchParams
 
     settings = load(options)

@@ -67,7 +67,7 @@ async def _gather(settings: Settings, question: str | None) -> Report:
     """The question is asked last, so that it is not among what was counted."""
     from gateway.cli.access import reach_memory
     from gateway.cli.rendering.page import Report
-    from gateway.sessions.loading import agent_now
+    from gateway.sessions import agent_now
     from gateway.tools.search import SearchParams
 
     async with reach_memory(settings, patient=question is not None) as memory:

@@ -13,6 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
+from itertools import repeat
 from typing import Any, Final
 
 import msgspec
@@ -25,6 +26,7 @@ from backends.interface import (
     SizeCount,
     SyncReport,
 )
+from backends.ranking.passages import GAP
 from config.settings import Source
 from gateway.cli.rendering.results import matched_spans, reasons, remarks
 from gateway.cli.rendering.status_lines import detail_rows, sync_summary
@@ -100,10 +102,12 @@ h3 { font-size: 1rem; margin: 0; } p { margin: .4rem 0; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-size: .92rem; }
 th, td { min-width: 5.5rem; text-align: left; vertical-align: top; padding: .3rem .8rem .3rem 0; border-bottom: 1px solid var(--line); }
-th { color: var(--soft); font-weight: 600; } .n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+th { color: var(--soft); font-weight: 600; white-space: nowrap; } .n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 svg { display: block; width: 100%; height: auto; } rect { fill: var(--bar); }
 svg text { fill: var(--soft); font: 12px system-ui, sans-serif; } svg line { stroke: var(--line); }
-pre { white-space: pre-wrap; margin: .5rem 0; font: .88rem/1.45 ui-monospace, monospace; }
+.lines { margin: .5rem 0; } .lines th, .lines td { min-width: 2.6rem; padding: 0 .8rem 0 0; border: 0; }
+.lines td { color: var(--soft); font: .88rem/1.5 ui-monospace, monospace; }
+.lines td:last-child { min-width: 14rem; width: 100%; color: inherit; white-space: pre-wrap; }
 mark { background: var(--mark); color: inherit; }
 """
 _STYLE_HASH: Final = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
@@ -270,7 +274,10 @@ _SOURCES: Final[Mapping[Source, str]] = {"memory": "Notes", "sessions": "Convers
 
 def _days(overview: Overview | None) -> Markup:
     if overview is None or not overview.days:
-        return element("p", "Nothing is indexed.") if overview else Markup()
+        told = (
+            "Nothing is indexed yet: `memory-gateway index` does it, and so does the first search."
+        )
+        return element("p", told) if overview else Markup()
     parts = []
     for source, name in _SOURCES.items():
         rows = [one for one in overview.days if one.source == source]
@@ -477,6 +484,9 @@ def _set_up(status: StatusResult) -> Markup:
 # --- A question ----------------------------------------------------------------------------------
 
 
+_WHAT_LINES_GAVE: Final = "Of each line: its share in what speaks for the passage, and what it scores by itself, with the lines beside it."
+
+
 def _answer(report: Report) -> Markup:
     if report.question is None or report.answer is None:
         return Markup()
@@ -486,6 +496,8 @@ def _answer(report: Report) -> Markup:
     told = f"{counted(len(answer.hits), 'passage')}, by {answer.mode or 'no'} search, in {spent}."
     parts = [asked, element("p", told, class_="soft")]
     parts += [element("p", one) for one in ([answer.error] if answer.error else remarks(answer))]
+    if any(hit.explain for hit in answer.hits):
+        parts.append(element("p", _WHAT_LINES_GAVE, class_="soft"))
     parts += [_hit(hit, report.question) for hit in answer.hits]
     return joined(parts)
 
@@ -493,7 +505,7 @@ def _answer(report: Report) -> Markup:
 def _hit(hit: Hit, question: str) -> Markup:
     place = f"{hit.path}:{hit.start_line}-{hit.end_line}"
     heading = element("h3", f"{hit.score:.3f} ", element("bdi", place))
-    parts = [heading, element("pre", *_lines(hit, question))]
+    parts = [heading, _lines(hit, question)]
     if hit.explain:
         lanes = list(_lanes(hit.explain))
         if lanes:
@@ -503,14 +515,53 @@ def _hit(hit: Hit, question: str) -> Markup:
     return element("article", *parts, class_="hit")
 
 
-def _lines(hit: Hit, question: str) -> Iterator[Markup]:
-    """The passage by lines, each with its number in the file and what of it matches."""
-    for number, line in enumerate(hit.snippet.rstrip("\n").split("\n"), hit.start_line):
-        at, pieces = 0, [element("span", f"{number:>5}  ", class_="soft")]
-        for start, end in matched_spans(line, question):
-            pieces += [escape(line[at:start]), element("mark", line[start:end])]
-            at = end
-        yield joined([*pieces, escape(line[at:]), Markup("\n")])
+def _lines(hit: Hit, question: str) -> Markup:
+    """The passage by lines, each with its number in the file, what it gave, and what of it matches."""
+    lines = hit.snippet.rstrip("\n").split("\n")
+    gaps = [bool(hit.stretches) and line == GAP.strip() for line in lines]
+    told = len(lines) - sum(gaps)
+    ranges = [(one.start_line, one.end_line) for one in hit.stretches]
+    numbers = [
+        f"{number}"
+        for first, last in ranges or [(hit.start_line, hit.end_line)]
+        for number in range(first, last + 1)
+    ]
+    shares = [_share(one) for one in (hit.explain or {}).get("lines", ())]
+    names = ("line", "share", "words", "meaning")[
+        : 1 if not shares else 3 + any(one[2] for one in shares)
+    ]
+    # A turn of a conversation may be many lines of its file, and QMD explains no lines.
+    beside = zip(
+        numbers if len(numbers) == told else repeat(""),
+        shares if len(shares) == told else repeat(("", "", "")),
+        strict=False,
+    )
+    rows = []
+    for line, is_gap in zip(lines, gaps, strict=True):
+        number, share = ("", ("", "", "")) if is_gap else next(beside)
+        cells = [element("td", one, class_="n") for one in (number, *share)[: len(names)]]
+        rows.append(element("tr", *cells, element("td", _marked(line, question), dir="auto")))
+    head = element("tr", *(element("th", name, class_="n") for name in names), element("th"))
+    table = element("table", element("thead", head), element("tbody", *rows), class_="lines")
+    return element("div", table, class_="wide")
+
+
+def _share(line: Mapping[str, Any]) -> tuple[str, str, str]:
+    """What a line gave to its passage, by words and by meaning; nothing is not shown."""
+    meaning = line["vector"]
+    return (
+        f"{line['share']:.0%}" if line["share"] else "",
+        f"{line['text']:.2f}" if line["text"] else "",
+        "" if meaning is None else f"{meaning:.2f}",
+    )
+
+
+def _marked(line: str, question: str) -> Markup:
+    at, pieces = 0, []
+    for start, end in matched_spans(line, question):
+        pieces += [escape(line[at:start]), element("mark", line[start:end])]
+        at = end
+    return joined([*pieces, escape(line[at:])])
 
 
 def _lanes(explain: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:

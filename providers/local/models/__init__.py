@@ -16,7 +16,7 @@ from providers.errors import ProviderUnavailableError
 from providers.installing import install_remedy
 from providers.local.models import suggestions
 from providers.local.models.cache import (
-    Place,
+    ModelFiles,
     check_magic,
     exclusive,
     place_of,
@@ -129,7 +129,7 @@ def locate(reference: str, cache_dir: Path) -> Path | None:
 
 async def _download(
     reference: RemoteReference,
-    place: Place,
+    place: ModelFiles,
     environment: Mapping[str, str],
     on_progress: Callable[[int, int | None], None],
     clock: Clock,

@@ -41,7 +41,7 @@ class ModelRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Changes when the host's file does; without one a part cannot be continued."""
 
 
-class Place(msgspec.Struct, frozen=True):
+class ModelFiles(msgspec.Struct, frozen=True):
     """The files of one model."""
 
     model: Path
@@ -102,22 +102,22 @@ class Place(msgspec.Struct, frozen=True):
         return freed
 
 
-def place_of(reference: RemoteReference, cache_dir: Path) -> Place:
+def place_of(reference: RemoteReference, cache_dir: Path) -> ModelFiles:
     """The place of a model, which may be empty."""
     if isinstance(reference, HubReference):
         steps = [*reference.repository.split("/"), reference.revision, *reference.file.split("/")]
-        return Place(cache_dir.joinpath("hf", *map(_quoted, steps)))
+        return ModelFiles(cache_dir.joinpath("hf", *map(_quoted, steps)))
     parts = urlsplit(reference.url)
     digest = hashlib.sha256(reference.url.encode()).hexdigest()[:16]
     steps = [parts.netloc.lower(), digest, parts.path.rpartition("/")[2]]
-    return Place(cache_dir.joinpath("web", *map(_quoted, steps)))
+    return ModelFiles(cache_dir.joinpath("web", *map(_quoted, steps)))
 
 
-def recorded(cache_dir: Path) -> Iterator[tuple[Place, ModelRecord]]:
+def recorded(cache_dir: Path) -> Iterator[tuple[ModelFiles, ModelRecord]]:
     """Every model in a cache directory, complete or in part, in the order of their places."""
     for kind in ("hf", "web"):
         for file in sorted((cache_dir / kind).rglob("*.json")):
-            place = Place(file.with_suffix(""))
+            place = ModelFiles(file.with_suffix(""))
             record = read_record(file)
             if record is not None and place.held():
                 yield place, record
@@ -132,7 +132,7 @@ def read_record(file: Path) -> ModelRecord | None:
 
 
 @contextmanager
-def storage_errors(place: Place) -> Iterator[None]:
+def storage_errors(place: ModelFiles) -> Iterator[None]:
     """Turns OSError into `ModelStorageError`."""
     try:
         yield
@@ -172,7 +172,7 @@ PATIENCE_S = 120.0
 
 @asynccontextmanager
 async def exclusive(
-    place: Place, *, clock: Clock, on_wait: Callable[[], None]
+    place: ModelFiles, *, clock: Clock, on_wait: Callable[[], None]
 ) -> AsyncIterator[None]:
     """Holds the lock of a place. Raises `ModelBusyError`, `ModelStorageError`.
 
@@ -187,7 +187,7 @@ async def exclusive(
         release(place, descriptor)
 
 
-async def _acquire(place: Place, clock: Clock, on_wait: Callable[[], None]) -> int:
+async def _acquire(place: ModelFiles, clock: Clock, on_wait: Callable[[], None]) -> int:
     held, since = -1, clock.now()
     while True:
         with storage_errors(place):
@@ -206,14 +206,14 @@ async def _acquire(place: Place, clock: Clock, on_wait: Callable[[], None]) -> i
         await clock.sleep(_POLL_S)
 
 
-def release(place: Place, descriptor: int) -> None:
+def release(place: ModelFiles, descriptor: int) -> None:
     try:
         place.lock.unlink(missing_ok=True)
     finally:
         os.close(descriptor)
 
 
-def tidy(place: Place) -> None:
+def tidy(place: ModelFiles) -> None:
     """Removes the lock of a download that was killed after it had published the model. Blocks.
 
     It stays in a cache that may only be read, where it does no harm.
@@ -223,7 +223,7 @@ def tidy(place: Place) -> None:
             release(place, descriptor)
 
 
-def try_lock(place: Place) -> int | None:
+def try_lock(place: ModelFiles) -> int | None:
     """A descriptor that holds the lock of a place; None while another process does."""
     make_directories(place.model.parent, mode=0o755)
     return try_lock_file(place.lock)
@@ -279,7 +279,7 @@ def remove(name: str, cache_dir: Path) -> int:
     return sum(_remove(place, cache_dir) for place in found)
 
 
-def _remove(place: Place, cache_dir: Path) -> int:
+def _remove(place: ModelFiles, cache_dir: Path) -> int:
     with storage_errors(place):
         if not place.held():
             return 0
@@ -316,7 +316,7 @@ def _own_file(reference: FileReference) -> ListedModel:
     )
 
 
-def _item(place: Place, record: ModelRecord, *, chosen: bool = False) -> ListedModel:
+def _item(place: ModelFiles, record: ModelRecord, *, chosen: bool = False) -> ListedModel:
     return ListedModel(
         reference=record.reference,
         path=str(place.model),

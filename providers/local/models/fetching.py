@@ -24,7 +24,7 @@ from providers.errors import (
     ProviderTransientError,
     causes,
 )
-from providers.local.models.cache import ModelRecord, Place, check_magic, storage_errors
+from providers.local.models.cache import ModelFiles, ModelRecord, check_magic, storage_errors
 from providers.local.models.references import (
     Hub,
     HubReference,
@@ -238,7 +238,7 @@ class Fetch:
         self,
         client: httpx2.AsyncClient,
         reference: RemoteReference,
-        place: Place,
+        place: ModelFiles,
         hub: Hub,
         *,
         clock: Clock,
@@ -363,6 +363,6 @@ class Fetch:
         await to_thread.run_sync(self._place.publish)
 
 
-def _digest(place: Place) -> str:
+def _digest(place: ModelFiles) -> str:
     with place.part.open("rb") as part:
         return hashlib.file_digest(part, "sha256").hexdigest()

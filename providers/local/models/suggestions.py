@@ -21,7 +21,7 @@ class Suggestion(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     name: str
     maker: str
     reference: str
-    """With the commit, so that what is downloaded is what was looked at."""
+    """With the commit, so that what is downloaded is what was looked at; without where it is the default model."""
     bytes: int
     sha256: str
     licence: str

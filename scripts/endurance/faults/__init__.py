@@ -5,6 +5,17 @@ from __future__ import annotations
 from typing import Final
 
 from endurance.faults.base import Fault, Impossible
+from endurance.faults.databases import (
+    BackendKilled,
+    DatabaseClock,
+    FullServer,
+    NoConnections,
+    ReadOnlyServer,
+    ServerKilled,
+    ServerStopped,
+    SlowStatements,
+    TwoLeaders,
+)
 from endurance.faults.files import (
     DamagedIndex,
     FailingWrite,
@@ -35,5 +46,6 @@ FAULTS: Final[tuple[Fault, ...]] = (
     Kill(), Stop(), ParentDies(), TwoOwners(), ColdStarts(), FullDisk(), FailingWrite(), ReadOnly(),
     NoDescriptors(), NoInotify(), Clock(), DamagedIndex(), StaleSidecars(), Provider(), Qmd(),
     MuteClient(), VanishedWorkspace(), SilentOwner(), HalfLines(), HungNotes(), HungIndex(),
-    NoThreads(), SilentPipes(),
+    NoThreads(), SilentPipes(), BackendKilled(), ServerKilled(), ServerStopped(), NoConnections(), ReadOnlyServer(),
+    SlowStatements(), FullServer(), TwoLeaders(), DatabaseClock(),
 )  # fmt: skip

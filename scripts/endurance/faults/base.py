@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from endurance.run import Run
+
+if TYPE_CHECKING:
+    from endurance.database import Database
 
 
 class Impossible(Exception):  # noqa: N818 - it is no error, it is said
@@ -25,6 +28,8 @@ class Fault:
     hold_s: ClassVar[float] = 0.0
     """How long it lasts while the gateway is at work."""
     needs_host: ClassVar[bool] = False
+    needs_database: ClassVar[bool] = False
+    """Whether the index is in PostgreSQL: the fault is one of the server, or of those who share it."""
     without_host: ClassVar[bool] = False
     tolerates_damaged: ClassVar[bool] = False
     """Whether an index may be found damaged and set aside: the fault is the damage."""
@@ -54,6 +59,9 @@ class Fault:
 
     def clean(self, root: Path) -> None:
         """Before the agent below `root` is deleted."""
+
+    def clean_database(self, database: Database) -> None:
+        """Before the server of a cell goes."""
 
     def leftovers(self) -> Collection[str]:
         """Beginnings of names that may stay beside the index."""

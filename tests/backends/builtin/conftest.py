@@ -21,6 +21,7 @@ import pytest
 from msgspec.structs import replace
 
 from backends.builtin.backend import BuiltinBackend, open_builtin
+from backends.builtin.store.postgres.store import PostgresStore
 from backends.interface import Hit, SearchRequest, SyncReport, SyncRequest
 from config.settings import QuerySettings, StoreSettings, SyncSettings
 from fakes.patience import be_patient
@@ -35,7 +36,7 @@ def patient_searches(monkeypatch) -> None:
     be_patient(monkeypatch)
 
 
-_OF_FILES = {"a_minute_later", "check", "content", "index_file", "look", "spoil", "vectors_in"}
+_OF_FILES = {"a_minute_later", "content", "index_file", "look", "spoil", "vectors_in"}
 """Fixtures for tests of an index file: where one is used, there is no other store."""
 
 
@@ -43,7 +44,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     used = set(metafunc.fixturenames)
     is_asked = metafunc.definition.get_closest_marker("every_store") is not None
     if is_asked and "keeping" in used and not used & _OF_FILES:
-        metafunc.parametrize("keeping", ["sqlite", "postgres"], indirect=True)
+        more = ["pooled"] if metafunc.definition.get_closest_marker("and_pooled") else []
+        metafunc.parametrize("keeping", ["sqlite", "postgres", *more], indirect=True)
 
 
 Keeping = Callable[[Path], StoreSettings]
@@ -51,10 +53,16 @@ Keeping = Callable[[Path], StoreSettings]
 
 @pytest.fixture
 def keeping(request: pytest.FixtureRequest) -> Keeping:
-    """The settings of a new index: a file, and where a module says `every_store`, PostgreSQL, too."""
-    if getattr(request, "param", "sqlite") == "sqlite":
+    """The settings of a new index: a file, and where a module says `every_store`, PostgreSQL, too.
+
+    Where it says `and_pooled`, once more through pgbouncer. What is about SQLite's file stays with it: its identity, moves,
+    damage, scrubbing, upkeep and locks, the engines that search vectors in this process, network mounts, and processes
+    that are killed (over PostgreSQL that is what the fault matrix does).
+    """
+    kind = getattr(request, "param", "sqlite")
+    if kind == "sqlite":
         return lambda path: StoreSettings(path=path)
-    server = request.getfixturevalue("postgres_server")
+    server = request.getfixturevalue("pooled_server" if kind == "pooled" else "postgres_server")
     return lambda path: server.settings(path=path)
 
 
@@ -217,10 +225,15 @@ def spoil() -> Callable[[Path], None]:
 
 
 @pytest.fixture
-def check() -> Callable[[Path], None]:
-    """Fails unless an index file is sound and all of its tables agree with each other."""
+def check(home: Home) -> Callable[[Path], None]:
+    """Fails unless an index is sound and all of its tables agree with each other."""
 
     def check_index(path: Path) -> None:
+        if home.store.driver == "postgres":
+            settings = home.settings.search.store
+            with closing(PostgresStore(settings, "main", viewpoint="")) as store:
+                assert store.check().problems == ()
+            return
         with _looking(path) as db:
             assert db.execute("PRAGMA integrity_check").get == "ok"
             assert db.execute("PRAGMA foreign_key_check").get is None

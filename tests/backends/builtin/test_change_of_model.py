@@ -9,7 +9,7 @@ import pytest
 from backends.interface import EmbeddingModel, SearchRequest, SyncRequest
 from fakes.settings import remote
 
-pytestmark = [pytest.mark.anyio, pytest.mark.every_store]
+pytestmark = [pytest.mark.anyio, pytest.mark.every_store, pytest.mark.and_pooled]
 
 OLD, NEW = "text-embedding-3-small", "text-embedding-3-large"
 NOTES = 40

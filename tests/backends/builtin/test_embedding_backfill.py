@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from backends.interface import SearchRequest, SyncRequest
 from config.settings import CacheSettings, StoreSettings, VectorStoreSettings
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.every_store]
 
 
 @pytest.fixture

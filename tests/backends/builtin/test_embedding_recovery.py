@@ -21,12 +21,12 @@ from providers.embedding.requester import REMOTE
 from providers.embedding.service import EmbeddingService
 from providers.interface import ProviderRequest
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.every_store]
 
 NOTES = 12
 BROKEN_S = 300
 HEALED_S = 60
-STORE = "backends.builtin.store.sqlite.vectors.store"
+STORE = "backends.builtin.store.sqlite.vectors.embeddings"
 SETTLED = 3
 """So many looks in a row that find nothing changed: whoever is left waits for the clock."""
 PAUSE_S = 0.005

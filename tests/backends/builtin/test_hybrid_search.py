@@ -15,7 +15,7 @@ from backends.interface import SearchRequest
 from config.settings import HybridSettings, QuerySettings, VectorStoreSettings
 from providers.interface import Fingerprint, QueryVector
 
-pytestmark = [pytest.mark.anyio, pytest.mark.every_store]
+pytestmark = [pytest.mark.anyio, pytest.mark.every_store, pytest.mark.and_pooled]
 
 OURS = Fingerprint(provider="openai", model="m", endpoint="e")
 OTHER = Fingerprint(provider="openai", model="another", endpoint="e")
@@ -165,7 +165,7 @@ async def test_the_only_note_is_found_by_its_vector(home):
     shelf.give("memory/heating.md", axis(1))
     found = shelf.search("radiators", axis(1, towards=0, share=0.5), min_score=0.35)
     assert paths(found) == ["heating"]
-    assert found.hits[0].score == pytest.approx(0.894, abs=1e-3)
+    assert found.hits[0].vector_score == pytest.approx(0.894, abs=1e-3)
     shelf.store.close()
 
 

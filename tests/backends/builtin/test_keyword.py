@@ -66,7 +66,7 @@ class Pile:
                 lookup(query, counts, sum(card.chunks for card in cards)),
                 None if paths is None else [card.id for card in cards],
             )
-            return [(one.text, one.bm25) for one in matches.best(limit, offset)]
+            return [(one.text, one.bm25) for one in matches.best(limit, offset)[0]]
 
     def texts(self, *words, **options):
         return [text for text, _ in self.found(*words, **options)]
@@ -172,7 +172,8 @@ def test_counts_follow_an_index_that_shrinks(pile):
 
 
 def test_what_is_remembered_is_bounded(pile, monkeypatch):
-    monkeypatch.setattr(searching, "MAX_REMEMBERED", 2)
+    monkeypatch.setattr(searching, "COUNTS_BYTES", 500)  # two words
+    pile.frequencies = Frequencies()
     monkeypatch.setattr(searching, "COMMON", 0)
     monkeypatch.setattr(searching, "DRIFT", 0)  # what is remembered is never counted again
     words = ("one", "two", "three", "four")

@@ -1,11 +1,15 @@
 """What is made of a file's text before it is stored."""
 
+import sys
+import threading
 from datetime import date
 
 import pytest
 
+from backends.builtin.syncing import preparing
 from backends.builtin.syncing.preparing import HEADING_SEPARATOR, Preparer
 from backends.chunking import ChunkLimits
+from backends.text.analyser import stop_words_of
 from backends.text.dates import date_of
 from backends.text.passages import split_units
 
@@ -88,3 +92,62 @@ def test_identity_covers_context_and_the_key_of_embeddings_only_the_text(prepare
 def test_the_pipeline_names_the_limits(preparer):
     assert preparer.pipeline != Preparer(ChunkLimits(tokens=200)).pipeline
     assert preparer.pipeline == Preparer(ChunkLimits()).pipeline
+
+
+def test_the_words_of_all_languages_together_take_so_many_bytes(preparer, monkeypatch):
+    monkeypatch.setattr(preparing, "MOST_WORDS_BYTES", 40_000)
+    languages = {
+        "english": "the and of to is",
+        "german": "der und nicht ist ein",
+        "french": "le et est une dans",
+    }
+    first = None
+    for number in range(30):
+        for stop_words in languages.values():
+            words = " ".join(f"{stop_words} wort{number}x{place}" for place in range(20))
+            text = f"# Title\n\n{words}\n" * 3
+            terms = [chunk.terms for chunk in preparer.prepare("memory/a.md", text).chunks]
+            assert preparer.bytes_held <= 40_000 + 10_000  # what one chunk brings
+        first = first or terms
+    text = "# Title\n\n" + " ".join(f"le et est une dans wort0x{place}" for place in range(20))
+    again = preparer.prepare("memory/a.md", f"{text}\n" * 3)
+    assert [chunk.terms for chunk in again.chunks] == first
+
+
+def test_the_threads_of_a_sync_and_of_a_search_prepare_at_the_same_time(preparer, monkeypatch):
+    monkeypatch.setattr(preparing, "MOST_WORDS_BYTES", 5_000)
+    texts = [
+        f"# T\n\n{' '.join(words.split() * 5)} {' '.join(f'w{n}x{number}' for n in range(30))}\n"
+        for number, words in enumerate(stop_words_of_some())
+    ]
+    expected = [Preparer(ChunkLimits()).prepare("memory/a.md", text) for text in texts]
+    wrong = []
+
+    def prepare(shift):
+        for number in range(400):
+            place = (number * (shift + 1)) % len(texts)
+            try:
+                if preparer.prepare("memory/a.md", texts[place]) != expected[place]:
+                    wrong.append(place)
+            except RuntimeError as error:
+                wrong.append(error)
+
+    threads = [threading.Thread(target=prepare, args=(shift,)) for shift in range(4)]
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert wrong == []
+
+
+def stop_words_of_some():
+    """Enough stop words of some languages to be taken for them."""
+    return [
+        " ".join(sorted(stop_words_of(name))[:20])
+        for name in ("english", "german", "french", "dutch")
+    ]

@@ -9,7 +9,7 @@ import pytest
 
 from backends.interface import SearchRequest, SyncRequest
 
-pytestmark = [pytest.mark.anyio, pytest.mark.every_store]
+pytestmark = [pytest.mark.anyio, pytest.mark.every_store, pytest.mark.and_pooled]
 
 NOTES = {
     "MEMORY.md": "# Memory\n\n- The boiler is serviced by Hartmann, every October.\n",
@@ -122,8 +122,8 @@ async def test_any_word_may_match_and_more_words_rank_higher(backend, paths_of):
 
 async def test_a_strong_hit_passes_the_default_threshold(backend, hits_of):
     (hit, *_) = await hits_of(backend, "boiler Hartmann", min_score=None, max_results=None)
-    assert 0.35 <= hit.score <= 1
-    assert hit.text_score == hit.score
+    assert 0.35 + 0.65 / 2 <= hit.score <= 1
+    assert 0.9 < hit.text_score <= 1
     assert hit.vector_score is None
 
 
@@ -158,6 +158,18 @@ async def test_an_explanation_tells_how_the_words_were_scored_and_weighed(backen
     assert 0 < text["raw"] < text["calibrated"] == hit.text_score
     assert (text["weight"], text["rank"]) == (1, 1)
     assert hit.explain["vector"] is None
+
+
+async def test_an_explanation_tells_what_each_line_of_the_snippet_gave(backend, hits_of):
+    for hit in await hits_of(backend, "boiler membrane greenhouse", explain=True):
+        lines = hit.explain["lines"]
+        shown = hit.snippet.replace("\n…\n", "\n").split("\n")
+        assert len(lines) == len(shown)
+        assert sum(one["share"] for one in lines) == pytest.approx(1, abs=0.001)
+        assert max(one["text"] for one in lines) == pytest.approx(hit.text_score, abs=1e-4)
+        best = max(zip(lines, shown, strict=True), key=lambda pair: pair[0]["share"])[1]
+        assert any(word in best for word in ("boiler", "membrane", "greenhouse"))
+        assert all(one["share"] == 0 for one, line in zip(lines, shown, strict=True) if not line)
 
 
 async def test_the_same_question_has_the_same_answer_each_time(backend, hits_of):

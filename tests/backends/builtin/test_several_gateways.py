@@ -15,8 +15,12 @@ from backends.builtin.embedding import backfill
 from backends.builtin.store import turns
 from backends.builtin.store.postgres.store import PostgresStore
 from backends.interface import SyncRequest
+from fakes.faults import status
 
-pytestmark = pytest.mark.anyio
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.parametrize("postgres_settings", ["direct", "pooled"], indirect=True),
+]
 
 
 @pytest.fixture(autouse=True)
@@ -40,8 +44,18 @@ def write(home, count):
         home.write(f"memory/{number:03}.md", f"The boiler number {number}.\n")
 
 
+def notes_of_requests(vendor):
+    return [text for seen in vendor.requests for text in seen.texts if "boiler number" in text]
+
+
 def notes_of(vendor):
     return Counter(text for text in vendor.embedded() if "boiler number" in text)
+
+
+async def until_embedded(backend, count):
+    with anyio.fail_after(30):
+        while (await backend.status()).details.vector.backfill.coverage.embedded < count:
+            await anyio.sleep(0.01)
 
 
 async def test_each_text_is_embedded_by_one_of_two_gateways(shared_home, vendor, embedded):
@@ -98,6 +112,47 @@ async def test_who_lost_the_lease_while_the_vendor_worked_writes_nothing_and_pay
             while (await embedded(backend))["coverage"]["embedded"] < 3:
                 await anyio.sleep(0.01)
     assert set(notes_of(vendor).values()) == {1}
+
+
+async def test_what_was_sent_before_the_lease_was_lost_is_left_to_who_sent_it(
+    shared_home, vendor, postgres_settings
+):
+    answer = threading.Event()
+    vendor.rejects = lambda text: "boiler number 0" in text and not answer.wait(30)
+    shared_home.write("memory/000.md", "The boiler number 0.\n")
+    with closing(PostgresStore(postgres_settings, "main", viewpoint="test")) as outside:
+        async with shared_home.open() as stopped:
+            await stopped.sync(SyncRequest())
+            with anyio.fail_after(30):
+                while not notes_of_requests(vendor):
+                    await anyio.sleep(0.01)
+            with outside._beside() as transaction:
+                transaction.end("UPDATE leases SET until = now() WHERE work = 'embedding'", {})
+            lease = outside.lease("embedding", 600)
+            async with shared_home.open() as other:
+                shared_home.write("memory/001.md", "The boiler number 1.\n")
+                await other.sync(SyncRequest())
+                outside.give_back(lease)
+                await until_embedded(other, 1)
+                assert [text.strip() for text in notes_of(vendor)] == ["The boiler number 1."]
+                answer.set()
+                await until_embedded(other, 2)
+    assert set(notes_of(vendor).values()) == {1}
+
+
+async def test_texts_of_a_request_that_failed_are_sent_again_at_once_by_anybody(
+    shared_home, vendor
+):
+    vendor.misbehave(status(500))
+    write(shared_home, 3)
+    async with shared_home.open() as first:
+        await first.sync(SyncRequest())
+        with anyio.fail_after(30):
+            while (await first.status()).details.vector.backfill.last_error is None:
+                await anyio.sleep(0.01)
+    vendor.heal()
+    async with shared_home.open() as second:
+        await until_embedded(second, 3)
 
 
 async def test_the_vectors_of_a_model_stay_while_another_gateway_uses_it(

@@ -13,7 +13,7 @@ from backends.errors import IndexUnavailableError
 from backends.interface import SyncRequest
 from fakes.freshness import large_note, stale_of
 
-pytestmark = [pytest.mark.anyio, pytest.mark.every_store]
+pytestmark = [pytest.mark.anyio, pytest.mark.every_store, pytest.mark.and_pooled]
 
 
 async def test_a_sync_that_is_asked_for_during_another_sees_what_came_since(home, paths_of, quiet):

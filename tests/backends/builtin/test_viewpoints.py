@@ -5,22 +5,25 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+from backends.builtin.store.opening import connect
 from backends.builtin.syncing import brake
 from backends.interface import SearchRequest, SyncRequest
 from fakes.freshness import stale_of
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.every_store]
 NAMES = [f"memory/2024-{number}.md" for number in range(12)]
 
 
-def look_from(home, index, name) -> None:
+def look_from(home, shared, name) -> None:
+    """`shared`: the home whose index it is."""
     search = home.settings.search
-    store = replace(search.store, path=index, view=name)
+    store = replace(shared.store, view=name)
     home.settings = replace(home.settings, search=replace(search, store=store))
 
 
@@ -32,7 +35,7 @@ def host(home, new_home) -> Callable[..., Any]:
         other = new_home(name)
         if copied:
             shutil.copytree(home.workspace, other.workspace, dirs_exist_ok=True)
-        look_from(other, home.index, name)
+        look_from(other, home, name)
         return other
 
     return start
@@ -43,7 +46,7 @@ def first(home):
     """The host that came first, with its notes."""
     for number, name in enumerate(NAMES):
         home.write(name, f"the boiler of house number{number}\n")
-    look_from(home, home.index, "first")
+    look_from(home, home, "first")
     return home
 
 
@@ -61,10 +64,10 @@ def soon(monkeypatch):
 
 
 @pytest.fixture
-def rows(look, home):
+def rows(home):
     def paths() -> set[str]:
-        with look(home.index) as db:
-            return {path for (path,) in db.execute("SELECT path FROM files")}
+        with closing(connect(home.settings)) as store, store.view() as view:
+            return set(view.files.indexed())
 
     return paths
 
@@ -135,7 +138,7 @@ async def test_what_another_host_wrote_is_found_before_it_is_on_this_disk(
     await other.synced()
     assert await told(indexed, paths_of, "pump") == ["memory/new.md"]
     indexed.configure(**quiet)
-    look_from(indexed, indexed.index, "first")
+    look_from(indexed, indexed, "first")
     assert await told(indexed, paths_of, "pump") == ["memory/new.md"]
 
 
@@ -210,7 +213,7 @@ async def test_an_old_copy_does_not_undo_what_another_host_changed(
 async def test_a_host_with_another_name_on_the_same_disk_reads_nothing_again(
     indexed, rows, paths_of
 ):
-    look_from(indexed, indexed.index, "renamed")
+    look_from(indexed, indexed, "renamed")
     (indexed.workspace / NAMES[3]).unlink()
     async with indexed.open() as backend:
         report = await backend.sync(SyncRequest())
@@ -252,7 +255,7 @@ async def test_a_search_that_does_not_look_at_the_disk_leaves_out_what_this_host
     indexed, paths_of, quiet
 ):
     indexed.configure(**quiet)
-    look_from(indexed, indexed.index, "first")
+    look_from(indexed, indexed, "first")
     (indexed.workspace / NAMES[3]).unlink()
     assert await told(indexed, paths_of, "number3") == []
 

@@ -4,6 +4,7 @@ import time
 import pytest
 
 from backends.errors import PathNotAllowedError
+from backends.files import ignoring as ignoring_module
 from backends.files.ignoring import IgnoreFiles
 from backends.files.reading import read_lines
 from backends.files.roots import MemoryRoots
@@ -78,6 +79,24 @@ def test_a_change_of_an_ignore_file_counts_at_the_next_scan(roots, folder, write
     assert len(scan(made, ignoring=ignoring).files) == 2
     (folder / ".memoryignore").unlink()
     assert len(scan(made, ignoring=ignoring).files) == 4
+
+
+def test_verdicts_and_patterns_take_so_many_bytes_and_what_was_forgotten_is_judged_again(
+    roots, folder, write, monkeypatch
+):
+    monkeypatch.setattr(ignoring_module, "VERDICTS_BYTES", 2_000)
+    monkeypatch.setattr(ignoring_module, "PATTERNS_BYTES", 20_000)
+    write(folder / ".memoryignore", "*-2.md\n")
+    for directory in range(20):
+        for number in range(4):
+            write(folder / f"{directory}/{number}-{number}.md")
+        write(folder / f"{directory}/.gitignore", "3-3.md\n")
+    made, ignoring = roots(), IgnoreFiles()
+    found = [one.path for one in scan(made, ignoring=ignoring).files]
+    assert sum(path.endswith(("0-0.md", "1-1.md")) for path in found) == 40
+    assert not any(path.endswith(("2-2.md", "3-3.md")) for path in found)
+    assert [one.path for one in scan(made, ignoring=ignoring).files] == found
+    assert 0 < ignoring.bytes_held <= 22_000
 
 
 def test_an_ignore_file_that_is_a_link_is_not_heeded(found, folder, write, tmp_path):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backends.qmd.answering import Proposal, analyse, document_passages, lexical_passages
+from backends.files.roots import Location
+from backends.qmd.answering import Documents, Proposal, analyse, document_passages, lexical_passages
 
 FILLER = "\n".join(f"- Filler line number {number} about nothing." for number in range(80))
 
@@ -71,3 +74,26 @@ def test_scores_stay_in_range_and_never_rise(question, texts):
     scores = [one.score for one in lexical_passages(question, proposals(*texts), max_chars=30)]
     assert scores == sorted(scores, reverse=True)
     assert all(0 <= score <= 1 for score in scores)
+
+
+def test_analysed_documents_take_so_many_bytes(tmp_path):
+    documents = Documents(most_bytes=300_000)
+    for number in range(60):
+        words = " ".join(f"word{number}x{place}" for place in range(300))
+        (tmp_path / f"{number}.md").write_text(words, encoding="utf-8")
+        place = Location(f"{number}.md", str(tmp_path), (f"{number}.md",))
+        assert documents.get(place).pieces[0].text.startswith(f"word{number}x0")
+        assert documents.get(place) is documents.get(place)
+        assert documents.bytes_held <= 300_000
+
+
+def test_the_bytes_of_a_document_are_those_that_it_takes():
+    text = "\n\n".join(f"# Part {part}\n\n" + f"word{part} common " * 100 for part in range(50))
+    analyse(text)
+    tracemalloc.start()
+    try:
+        document = analyse(text)
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert 0.6 * taken < document.bytes_held < 1.6 * taken

@@ -104,16 +104,54 @@ def test_what_neither_lane_supports_is_no_result(notes, both):
     assert texts(both(found, "boiler")) == ["The boiler is old."]
 
 
-def test_the_score_of_a_find_by_vector_alone_is_its_cosine(notes, both):
-    (ranked,) = both(notes(("A note about the sea.", 0.8)), "boiler")
-    assert ranked.score == pytest.approx(0.8)
-    assert (ranked.text_score, ranked.vector_score) == (0, pytest.approx(0.8))
+def test_a_find_by_vector_alone_scores_high_only_where_the_vectors_are_nearly_the_same(notes, both):
+    cosines = (0.4, 0.6, 0.8, 0.9, 0.98)
+    found = [both(notes(("A note about the sea.", cosine)), "boiler")[0] for cosine in cosines]
+    assert [one.vector_score for one in found] == pytest.approx(cosines)
+    assert {one.text_score for one in found} == {0}
+    scores = [one.score for one in found]
+    assert scores == sorted(scores)
+    assert scores[0] < 0.4
+    assert scores[2] < 0.6
+    assert scores[-1] > 0.95
 
 
-def test_below_the_least_score_nothing_is_returned_and_what_follows_still_is(notes, both):
-    found = notes(("A note about the sea.", 0.6), ("A boiler.", 0.2), ("Ships.", 0.7))
-    assert len(both(found, "boiler", min_score=0.5)) == 3
-    assert texts(both(found, "boiler", min_score=0.65)) == ["A boiler.", "Ships."]
+def test_the_least_score_leaves_out_what_scores_less_and_changes_nothing_else(notes, both):
+    cosines = (0.9, 0.8, 0.6, 0.5, 0.4, 0.3, 0.25)
+    found = notes(("The boiler is old.", 0.2), *((f"Note {one}.", one) for one in cosines))
+    every = [(one.passage.text, one.score) for one in both(found, "boiler")]
+    assert len(every) == len(found)
+    for least in (0.1, 0.27, 0.35, 0.36, 0.5, 0.9):
+        ranked = both(found, "boiler", min_score=least)
+        assert [(one.passage.text, one.score) for one in ranked] == [
+            (text, score) for text, score in every if score >= least
+        ]
+
+
+def test_what_neither_words_nor_a_vector_relate_to_the_question_comes_last(notes, both):
+    near = [(f"Ship {n}.", 0.3) for n in range(3)]
+    found = notes(("A note about the sea.", 0.36), *near, ("The boiler is old.", 0.1))
+    ranked = both(found, "boiler", strategy="rrf", lanes=Lanes(0.1, 1.0))
+    assert [one.score >= 0.35 for one in ranked] == [True, True, False, False, False]
+
+
+def test_a_passage_that_holds_all_that_was_asked_for_answers_as_often_as_not(
+    candidates_of, weigh, rank
+):
+    wholly, partly = candidates_of("The boiler valve.", bm25=1.0), candidates_of("The valve.")
+    half = 0.35 + 0.65 / 2
+    assert rank(wholly, weigh("boiler valve"))[0].score > half
+    assert rank(partly, weigh("boiler valve"))[0].score < half
+
+
+def test_of_a_question_that_asks_for_more_the_same_share_is_worth_more(candidates_of, weigh, rank):
+    words = "boiler valve membrane pressure radiator pump gauge thermostat burner".split()
+    scores = []
+    for count in (4, 9):
+        query = weigh(" ".join(words[:count]))
+        (found,) = candidates_of(" ".join(words[: count - 1]), bm25=0.4 * query.total)
+        scores.append(rank([found], query)[0].score)
+    assert scores[1] > scores[0] + 0.05
 
 
 @pytest.mark.parametrize("strategy", ["weighted", "rrf"])
@@ -130,7 +168,7 @@ def test_scores_never_rise_down_the_list(notes, both, strategy):
 
 
 def test_the_order_by_ranks_ignores_heights(notes, both):
-    found = notes(("A note about the sea.", 0.8), ("Ships.", 0.3), ("The boiler is old.", 0.1))
+    found = notes(("A note about the sea.", 0.8), ("Ships.", 0.4), ("The boiler is old.", 0.1))
     ranked = both(found, "boiler", strategy="rrf", lanes=Lanes(0.4, 1.0))
     assert texts(ranked) == ["A note about the sea.", "Ships.", "The boiler is old."]
 

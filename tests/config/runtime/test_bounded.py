@@ -8,9 +8,11 @@ import weakref
 
 import anyio
 import pytest
+from anyio import from_thread
+from anyio.lowlevel import current_token
 
-from config.runtime import bounded as module
-from config.runtime.bounded import BoundedWork, run_within
+from config.runtime import tasks as module
+from config.runtime.tasks import BoundedWork, run_within
 
 pytestmark = pytest.mark.anyio
 
@@ -177,6 +179,34 @@ async def test_what_comes_of_work_that_was_left_behind_is_given_back(bounded, ga
     await until(lambda: given_back == ["lock"])
     assert await bounded.run(lambda: 7, PATIENCE_S, discard=given_back.append) == 7
     assert given_back == ["lock"]
+
+
+async def test_what_came_of_work_whose_caller_was_cancelled_at_its_end_is_given_back_by_a_thread():
+    """On the event loop it would wait for ever for what the loop has to do, as the end of watches does."""
+    given_back, scope, token = [], anyio.CancelScope(), current_token()
+
+    class CancelledAtItsEnd(BoundedWork):
+        def _finish(self, worker, done):
+            scope.cancel()
+            super()._finish(worker, done)
+
+    def give_back(result):
+        from_thread.run_sync(given_back.append, result, token=token)
+
+    bounded = CancelledAtItsEnd("cancelled at its end")
+    with scope:
+        await bounded.run(lambda: "watches", PATIENCE_S, discard=give_back)
+    assert scope.cancelled_caught
+    await until(lambda: given_back == ["watches"])
+    assert await bounded.run(lambda: 7, PATIENCE_S, queue_s=PATIENCE_S) == 7
+
+
+async def test_kinds_of_work_share_the_threads_that_wait(name):
+    pools = [BoundedWork(f"{name} {number}") for number in range(20)]
+    threads = {await pool.run(threading.get_ident, PATIENCE_S) for pool in pools}
+    assert len(threads) == 1
+    assert not threads_of(f"{name} 0")
+    assert len(threads_of(f"{name} 19")) == 1
 
 
 def test_without_an_event_loop_work_is_waited_for_only_so_long(gate):

@@ -28,7 +28,7 @@ from gateway.agent.conversations import (
 )
 from gateway.agent.memory import open_memory
 from gateway.rpc.wire import InvalidParamsError
-from gateway.sessions.loading import agent_now
+from gateway.sessions import agent_now
 from gateway.tools.get import MAX_ENTRY_BYTES, AppendParams, GetParams
 from gateway.tools.search import SearchParams
 

@@ -18,6 +18,7 @@ from backends.interface import (
     SizeCount,
     SkippedFile,
     SourceCount,
+    Stretch,
     SyncReport,
 )
 from gateway.cli.rendering.page import BEGINNING, Report, columns_of, escape, page_of
@@ -180,6 +181,47 @@ def test_the_policy_permits_the_style_that_is_there():
 
 def test_light_and_dark_follow_the_reader():
     assert "prefers-color-scheme: dark" in page_of(report())
+
+
+def rows_of(hit):
+    page = page_of(report(question="boiler", answer=SearchAnswer(hits=(hit,), outcome="ok")))
+    lines = re.findall(
+        r"<tr>(.*?)</tr>", page.partition('class="lines"')[2].partition("</tbody>")[0]
+    )
+    return [
+        [re.sub("<.*?>", "", cell) for cell in re.findall("<td.*?</td>", one)] for one in lines[1:]
+    ]
+
+
+def passage(snippet, **fields):
+    given = {"path": "a.md", "start_line": 3, "end_line": 9, "score": 0.5, "source": "memory"}
+    return Hit(**{**given, **fields}, snippet=snippet)
+
+
+def test_each_line_has_its_number_in_the_file_and_what_it_gave():
+    lines = [
+        {"share": 0.75, "text": 0.9, "vector": None},
+        {"share": 0.25, "text": 0.0, "vector": 0.5},
+        {"share": 0.0, "text": 0.0, "vector": None},
+    ]
+    shown = passage(
+        "one\ntwo\n…\nthree",
+        stretches=(Stretch(start_line=3, end_line=4), Stretch(start_line=9, end_line=9)),
+        explain={"lines": lines},
+    )
+    assert rows_of(shown) == [
+        ["3", "75%", "0.90", "", "one"],
+        ["4", "25%", "", "0.50", "two"],
+        ["", "", "", "", "…"],
+        ["9", "", "", "", "three"],
+    ]
+
+
+def test_turns_whose_lines_in_the_file_are_not_known_have_no_numbers():
+    assert rows_of(passage("one\ntwo", source="sessions")) == [
+        ["", "one"],
+        ["", "two"],
+    ]
 
 
 def test_without_a_gateway_the_page_says_that_nothing_is_counted():

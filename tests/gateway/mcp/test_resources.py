@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from config.settings import ScopePolicy
 from gateway.rpc.wire import InvalidParamsError
-from gateway.sessions.loading import agent_now
+from gateway.sessions import agent_now
 
 pytestmark = pytest.mark.anyio
 

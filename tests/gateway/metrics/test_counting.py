@@ -136,16 +136,23 @@ async def test_an_overview_tells_searches_by_mode_and_to_the_operator_the_notes_
 
 
 def test_shown_notes_are_bounded_and_the_often_shown_ones_stay():
-    shown = ShownNotes(limit=100)
+    shown = ShownNotes(most_bytes=13_000)  # of 115 to 122 each
     for number in range(1000):
         shown.add({"often.md", f"{number}.md"})
-        assert len(shown.most(1000)) <= 100
+        assert len(shown.most(1000)) <= 113
     assert shown.forgotten
     assert shown.most(1) == (ShownNote("often.md", 1000),)
-    few = ShownNotes(limit=100)
+    few = ShownNotes(most_bytes=13_000)
     few.add({"b.md", "a.md"})
     assert few.most() == (ShownNote("a.md", 1), ShownNote("b.md", 1))
     assert not few.forgotten
+
+
+def test_a_note_whose_path_is_very_long_costs_others_their_counts_and_no_more_memory():
+    shown = ShownNotes(most_bytes=13_000)
+    for number in range(100):
+        shown.add({"a/" * 2_000 + f"{number}.md"})
+        assert len(shown.most(1000)) <= 3
 
 
 def test_the_names_of_shown_notes_are_in_no_metric(settings):

@@ -17,7 +17,7 @@ from gateway.ownership.sockets import connect, listen
 from gateway.rpc.connection import serve_lines
 from gateway.rpc.transport import DescriptorReader, DescriptorWriter
 from gateway.rpc.wire import ConnectionLimits
-from gateway.sessions.terms import terms_of
+from gateway.sessions import terms_of
 
 WAIT_S = 30
 

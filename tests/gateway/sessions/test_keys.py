@@ -4,7 +4,7 @@ import pytest
 
 from config.settings import ScopeMatch, ScopePolicy, ScopeRule
 from fakes.settings import make_settings
-from gateway.sessions.keys import (
+from gateway.sessions import (
     MAX_SESSIONS,
     KnownSessions,
     SessionKey,

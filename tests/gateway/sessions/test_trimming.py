@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.sessions.loading import trim
+from gateway.sessions import trim
 
 QUICK = settings(derandomize=True, max_examples=200, deadline=None)
 LINES = "".join(f"line {number}\n" for number in range(1, 101))

@@ -10,7 +10,7 @@ import pytest
 from backends.files.roots import MARKDOWN_SUFFIX
 from config.settings import ExtraPath, SyncSettings
 from gateway.watching import directories, watcher
-from gateway.watching.directories import WATCH, Place, plan_watches
+from gateway.watching.directories import WATCH, WatchedPlace, plan_watches
 from gateway.watching.watcher import LONGEST_POLL_S, SHORTEST_POLL_S, poll_pause_s
 
 pytestmark = pytest.mark.anyio
@@ -210,7 +210,7 @@ def test_polling_costs_a_bounded_share_of_a_core():
 
 
 def watched(path, *, selective):
-    plan = plan_watches([Place(path, MARKDOWN_SUFFIX, 1.0, WATCH, selective)])
+    plan = plan_watches([WatchedPlace(path, MARKDOWN_SUFFIX, 1.0, WATCH, selective)])
     return {place for place in plan if place.startswith(str(path))}
 
 

@@ -1,11 +1,12 @@
 """Connections to PostgreSQL: where it is, a small pool, transactions without any session state, and what errors mean.
 
-It works through pgbouncer in transaction mode: every setting is made inside the transaction that needs it, nothing is
-prepared, and what idles is closed.
+It works through pgbouncer in transaction mode: every setting is made inside the transaction that needs it, statements are
+prepared only where nobody stands between, and what idles is closed.
 """
 
 from __future__ import annotations
 
+import math
 import re
 import select
 import threading
@@ -13,28 +14,75 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import psycopg
 from psycopg import sql
+from psycopg.abc import PQGen
 from psycopg.adapt import Dumper
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import Format, TransactionStatus
 
-from backends.errors import IndexUnavailableError
+from backends.errors import IndexMisconfiguredError, IndexUnavailableError
 from config.secrets import redact
 from config.settings import Secret, StoreSettings
 
 CONNECT_TIMEOUT_S: Final = 5
 PATIENCE_S: Final = 5.0
 """How long to wait for a connection of the pool, or for a lock that another process holds."""
+GRACE_S: Final = 2.0
+"""How much later than the server itself, which ends long statements, a connection is given up."""
+_LEAST_CONNECTING_S: Final = 2
 IDLE_S: Final = 30.0
 """After that an unused connection is closed: a thousand gateways must not hold thousands of them."""
+_SETTLING_S: Final = 2.0
+"""An undone transaction takes the server no time at all."""
 LONGEST_LIFE_S: Final = 1_800.0
+PREPARED_FROM: Final = 2
+"""So often a statement runs on one connection before it is prepared: planning it takes as long as running it."""
 _MOST_PASSWORD_BYTES: Final = 4_096
 
 Statement = tuple[str | sql.Composed, Sequence[Any] | dict[str, Any]]
 Cursor = psycopg.Cursor[Any]
+T = TypeVar("T")
+
+
+class ServerSilentError(psycopg.OperationalError):
+    """The server or the network to it did not answer in time. The connection is closed."""
+
+
+class Connection(psycopg.Connection[Any]):
+    """A connection that waits for no answer beyond `until`, by `time.monotonic`.
+
+    The server is not told to cancel: its own time-out is shorter, and who does not heed that heeds nothing.
+    """
+
+    until = math.inf
+
+    def wait(self, gen: PQGen[T], *arguments: Any, **named: Any) -> T:
+        if self.until == math.inf:
+            return super().wait(gen, *arguments, **named)
+        started = time.monotonic()
+        try:
+            return super().wait(_limited(gen, self.until), *arguments, **named)
+        except ServerSilentError:
+            self.close()
+            waited_s = time.monotonic() - started
+            raise ServerSilentError(f"it did not answer within {waited_s:.1f} s") from None
+
+
+def _limited(gen: PQGen[T], until: float) -> PQGen[T]:
+    """The same; psycopg asks it again several times a second, whether or not anything has arrived."""
+    try:
+        wanted = next(gen)
+        while True:
+            ready = yield wanted
+            if time.monotonic() >= until:
+                raise ServerSilentError
+            wanted = gen.send(ready)
+    except StopIteration as end:
+        result: T = end.value
+        return result
 
 
 class Address(NamedTuple):
@@ -46,11 +94,11 @@ class Address(NamedTuple):
 
     @classmethod
     def of(cls, store: StoreSettings) -> Address:
-        """Raises IndexUnavailableError where the settings name no database."""
+        """Raises IndexMisconfiguredError where the settings name no database."""
         if store.url is None:
             reason = store.url_problem or "it is not set"
-            raise IndexUnavailableError(
-                f"memorySearch.store.driver is postgres, and memorySearch.store.url names no database: {reason}.",
+            raise IndexMisconfiguredError(
+                f"memorySearch.store.url, which PostgreSQL is asked at, names no database: {reason}.",
                 remedy='Set it to an address such as "postgresql://gateway@db.example/memory".',
             )
         return cls(store.url, store.password_file, store.schema)
@@ -66,11 +114,14 @@ class Address(NamedTuple):
         place = f"{host}:{port}" if port else f"{host}"
         return f"the PostgreSQL database {name!r} at {place or 'this machine'}"
 
-    def connect(self) -> psycopg.Connection:
-        """A connection of its own, in which nothing is begun. Raises psycopg.Error, IndexUnavailableError."""
+    def connect(self, within_s: float = CONNECT_TIMEOUT_S) -> Connection:
+        """A connection of its own, in which nothing is begun. Raises psycopg.Error, IndexUnavailableError.
+
+        Each host of the address gets `within_s`, but two seconds at least and five at most.
+        """
         given, password = self._parts(), self._password()
         ours: dict[str, Any] = {
-            "connect_timeout": CONNECT_TIMEOUT_S,
+            "connect_timeout": max(_LEAST_CONNECTING_S, min(CONNECT_TIMEOUT_S, int(within_s))),
             "application_name": "memory-gateway",
             # A host that vanishes says nothing: without these its end is noticed after a quarter of an hour.
             "keepalives_idle": 10,
@@ -82,12 +133,12 @@ class Address(NamedTuple):
         if password is not None:
             own["password"] = password
         conninfo = make_conninfo(self.url.reveal(), **own)
-        connection = psycopg.connect(conninfo, autocommit=True, prepare_threshold=None)
+        connection = Connection.connect(conninfo, autocommit=True, prepare_threshold=None)
         connection.adapters.register_dumper(Reals, _RealsDumper)
         return connection
 
     @contextmanager
-    def connected(self) -> Iterator[psycopg.Connection]:
+    def connected(self) -> Iterator[Connection]:
         """The same for one piece of work. Raises IndexUnavailableError."""
         with self.translating_errors(), closing(self.connect()) as connection:
             yield connection
@@ -104,7 +155,7 @@ class Address(NamedTuple):
             return dict(conninfo_to_dict(self.url.reveal()))
         except psycopg.ProgrammingError:
             # Its own words repeat parts of the address, which may be those of a password.
-            raise IndexUnavailableError(
+            raise IndexMisconfiguredError(
                 "memorySearch.store.url is no address of a PostgreSQL database.",
                 remedy='Write it as "postgresql://role@host:5432/database"; special characters of a password as %XX,'
                 " or put the password into a file that memorySearch.store.passwordFile names.",
@@ -153,7 +204,7 @@ class _RealsDumper(Dumper):
 class _Line:
     """One connection, and when it was made and last used."""
 
-    def __init__(self, connection: psycopg.Connection) -> None:
+    def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self.is_fresh = True
         self.used_at = self._made_at = time.monotonic()
@@ -170,16 +221,16 @@ class _Line:
         self._is_ending = True
         pgconn.flush()
 
-    def settle(self) -> None:
+    def settle(self, until: float = math.inf) -> None:
         """Reads the answer to the above. Raises psycopg.OperationalError."""
         if not self._is_ending:
             return
-        pgconn, until = self.connection.pgconn, time.monotonic() + PATIENCE_S
+        pgconn, until = self.connection.pgconn, min(until, time.monotonic() + _SETTLING_S)
         poll = select.poll()
         poll.register(pgconn.socket, select.POLLIN)
         while pgconn.is_busy():
             if not poll.poll(max(0.0, until - time.monotonic()) * 1000):
-                raise psycopg.OperationalError("the server did not answer")
+                raise ServerSilentError
             pgconn.consume_input()
         while pgconn.get_result() is not None:
             pass
@@ -196,10 +247,18 @@ class Pool:
     """At most `size` connections to one database. Any thread may call."""
 
     def __init__(
-        self, address: Address, size: int, greet: Callable[[psycopg.Connection], None]
+        self,
+        address: Address,
+        size: int,
+        greet: Callable[[psycopg.Connection], None],
+        statement_s: float = math.inf,
     ) -> None:
-        """`greet` looks at each new connection and raises what is wrong with its database."""
+        """`greet` looks at each new connection and raises what is wrong with its database.
+
+        The server ends statements after `statement_s`: if it has not answered soon after that, it is silent.
+        """
         self.address = address
+        self._statement_s = statement_s
         self._greet = greet
         self._free = threading.BoundedSemaphore(size)
         self._lock = threading.Lock()
@@ -208,15 +267,20 @@ class Pool:
         self._closed = False
 
     @contextmanager
-    def transaction(self, begin: Sequence[Statement], patience_s: float) -> Iterator[Transaction]:
-        """Rolled back when it was not committed. Raises psycopg.Error, IndexUnavailableError."""
-        if not self._free.acquire(timeout=patience_s):
+    def transaction(
+        self, begin: Sequence[Statement], patience_s: float, until: float = math.inf
+    ) -> Iterator[Transaction]:
+        """Rolled back when it was not committed; no answer is waited for beyond `until`.
+
+        Raises psycopg.Error, IndexUnavailableError.
+        """
+        if not self._free.acquire(timeout=max(0.0, min(patience_s, until - time.monotonic()))):
             raise IndexUnavailableError(
                 f"All connections of this process to {self.address} are in use.",
                 remedy="It is tried again. If that stays so, raise memorySearch.store.pool.max.",
             )
         try:
-            transaction = Transaction(self, begin)
+            transaction = Transaction(self, begin, until)
             try:
                 yield transaction
             finally:
@@ -224,7 +288,7 @@ class Pool:
         finally:
             self._free.release()
 
-    def take(self) -> _Line:
+    def take(self, until: float) -> _Line:
         """An idle connection, or a new one."""
         while True:
             with self._lock:
@@ -234,18 +298,23 @@ class Pool:
                     )
                 line = self._idle.pop() if self._idle else None
             if line is None:
-                return self.make()
+                return self.make(until)
             try:
-                line.settle()
-            except psycopg.Error:
+                line.settle(until)
+            except psycopg.Error as error:
                 line.close()
+                if isinstance(error, ServerSilentError):
+                    self.drop_idle()
                 continue
             return line
 
-    def make(self) -> _Line:
-        connection = self.address.connect()
+    def make(self, until: float) -> _Line:
+        connection = self.address.connect(min(until - time.monotonic(), CONNECT_TIMEOUT_S))
+        connection.until = self.patience(until)
         try:
             self._greet(connection)
+            if is_direct(connection):
+                connection.prepare_threshold = PREPARED_FROM
         except BaseException:
             connection.close()
             raise
@@ -260,15 +329,24 @@ class Pool:
                 return
         line.close()
 
+    def patience(self, until: float, statements: int = 1) -> float:
+        """Until when the answer to so many statements, which the server may give at once, is waited for."""
+        return min(until, time.monotonic() + statements * self._statement_s + GRACE_S)
+
+    def drop_idle(self) -> None:
+        """Where one connection is silent the others are to the same server: whoever comes next makes a new one."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for line in idle:
+            line.close()
+
     def close(self) -> None:
         with self._lock:
             self._closed = True
-            idle, self._idle = self._idle, []
             if self._reaper is not None:
                 self._reaper.cancel()
                 self._reaper = None
-        for line in idle:
-            line.close()
+        self.drop_idle()
 
     def _start_reaper(self) -> None:
         if self._reaper is None:
@@ -289,12 +367,23 @@ class Pool:
             line.close()
 
 
+def is_direct(connection: psycopg.Connection) -> bool:
+    """Whether the process that answers is the one that was connected to: a pool between names none of its servers."""
+    row = connection.execute("SELECT pg_backend_pid()").fetchone()
+    return row is not None and row[0] == connection.info.backend_pid
+
+
+_STALE: Final = (psycopg.errors.FeatureNotSupported, psycopg.errors.InvalidSqlStatementName)
+"""What was prepared does not fit the tables any more, or is gone: another connection begins anew."""
+
+
 class Transaction:
     """One transaction on one connection. It begins with its first statement, in the same round trip."""
 
-    def __init__(self, pool: Pool, begin: Sequence[Statement]) -> None:
+    def __init__(self, pool: Pool, begin: Sequence[Statement], until: float) -> None:
         self._pool = pool
         self._begin = begin
+        self._until = until
         self._line: _Line | None = None
         self.trips = 0
         """How often the server was waited for."""
@@ -339,23 +428,35 @@ class Transaction:
 
     def _first(self, statements: Sequence[Statement]) -> list[Cursor]:
         """A connection that the server has closed meanwhile is replaced, once: nothing was done on it yet."""
-        self._line = self._pool.take()
+        self._line = self._pool.take(self._until)
         every = (*self._begin, *statements)
+        begun = len(self._begin)
         try:
-            return self._send(self._line, every)[len(self._begin) :]
+            return self._send(self._line, every, begun)[begun:]
+        except ServerSilentError:
+            raise
         except psycopg.OperationalError:
             if self._line.is_fresh or not self._line.connection.closed:
                 raise
-            self._line = self._pool.make()
-            return self._send(self._line, every)[len(self._begin) :]
+            self._line = self._pool.make(self._until)
+            return self._send(self._line, every, begun)[begun:]
 
-    def _send(self, line: _Line, statements: Sequence[Statement]) -> list[Cursor]:
+    def _send(self, line: _Line, statements: Sequence[Statement], begun: int = 0) -> list[Cursor]:
+        """The first `begun` of them take no time."""
         self.trips += 1
         connection = line.connection
-        if len(statements) == 1:
-            return [connection.execute(*statements[0])]
-        with connection.pipeline():
-            return [connection.execute(*one) for one in statements]
+        connection.until = self._pool.patience(self._until, len(statements) - begun)
+        try:
+            if len(statements) == 1:
+                return [connection.execute(*statements[0])]
+            with connection.pipeline():
+                return [connection.execute(*one) for one in statements]
+        except _STALE:
+            line.close()
+            raise
+        except ServerSilentError:
+            self._pool.drop_idle()
+            raise
 
     def _give_back(self) -> None:
         if self._line is not None:
@@ -363,6 +464,9 @@ class Transaction:
             self._pool.give_back(line)
 
 
+_SILENT: Final = "silent"
+"""In the place of a SQLSTATE, which only a server gives that answers."""
+_OURS: Final = "ours"
 _REMEDIES: Final = (
     ("28P01", "See the password: memorySearch.store.url or memorySearch.store.passwordFile."),
     (
@@ -390,6 +494,17 @@ _REMEDIES: Final = (
     ("40", "Somebody else changed the same rows; it is tried again."),
     ("57P", "The server is starting, ending or failing over; it is tried again."),
     ("25P03", "It is tried again."),
+    ("53", "The server lacks memory or something else: see its log; it is tried again."),
+    ("58", "The server cannot read or write its files: see its log."),
+    ("XX", "The server met a fault of its own, or damaged data: see its log."),
+    (
+        _OURS,
+        (
+            "No setting helps: this is a fault of the gateway, or of a table that somebody changed. Run"
+            " `memory-gateway store check`, and report it with these words."
+        ),
+    ),
+    (_SILENT, "See whether the server or the network to it hangs; it is tried again."),
 )
 """By the beginning of the SQLSTATE."""
 _REFUSALS: Final = (
@@ -398,8 +513,17 @@ _REFUSALS: Final = (
     ("not permitted to log in|no pg_hba.conf entry|role .* does not exist", "28000"),
     ("database .* does not exist", "3D000"),
     ("read-only|not a primary|in hot standby|during recovery", "25006"),
+    ("did not answer within|timeout expired", _SILENT),
     ("is (starting up|shutting down|not yet accepting connections)|in recovery mode", "57P03"),
 )
+_FAULTS: Final = (
+    psycopg.ProgrammingError,
+    psycopg.DataError,
+    psycopg.IntegrityError,
+    psycopg.InterfaceError,
+    psycopg.NotSupportedError,
+)
+"""What the server, or its library, says of a statement that nobody should have sent."""
 _DEFAULT_REMEDY: Final = "See whether the server runs and can be reached from here, and memorySearch.store.url; it is tried again."
 
 
@@ -409,6 +533,8 @@ def index_unavailable(address: Address, error: psycopg.Error) -> IndexUnavailabl
     reason = redact(" ".join(words.split()), address.secrets())
     reason = reason.partition(" Is the server running")[0].rstrip(".")  # the remedy says so, too
     state = _state_of(reason) or error.sqlstate or ""
+    if isinstance(error, _FAULTS) and not any(state.startswith(one) for one, _ in _REMEDIES):
+        state = _OURS
     remedy = next(
         (text for beginning, text in _REMEDIES if state.startswith(beginning)), _DEFAULT_REMEDY
     )

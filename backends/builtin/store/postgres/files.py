@@ -12,6 +12,7 @@ from backends.builtin.store.port import (
     IndexedFile,
     NoteNames,
     OddEncoding,
+    OvertakenError,
     PreparedChunk,
     PreparedExcerpt,
     PreparedFile,
@@ -140,11 +141,14 @@ LOCK: Final = """
 """Whoever publishes a file waits for others that publish the same one, whatever rows it has."""
 _UPSERT: Final = """
     INSERT INTO files AS f (agent_id, source, path, size, mtime_ns, content_hash, pipeline, note_date, chunk_count)
-    VALUES (%(agent)s, %(source)s, %(path)s, %(size)s, %(mtime_ns)s, %(content_hash)s, %(pipeline)s,
-        %(note_date)s, %(chunk_count)s)
+    SELECT %(agent)s, %(source)s, %(path)s, %(size)s, %(mtime_ns)s, %(content_hash)s, %(pipeline)s,
+        %(note_date)s, %(chunk_count)s
+    WHERE coalesce(%(revision)s::bigint, 0) = 0 OR EXISTS (
+        SELECT 1 FROM files WHERE agent_id = %(agent)s AND source = %(source)s AND path = %(path)s)
     ON CONFLICT (agent_id, source, path) DO UPDATE SET size = excluded.size, mtime_ns = excluded.mtime_ns,
         content_hash = excluded.content_hash, pipeline = excluded.pipeline,
         note_date = excluded.note_date, chunk_count = excluded.chunk_count, revision = f.revision + 1
+    WHERE f.revision = coalesce(%(revision)s::bigint, f.revision)
     RETURNING file_id
 """
 ENTER_VIEWPOINT: Final = """
@@ -227,6 +231,14 @@ class PostgresFiles:
             "paths": [path for _, path in files],
         }
         return frozenset(self._transaction.run(_SELECT_ALL_REMOVABLE, columns))
+
+    def revision(self, source: Source, path: str) -> int:
+        row = self._transaction.run(
+            "SELECT revision FROM files"
+            " WHERE agent_id = %(agent)s AND source = %(source)s AND path = %(path)s",
+            {"source": source, "path": path},
+        ).fetchone()
+        return row[0] if row else 0
 
     def only_elsewhere(self, source: Source) -> int:
         (count,) = self._transaction.one(_COUNT_ELSEWHERE, {"source": source})
@@ -318,9 +330,13 @@ class PostgresFileWrites(PostgresFiles):
             "pipeline": pipeline,
             "note_date": prepared.note_date,
             "chunk_count": len(prepared.chunks),
+            "revision": read.revision,
         }
         _, found, *_ = self._writing.write_all((LOCK, row), (_UPSERT, row), *stamping(row))
-        ((file_id,),) = found
+        published = found.fetchone()
+        if published is None:
+            raise OvertakenError
+        (file_id,) = published
         facts = _facts(file_id, prepared.facts, read.encoding)
         languages = (FORGET_LANGUAGES, {"file": file_id}), languages_of(file_id, prepared)
         chunks = _ticking(prepared.chunks, tick)

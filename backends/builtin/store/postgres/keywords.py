@@ -110,12 +110,12 @@ _UNITED: Final = """
     )
 """
 _CANDIDATE: Final = """
-    c.chunk_id, c.file_id, c.start, c.start_line, c.text, c.terms, {score}, f.path, c.context,
+    c.chunk_id, c.file_id, c.start, c.start_line, c.text, c.terms, r.score, f.path, c.context,
     f.source, f.note_date, f.chunk_count, coalesce(n.title, ''), coalesce(n.tags, '')
 """
 _JOINED: Final = """
     CROSS JOIN LATERAL (SELECT * FROM chunks
-        WHERE agent_id = %(agent)s AND chunk_id = {ids}.chunk_id OFFSET 0) AS c
+        WHERE agent_id = %(agent)s AND chunk_id = r.chunk_id OFFSET 0) AS c
     CROSS JOIN LATERAL (SELECT * FROM files
         WHERE agent_id = %(agent)s AND file_id = c.file_id OFFSET 0) AS f
     LEFT JOIN LATERAL (SELECT title, tags FROM note_facts
@@ -123,8 +123,8 @@ _JOINED: Final = """
 """
 # Texts are read of those alone that are wanted; of equal scores all are put in order.
 _BEST: Final = f"""
-    SELECT {_CANDIDATE.format(score="r.score")}, (SELECT count(*) FROM {{found}}) FROM (
-        SELECT t.chunk_id, t.score, f.path, c.start FROM (
+    , best AS MATERIALIZED (
+        SELECT t.chunk_id, t.score, row_number() OVER (ORDER BY t.score DESC, f.path, c.start) AS place FROM (
             SELECT chunk_id, score FROM {{found}} ORDER BY score DESC
             FETCH FIRST (%(end)s::bigint) ROWS WITH TIES
         ) AS t
@@ -132,13 +132,17 @@ _BEST: Final = f"""
             WHERE agent_id = %(agent)s AND chunk_id = t.chunk_id OFFSET 0) AS c
         CROSS JOIN LATERAL (SELECT path FROM files
             WHERE agent_id = %(agent)s AND file_id = c.file_id OFFSET 0) AS f
-        ORDER BY t.score DESC, f.path, c.start LIMIT %(limit)s::bigint OFFSET %(offset)s::bigint
-    ) AS r {_JOINED.format(ids="r")} ORDER BY r.score DESC, r.path, r.start
+        ORDER BY place LIMIT %(limit)s::bigint OFFSET %(offset)s::bigint
+    )
+    SELECT {_CANDIDATE}, r.is_other, (SELECT count(*) FROM {{found}})
+    FROM (SELECT chunk_id, score, place, false AS is_other FROM best {{others}}) AS r
+    {_JOINED} ORDER BY r.is_other, r.place
 """
-_OF: Final = f"""
-    SELECT {_CANDIDATE.format(score="coalesce(t.score, 0::float8)")}, 0
-    FROM unnest(%(ids)s::bigint[]) WITH ORDINALITY AS r (chunk_id, number)
-    LEFT JOIN {{found}} AS t ON t.chunk_id = r.chunk_id {_JOINED.format(ids="r")} ORDER BY r.number
+_OTHERS: Final = """
+    UNION ALL SELECT o.chunk_id, coalesce(t.score, 0::float8), o.place, true
+    FROM unnest(%(also)s::bigint[]) WITH ORDINALITY AS o (chunk_id, place)
+    LEFT JOIN {found} AS t ON t.chunk_id = o.chunk_id
+    WHERE NOT EXISTS (SELECT 1 FROM best WHERE best.chunk_id = o.chunk_id)
 """
 _NOTHING: Final = "found0 AS (SELECT NULL::bigint AS chunk_id, 0::float8 AS score WHERE false)"
 _TIERS_AT_ONCE: Final = 4
@@ -213,24 +217,25 @@ class PostgresMatches:
                 return number + 1
         return min(len(self._tiers), _TIERS_AT_ONCE)
 
-    def best(self, limit: int, offset: int = 0) -> list[Candidate]:
-        if not self._tiers:
-            return []
+    def best(
+        self, limit: int, offset: int = 0, also: Sequence[int] = ()
+    ) -> tuple[list[Candidate], list[Candidate]]:
+        if not (also or self._tiers):
+            return [], []
         while True:
-            rows = self._select(_BEST, {"limit": limit, "offset": offset, "end": offset + limit})
+            rows = self._select(limit, offset, also)
+            found = list(self._candidates(rows))
+            others = sum(row[-2] for row in rows)
+            best, also_found = found[: len(found) - others], found[len(found) - others :]
             scored = rows[0][-1] if rows else 0
-            is_enough = scored >= self._lookup.enough or (offset and not rows)
+            is_enough = scored >= self._lookup.enough or (offset and not best)
             if is_enough or self._looked_up == len(self._tiers):
-                return list(self._candidates(rows))
+                return best, also_found
             self._looked_up = min(len(self._tiers), 2 * self._looked_up)
 
-    def of(self, chunk_ids: Sequence[int]) -> list[Candidate]:
-        if not chunk_ids:
-            return []
-        return list(self._candidates(self._select(_OF, {"ids": list(chunk_ids)})))
-
-    def _select(self, statement: str, parameters: dict[str, Any]) -> list[Any]:
-        """The statement over what the tiers find."""
+    def _select(self, limit: int, offset: int, also: Sequence[int]) -> list[Any]:
+        """The block of what the tiers find, and the others."""
+        parameters: dict[str, Any] = {"limit": limit, "offset": offset, "end": offset + limit}
         tables = [_NOTHING]
         name = "found0"
         if self._tiers:
@@ -246,8 +251,10 @@ class PostgresMatches:
                     tables.append(_UNITED.format(tier=number, before="#").replace("found#", before))
             last = self._looked_up - 1
             name = f"found{last}" if last else "tier0"
-        text = f"WITH {', '.join(tables)} {statement.format(found=name)}"
-        return self._transaction.run(text, parameters).fetchall()
+        if also:
+            parameters["also"] = list(also)
+        text = _BEST.format(found=name, others=_OTHERS.format(found=name) if also else "")
+        return self._transaction.run(f"WITH {', '.join(tables)} {text}", parameters).fetchall()
 
     def _tier(self, number: int, concepts: Sequence[Concept], parameters: dict[str, Any]) -> str:
         """The chunks with any of these concepts, unless earlier tiers found enough."""
@@ -291,7 +298,7 @@ class PostgresMatches:
     def _candidates(self, rows: Sequence[Any]) -> Iterator[Candidate]:
         cards = self._transaction.cards
         for row in rows:
-            chunk_id, file_id, start, line, text, terms, score, path, context, *card, _ = row
+            chunk_id, file_id, start, line, text, terms, score, path, context, *card, _, _ = row
             source, day, chunks, title, tags = card
             cards[file_id] = FileCard(file_id, source, path, day, chunks, title, split(tags))
             yield Candidate(

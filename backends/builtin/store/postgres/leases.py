@@ -1,12 +1,14 @@
 """Leases in PostgreSQL: who does which work, by the server's clock, each time with a new number.
 
 Who publishes under a lease holds its row until the transaction ends (KEY SHARE): it may be renewed meanwhile, but not
-taken over.
+taken over. Texts that were sent to a provider under a lease are claimed by the process that awaits the answer: it may
+be without the lease by then, but whoever has it leaves these texts alone for a while, and nobody pays for them twice.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
@@ -16,13 +18,24 @@ from backends.builtin.store.port import Lease, LeaseLostError, Work
 if TYPE_CHECKING:
     from backends.builtin.store.postgres.transactions import AgentTransaction
 
+CLAIM_S: Final = 60
+"""Longer than a lease: who was stopped or cut off for so long has not lost what it paid for."""
+
 # Each view of the files has to be verified for itself.
 _WORK: Final = "CASE %(work)s::text WHEN 'verify' THEN 'verify ' || %(viewpoint)s::text ELSE %(work)s::text END"
 _KEY: Final = f"agent_id = %(agent)s AND work = {_WORK}"
 _UNTIL: Final = "clock_timestamp() + make_interval(secs => %(ttl)s::float8)"
 # Who is about to publish has the row locked: then the lease is not free yet, and nobody waits for it.
+# Whoever asks for a turn, or has one, is alive, and so is what it claims.
+_CLAIMED_UNTIL: Final = f"clock_timestamp() + interval '{CLAIM_S} seconds'"
+_CLAIMS_GO_ON: Final = f"""
+    claimed AS (
+        UPDATE claims SET until = {_CLAIMED_UNTIL}
+        WHERE agent_id = %(agent)s AND claimant = %(claimant)s AND until > clock_timestamp()
+    )
+"""
 _TAKE: Final = f"""
-    WITH free AS (
+    WITH {_CLAIMS_GO_ON}, free AS (
         SELECT token FROM leases WHERE {_KEY} AND until <= clock_timestamp() FOR UPDATE SKIP LOCKED
     ), taken AS (
         UPDATE leases SET token = leases.token + 1, holder = %(holder)s, until = {_UNTIL}
@@ -35,9 +48,22 @@ _TAKE: Final = f"""
     )
     SELECT token FROM taken UNION ALL SELECT token FROM made
 """
-_RENEW: Final = f"UPDATE leases SET until = {_UNTIL} WHERE {_KEY} AND token = %(token)s"
+_RENEW: Final = (
+    f"WITH {_CLAIMS_GO_ON} UPDATE leases SET until = {_UNTIL} WHERE {_KEY} AND token = %(token)s"
+)
 _GIVE_BACK: Final = f"UPDATE leases SET until = '-infinity' WHERE {_KEY} AND token = %(token)s"
 _CHECK: Final = f"SELECT 1 FROM leases WHERE {_KEY} AND token = %(token)s FOR KEY SHARE"
+# In one order, so that two never wait for each other.
+_CLAIM: Final = f"""
+    INSERT INTO claims (agent_id, text_hash, claimant, until)
+    SELECT %(agent)s, text_hash, %(claimant)s, {_CLAIMED_UNTIL}
+    FROM unnest(%(hashes)s::bytea[]) AS h (text_hash) ORDER BY text_hash
+    ON CONFLICT (agent_id, text_hash) DO UPDATE SET claimant = excluded.claimant, until = excluded.until
+"""
+_RELEASE: Final = """
+    DELETE FROM claims
+    WHERE agent_id = %(agent)s AND text_hash = ANY(%(hashes)s::bytea[]) AND claimant = %(claimant)s
+"""
 _HELD: Final = """
     SELECT work, holder, token FROM leases
     WHERE agent_id = %(agent)s AND until > clock_timestamp() ORDER BY work
@@ -67,6 +93,16 @@ def renew(transaction: AgentTransaction, lease: Lease, ttl_s: float) -> bool:
 
 def give_back(transaction: AgentTransaction, lease: Lease) -> None:
     transaction.end(_GIVE_BACK, msgspec.structs.asdict(lease))
+
+
+def claim(transaction: AgentTransaction, lease: Lease, text_hashes: Sequence[bytes]) -> None:
+    """Raises LeaseLostError."""
+    check(transaction, lease)
+    transaction.end(_CLAIM, {"hashes": list(text_hashes)})
+
+
+def release(transaction: AgentTransaction, text_hashes: Sequence[bytes]) -> None:
+    transaction.end(_RELEASE, {"hashes": list(text_hashes)})
 
 
 def check(transaction: AgentTransaction, lease: Lease) -> None:

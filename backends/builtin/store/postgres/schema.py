@@ -49,7 +49,7 @@ CREATE TABLE files (
     pipeline text NOT NULL,                  -- chunking and analyser that made the chunks
     note_date text,                          -- ISO date in the file's name, or in its front matter
     chunk_count bigint NOT NULL,
-    revision bigint NOT NULL DEFAULT 1,      -- goes up with every publication
+    revision bigint NOT NULL DEFAULT 1,      -- goes up with every publication of a note
     PRIMARY KEY (agent_id, file_id),
     UNIQUE (agent_id, source, path)
 );
@@ -243,6 +243,14 @@ CREATE TABLE leases (                        -- who does what one gateway at a t
     PRIMARY KEY (agent_id, work)
 );
 
+CREATE TABLE claims (                        -- texts that were sent to a provider and not answered yet
+    agent_id bigint NOT NULL REFERENCES agents,
+    text_hash bytea NOT NULL,
+    claimant text NOT NULL,                  -- the process that will store the answer
+    until timestamptz NOT NULL,              -- unless nothing was heard of it until then
+    PRIMARY KEY (agent_id, text_hash)
+);
+
 CREATE TABLE meta (
     agent_id bigint NOT NULL REFERENCES agents,
     viewpoint text COLLATE "C" NOT NULL,     -- empty: for all
@@ -337,11 +345,37 @@ def index_vectors(address: Address, *, tenant: str, agent: str, at_least: int) -
             if not found.get(index):
                 connection.execute(
                     f"CREATE INDEX CONCURRENTLY {index} ON embeddings"
-                    f" USING hnsw ((half::halfvec({dimensions})) halfvec_cosine_ops)"
+                    f" USING hnsw ((half::halfvec({dimensions})) halfvec_ip_ops)"
                     f" WHERE agent_id = {agent_id} AND fingerprint_id = {fingerprint}"
                 )
                 done.append(f"{vectors:,} vectors of {agent!r} are indexed.")
     return done
+
+
+_SELECT_OWN_INDEXES: Final = r"""
+    SELECT c.relname, (regexp_match(c.relname, '^embeddings_of_(\d+)_(\d+)$'))::bigint[]
+    FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid
+    WHERE i.indrelid = 'embeddings'::regclass AND starts_with(c.relname, 'embeddings_of_')
+        AND pg_has_role(c.relowner, 'USAGE')
+"""
+
+
+def drop_left_indexes(address: Address) -> None:
+    """Approximate indexes of agents or models that are gone go, too, as far as this role may drop them.
+
+    Others may read and write meanwhile. Blocks. Raises IndexUnavailableError.
+    """
+    with address.connected() as connection:
+        _enter(connection, address)
+        for index, numbers in connection.execute(_SELECT_OWN_INDEXES).fetchall():
+            if numbers is None:
+                continue
+            connection.execute("SELECT set_config('mg.agent', %s, false)", (str(numbers[0]),))
+            row = connection.execute(
+                "SELECT 1 FROM fingerprints WHERE agent_id = %s AND fingerprint_id = %s", numbers
+            ).fetchone()
+            if row is None:
+                connection.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {index}")
 
 
 def _enter(connection: Connection, address: Address) -> None:
@@ -388,11 +422,7 @@ def _version_in(connection: Connection, address: Address) -> int | None:
 
 def _make_schema(connection: Connection, address: Address) -> None:
     """The schema and the extension, and the path on which the following statements find both."""
-    if connection.info.server_version < MIN_SERVER * 10_000:
-        raise IndexUnavailableError(
-            f"{address} runs PostgreSQL {connection.info.server_version // 10_000}.",
-            remedy=f"Use PostgreSQL {MIN_SERVER} or later.",
-        )
+    check_server(address, connection.info.server_version)
     name = sql.Identifier(address.schema)
     connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(name))
     connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
@@ -405,6 +435,15 @@ SELECT_EXTENSION: Final = """
     SELECT n.nspname, e.extversion FROM pg_extension AS e
     JOIN pg_namespace AS n ON n.oid = e.extnamespace WHERE e.extname = 'vector'
 """
+
+
+def check_server(address: Address, version: int) -> None:
+    """Raises IndexUnavailableError where PostgreSQL is too old; `version` as the server numbers them: 150004."""
+    if version < MIN_SERVER * 10_000:
+        raise IndexUnavailableError(
+            f"{address} runs PostgreSQL {version // 10_000}.",
+            remedy=f"Use PostgreSQL {MIN_SERVER} or later.",
+        )
 
 
 def check_extension(address: Address, version: str | None) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
+from uuid import uuid4
 
 import psycopg
 
@@ -187,12 +190,14 @@ class PostgresStore:
         """Goes up when the agent was dropped, and begins anew."""
         self._name = {"tenant": settings.tenant, "name": agent}
         self.viewpoint = viewpoint
+        self._claimant = uuid4().hex
         self._timeout_ms = settings.statement_timeout_ms
         self._agent: int | None = None
         self._path: tuple[str, ...] = (settings.schema,)
         self._memory: PostgresVectorMemory | None = None
         self._writing = threading.Lock()
-        self._pool = Pool(self.address, settings.pool.max, self._greet)
+        statement_s = self._timeout_ms / 1000 or math.inf
+        self._pool = Pool(self.address, settings.pool.max, self._greet, statement_s)
 
     @property
     def place(self) -> str:
@@ -209,17 +214,20 @@ class PostgresStore:
         return True
 
     @contextmanager
-    def view(self) -> Iterator[PostgresView]:
+    def view(self, *, until: float = math.inf) -> Iterator[PostgresView]:
         """One state of the index. Raises IndexUnavailableError for everything that PostgreSQL cannot do."""
-        with self._transaction() as transaction:
+        with self._transaction(until) as transaction:
             yield PostgresView(transaction, self._memory, self.generation)
 
     @contextmanager
-    def _transaction(self) -> Iterator[AgentTransaction]:
+    def _transaction(self, until: float = math.inf) -> Iterator[AgentTransaction]:
         with self.address.translating_errors():
-            agent = self._agent or self._find_agent()
-            with self._pool.transaction(self._begin(agent, read_only=True), PATIENCE_S) as inner:
-                yield AgentTransaction(inner, agent, self.viewpoint, self._forget(agent))
+            agent = self._agent or self._find_agent(until)
+            begun = self._begin(agent, read_only=True, until=until)
+            with self._pool.transaction(begun, PATIENCE_S, until) as inner:
+                yield AgentTransaction(
+                    inner, agent, self.viewpoint, self._claimant, self._forget(agent)
+                )
 
     def lease(self, work: Work, ttl_s: float) -> Lease | None:
         with self._beside() as transaction:
@@ -232,6 +240,14 @@ class PostgresStore:
     def give_back(self, lease: Lease) -> None:
         with self._beside() as transaction:
             leases.give_back(transaction, lease)
+
+    def claim(self, lease: Lease, text_hashes: Sequence[bytes]) -> None:
+        with self._beside() as transaction:
+            leases.claim(transaction, lease, text_hashes)
+
+    def release(self, text_hashes: Sequence[bytes]) -> None:
+        with self._beside() as transaction:
+            leases.release(transaction, text_hashes)
 
     def check(self) -> StoreCheck:
         """Whether tables, roles and counts are as they should be. Reads all words of the agent."""
@@ -264,7 +280,7 @@ class PostgresStore:
                 begun = self._begin(agent, read_only=False, lock_s=wait_s)
                 with self._pool.transaction(begun, max(wait_s, 0.0)) as inner:
                     transaction = WritingTransaction(
-                        inner, agent, self.viewpoint, self._forget(agent)
+                        inner, agent, self.viewpoint, self._claimant, self._forget(agent)
                     )
                     try:
                         if lease is not None:
@@ -284,7 +300,9 @@ class PostgresStore:
             agent = self._agent or self._find_agent() or self._make_agent()
             begun = self._begin(agent, read_only=False)
             with self._pool.transaction(begun, PATIENCE_S) as inner:
-                yield AgentTransaction(inner, agent, self.viewpoint, self._forget(agent))
+                yield AgentTransaction(
+                    inner, agent, self.viewpoint, self._claimant, self._forget(agent)
+                )
 
     def size_bytes(self) -> int:
         """Of the tables, the share of this agent as far as the server's estimates go."""
@@ -313,10 +331,15 @@ class PostgresStore:
         return self._memory
 
     def _begin(
-        self, agent: int | None, *, read_only: bool, lock_s: float = PATIENCE_S
+        self,
+        agent: int | None,
+        *,
+        read_only: bool,
+        lock_s: float = PATIENCE_S,
+        until: float = math.inf,
     ) -> Sequence[Statement]:
         settings = {
-            "statement_timeout": str(self._timeout_ms),
+            "statement_timeout": str(self._statement_ms(until)),
             "lock_timeout": str(max(1, round(lock_s * 1000))),
             "idle_in_transaction_session_timeout": str(_IDLE_IN_TRANSACTION_MS),
             "mg.tenant": self._name["tenant"],
@@ -324,18 +347,28 @@ class PostgresStore:
         }
         return begin(schema_path=self._path, settings=settings, read_only=read_only, agent_id=agent)
 
+    def _statement_ms(self, until: float) -> int:
+        """What the server may take for one statement: it ends it before the connection is given up. 0: any time."""
+        if until == math.inf:
+            return self._timeout_ms
+        left_ms = max(1, round((until - time.monotonic() - _MARGIN_S) * 1000))
+        return min(left_ms, self._timeout_ms or left_ms)
+
     def _greet(self, connection: psycopg.Connection) -> None:
         extension = greeting(connection, self.address)
         self._path = tuple(dict.fromkeys((self.address.schema, extension)))
 
-    def _find_agent(self) -> int | None:
-        return self._named((SELECT_AGENT, self._name), read_only=True)
+    def _find_agent(self, until: float = math.inf) -> int | None:
+        return self._named((SELECT_AGENT, self._name), read_only=True, until=until)
 
     def _make_agent(self) -> int | None:
         return self._named((_MAKE_AGENT, self._name), (SELECT_AGENT, self._name), read_only=False)
 
-    def _named(self, *statements: Statement, read_only: bool) -> int | None:
-        with self._pool.transaction(self._begin(None, read_only=read_only), PATIENCE_S) as inner:
+    def _named(
+        self, *statements: Statement, read_only: bool, until: float = math.inf
+    ) -> int | None:
+        begun = self._begin(None, read_only=read_only, until=until)
+        with self._pool.transaction(begun, PATIENCE_S, until) as inner:
             row = inner.end(*statements)[-1].fetchone()
         if row is not None:
             self._agent = row[0]
@@ -356,5 +389,6 @@ class PostgresStore:
         return nobody
 
 
+_MARGIN_S: Final = 0.5
 _IDLE_IN_TRANSACTION_MS: Final = 60_000
 """A process that was stopped in the middle must not hold its locks for ever."""

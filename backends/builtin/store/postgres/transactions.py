@@ -81,17 +81,25 @@ class State(NamedTuple):
 
 
 class AgentTransaction:
-    """A transaction in which statements know the agent and its viewpoint, as `%(agent)s` and `%(viewpoint)s`."""
+    """A transaction in which statements know the agent and its viewpoint, as `%(agent)s` and `%(viewpoint)s`.
+
+    `%(claimant)s` is the store that asks: what it sent to a provider nobody else sends.
+    """
 
     def __init__(
         self,
         transaction: Transaction,
         agent: int | None,
         viewpoint: str,
+        claimant: str,
         nobody: Callable[[], None],
     ) -> None:
         self._transaction = transaction
-        self._own: dict[str, Any] = {"agent": Int8(agent or 0), "viewpoint": viewpoint}
+        self._own: dict[str, Any] = {
+            "agent": Int8(agent or 0),
+            "viewpoint": viewpoint,
+            "claimant": claimant,
+        }
         self.agent = agent
         self.viewpoint = viewpoint
         self.nobody = nobody
@@ -162,9 +170,10 @@ class WritingTransaction(AgentTransaction):
         transaction: Transaction,
         agent: int | None,
         viewpoint: str,
+        claimant: str,
         nobody: Callable[[], None],
     ) -> None:
-        super().__init__(transaction, agent, viewpoint, nobody)
+        super().__init__(transaction, agent, viewpoint, claimant, nobody)
         self._is_changed = False
         self._terms: Counter[str] = Counter()
         self._documents = self._tokens = 0

@@ -15,7 +15,7 @@ from backends.builtin.store.port import (
     IndexedTranscript,
     PreparedChunk,
     TranscriptPiece,
-    Turns,
+    TurnRange,
     now_ms,
 )
 from backends.builtin.store.postgres.files import (
@@ -62,11 +62,11 @@ _SELECT_ENTRIES: Final = """
     ) AS p
 """
 _UPSERT: Final = """
-    INSERT INTO files AS f (agent_id, source, path, size, mtime_ns, content_hash, pipeline, note_date, chunk_count)
+    INSERT INTO files (agent_id, source, path, size, mtime_ns, content_hash, pipeline, note_date, chunk_count)
     VALUES (%(agent)s, 'sessions', %(path)s, %(size)s, %(mtime_ns)s, %(tail)s, %(pipeline)s, %(note_date)s, 0)
     ON CONFLICT (agent_id, source, path) DO UPDATE SET size = excluded.size, mtime_ns = excluded.mtime_ns,
         content_hash = excluded.content_hash, pipeline = excluded.pipeline,
-        note_date = excluded.note_date, revision = f.revision + 1
+        note_date = excluded.note_date
     RETURNING file_id
 """
 _ENROL: Final = """
@@ -120,7 +120,7 @@ class PostgresTranscripts:
         )
         return frozenset(key for (key,) in rows)
 
-    def entries(self, turns: Collection[Turns]) -> dict[Turns, tuple[int, int]]:
+    def entries(self, turns: Collection[TurnRange]) -> dict[TurnRange, tuple[int, int]]:
         wanted = {(one.file_id, turn) for one in turns for turn in (one.first, one.last)}
         columns = {"files": [at for at, _ in wanted], "turns": [turn for _, turn in wanted]}
         entry: dict[tuple[int, int], int] = {}
@@ -137,6 +137,11 @@ class PostgresTranscriptWrites(PostgresTranscripts):
     def __init__(self, transaction: WritingTransaction) -> None:
         super().__init__(transaction)
         self._writing = transaction
+
+    def one(self, path: str) -> IndexedTranscript | None:
+        """As of now, and until the end of this transaction nobody else publishes it."""
+        self._writing.run(LOCK, {"source": "sessions", "path": path})
+        return super().one(path)
 
     def enrol(self, source: str, paths: Collection[str]) -> None:
         self._writing.remember(source, "1", here=True)

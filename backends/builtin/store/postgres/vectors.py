@@ -1,14 +1,15 @@
 """The vector lane in PostgreSQL: the one durable copy of each vector, and search over them by pgvector.
 
-Exact over half precision, the best rescored in full; above `store.vector.hnswFrom` by the agent's own approximate index,
-where `store migrate` made one. A search under a filter is always exact, and none is ever short of results.
+Exact: half precision tells which can be among the nearest, and those are measured in full. Above `store.vector.hnswFrom`
+by the agent's own approximate index, where `store migrate` made one. A search under a filter is always exact, and none is
+ever short of results.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -21,6 +22,8 @@ from backends.ranking.evidence import Background, Excerpt
 from providers.interface import Fingerprint
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from backends.builtin.store.port import Unavailable
     from backends.builtin.store.postgres.transactions import (
         AgentTransaction,
@@ -41,16 +44,24 @@ _BYTES_A_NUMBER: Final = 6
 
 SAMPLE: Final = 256
 _FEW: Final = 8
-"""As for SQLite's engines: see `sqlite/vectors/background`."""
+"""As for SQLite's engines: see `sqlite/vectors/select`."""
 
-_RESCORED: Final = 4
-"""So many times as many as are wanted are found in half precision."""
-_RESCORED_AT_LEAST: Final = 64
+_MARGIN: Final = 0.004
+"""Twice what an inner product in half precision can differ from the cosine: a thousandth by rounding, as much by lengths
+that are not quite 1.
+"""
+_SPARE: Final = 64
+"""So many more than twice those that are wanted are found in half precision at first; seldom are more within the margin."""
+_WIDER: Final = 4
+_NEAR_OF_SAMPLE: Final = 8
+"""As near as so many of the sample are those of all that are put in order."""
 _LEAST_EF_SEARCH: Final = 200
 _MOST_EF_SEARCH: Final = 1_000
 """pgvector's limit."""
 
 
+_HEAD_BYTES: Final = 4
+"""Of a vector that pgvector sends: how many numbers there are, and nothing."""
 _ELEMENT: Final = np.dtype([("bytes", ">i4"), ("number", ">f4")])
 _FLOAT4: Final = 700
 """The id of the type of the elements."""
@@ -64,35 +75,56 @@ def reals(vector: Vector) -> Reals:
     return Reals(head.tobytes() + elements.tobytes())
 
 
-# Those that no excerpt uses any more are among the nearest, too, and are left out afterwards.
-_NEAREST_OF_ALL: Final = """
-    WITH nearest AS MATERIALIZED (
-        SELECT text_hash, vector FROM embeddings
-        WHERE agent_id = {agent} AND fingerprint_id = {fingerprint}
-        ORDER BY {half} <=> %(query)s::real[]::vector::halfvec({dimensions}) LIMIT %(most)s::bigint
+# Vectors have length 1, so inner products put them in the order of their cosines, at half the price.
+_DISTANCE: Final = "<#> %(query)s::real[]::vector::halfvec({dimensions})"
+# Of those that are farther away than the last that is wanted, by more than half precision may err, the precise vectors
+# are not read.
+_MEASURED: Final = """
+    bound AS MATERIALIZED (
+        SELECT bound, {is_enough} AS is_enough FROM (SELECT {margin} + coalesce(
+            (SELECT distance FROM found ORDER BY distance OFFSET %(limit)s::bigint - 1 LIMIT 1), 'infinity') AS bound) AS b
     )
-    SELECT x.excerpt_id, x.chunk_id, 1 - (n.vector <=> %(query)s::real[]::vector),
-        (SELECT count(*) FROM nearest)
-    FROM nearest AS n LEFT JOIN LATERAL (SELECT excerpt_id, chunk_id FROM excerpts
-        WHERE agent_id = {agent} AND text_hash = n.text_hash OFFSET 0) AS x ON true
+    SELECT f.excerpt_id, f.chunk_id, 1 - (f.vector <=> %(query)s::real[]::vector), b.is_enough
+    FROM found AS f, bound AS b WHERE f.distance <= b.bound
 """
-_NEAREST_OF_EXCERPTS: Final = """
-    SELECT n.excerpt_id, n.chunk_id, 1 - (n.vector <=> %(query)s::real[]::vector), 0 FROM (
-        SELECT x.excerpt_id, x.chunk_id, e.vector FROM excerpts AS x JOIN embeddings AS e
-            ON e.agent_id = x.agent_id AND e.fingerprint_id = {fingerprint} AND e.text_hash = x.text_hash
-        WHERE x.agent_id = {agent} {only}
-        ORDER BY e.half <=> %(query)s::real[]::vector::halfvec({dimensions}), x.excerpt_id
-        LIMIT %(most)s::bigint
-    ) AS n
+_ARE_WITHIN: Final = """
+    bound <= {within} AND (SELECT count(*) < %(most)s::bigint OR max(distance) > bound FROM {those})
 """
+_ARE_ENOUGH: Final = "(SELECT count(*) >= %(limit)s::bigint FROM found)"
+"""That is all that can be said of what an approximate index found."""
+_WITHIN: Final = "%(within)s::float8"
+# Putting rows in order costs more than measuring them, so most are left out before. Those that no excerpt uses any more are among the nearest, too, and are left out afterwards.
+_NEAREST_OF_ALL: Final = f"""
+    WITH nearest AS MATERIALIZED (
+        SELECT text_hash, vector, {{half}} {_DISTANCE} AS distance FROM embeddings
+        WHERE agent_id = {{agent}} AND fingerprint_id = {{fingerprint}} {{near}}
+        ORDER BY {{half}} {_DISTANCE} LIMIT %(most)s::bigint
+    ), found AS MATERIALIZED (
+        SELECT x.excerpt_id, x.chunk_id, n.vector, n.distance
+        FROM nearest AS n CROSS JOIN LATERAL (SELECT excerpt_id, chunk_id FROM excerpts
+            WHERE agent_id = {{agent}} AND text_hash = n.text_hash OFFSET 0) AS x
+    ), {_MEASURED}
+"""
+_NEAREST_OF_EXCERPTS: Final = f"""
+    WITH found AS MATERIALIZED (
+        SELECT x.excerpt_id, x.chunk_id, e.vector, e.half {_DISTANCE} AS distance
+        FROM excerpts AS x JOIN embeddings AS e
+            ON e.agent_id = x.agent_id AND e.fingerprint_id = {{fingerprint}} AND e.text_hash = x.text_hash
+        WHERE x.agent_id = {{agent}} {{only}}
+        ORDER BY e.half {_DISTANCE}, x.excerpt_id LIMIT %(most)s::bigint
+    ), {_MEASURED}
+"""
+_NEAR: Final = f"AND half {_DISTANCE} <= {_WITHIN}"
 _OF_FILES: Final = "AND x.file_id = ANY(%(files)s::bigint[])"
 # Text hashes are as good as random, so the first ones are a fair sample, and the same one in every search.
-_SAMPLE: Final = """
-    SELECT 1 - (vector <=> %(query)s::real[]::vector) FROM (
-        SELECT vector FROM embeddings WHERE agent_id = %(agent)s AND fingerprint_id = %(fingerprint)s
+_SAMPLED: Final = """
+    SELECT {what} FROM (
+        SELECT * FROM embeddings WHERE agent_id = %(agent)s AND fingerprint_id = %(fingerprint)s
         ORDER BY text_hash LIMIT %(sample)s::bigint
     ) AS s
 """
+_MARK: Final = _SAMPLED.format(what="sha256(string_agg(text_hash, '' ORDER BY text_hash))")
+_SAMPLE: Final = _SAMPLED.format(what="vector_send(vector)")
 _EXCERPTS: Final = """
     SELECT x.chunk_id, x.excerpt_id, x.start, x."end", 1 - (e.vector <=> %(query)s::real[]::vector)
     FROM unnest(%(ids)s::bigint[]) AS w (chunk_id)
@@ -115,13 +147,47 @@ _BYTES_PER_CHUNK: Final = """
 """
 
 
+class _Sample(NamedTuple):
+    """Some of the stored vectors, by which the cosines of a query to texts at large are known."""
+
+    version: int
+    """Of the index when it was last seen to be this sample."""
+    fingerprint_id: int
+    mark: bytes | None
+    """Another one for other texts."""
+    matrix: NDArray[np.float32]
+    lengths: NDArray[np.float32]
+
+    def within(self, query: Vector, wanted: int, stored: int) -> float | None:
+        """A distance within which there should be several times as many as are `wanted` of so many that are `stored`;
+        None where that might be any.
+        """
+        distances = np.sort(-(self.matrix @ query))
+        place = max(_NEAR_OF_SAMPLE, -(-_WIDER * wanted * SAMPLE // max(1, stored)))
+        if place >= len(distances) // 2 or not np.isfinite(distances).all():
+            return None
+        return float(distances[place])
+
+    def background(self, query: Vector) -> Background | None:
+        """A few vectors are joined by one at a right angle: that is what an unrelated one would be like."""
+        with np.errstate(all="ignore"):
+            cosines = self.matrix @ query / (self.lengths * np.sqrt(query @ query))
+        cosines = cosines[np.isfinite(cosines)]
+        if not cosines.size:
+            return None
+        if cosines.size < _FEW:
+            cosines = np.append(cosines, 0.0)
+        return Background(float(cosines.mean()), float(cosines.std()), len(query))
+
+
 class PostgresVectorMemory:
-    """`VectorMemory`: nothing is held here but what does not change; the server searches."""
+    """`VectorMemory`: what is held here is a small sample; the server searches."""
 
     def __init__(self, settings: VectorStoreSettings) -> None:
         self.hnsw_from = settings.hnsw_from
         self.covered: tuple[int, int, int] | None = None
         """Version of the index, fingerprint and dimensions of which every text was last known to have a vector."""
+        self.sample: _Sample | None = None
 
     is_long = False
 
@@ -129,7 +195,7 @@ class PostgresVectorMemory:
         """There is nothing to scan."""
 
     def release(self) -> None:
-        """There is nothing to give back."""
+        self.sample = None
 
     def space(self, transaction: AgentTransaction, fingerprint: Fingerprint) -> PostgresVectorSpace:
         return PostgresVectorSpace(transaction, self, fingerprint)
@@ -145,7 +211,6 @@ class PostgresVectorSpace:
         self._memory = memory
         self._digest = fingerprint.digest()
         self._chunk_of: dict[int, int] = {}
-        self._background: tuple[Vector, Background | None] | None = None
 
     @property
     def _known(self) -> StoredVectors | None:
@@ -162,22 +227,32 @@ class PostgresVectorSpace:
         if reason := _misfit(known, query):
             return VectorAnswer([], "pgvector", reason)
         assert known is not None
-        if limit < 1 or (file_ids is not None and not file_ids):
+        length = float(np.sqrt(query @ query))
+        if limit < 1 or (file_ids is not None and not file_ids) or not 0 < length < np.inf:
             return VectorAnswer([], "pgvector")
-        most = _RESCORED * limit + _RESCORED_AT_LEAST
-        row: dict[str, Any] = {"query": reals(query), "most": most}
-        if file_ids is not None:
-            rows = self._nearest(
-                query, _NEAREST_OF_EXCERPTS, known, {**row, "files": list(file_ids)}
-            )
+        most = 2 * limit + _SPARE
+        unit = query / np.float32(length)
+        row: dict[str, Any] = {"query": reals(unit), "limit": limit}
+        if file_ids is None:
+            within = self._within(known, unit, limit)
+            rows = self._nearest(_NEAREST_OF_ALL, known, {**row, "most": most, "within": within})
+            if rows and rows[0][-1]:
+                return VectorAnswer(self._best(rows, limit), "pgvector")
+            most *= _WIDER
         else:
-            rows = self._nearest(query, _NEAREST_OF_ALL, known, row)
-            used = [one for one in rows if one[0] is not None]
-            if len(used) < limit and rows and rows[0][-1] >= most:
-                rows = self._nearest(query, _NEAREST_OF_EXCERPTS, known, row)
-            else:
-                rows = used
-        return VectorAnswer(self._best(rows, limit), "pgvector")
+            row["files"] = list(file_ids)
+        while True:
+            rows = self._nearest(_NEAREST_OF_EXCERPTS, known, {**row, "most": most})
+            if not rows or rows[0][-1]:
+                return VectorAnswer(self._best(rows, limit), "pgvector")
+            most *= _WIDER
+
+    def _within(self, known: StoredVectors, query: Vector, limit: int) -> float | None:
+        """Any sample of these vectors will do, be it an old one."""
+        sample, stored = self._memory.sample, self._transaction.state.corpus.documents
+        if sample is None or sample.fingerprint_id != known.fingerprint_id:
+            return None
+        return sample.within(query, limit, stored)
 
     def _best(self, rows: Sequence[Any], limit: int) -> list[VectorHit]:
         hits = []
@@ -187,10 +262,8 @@ class PostgresVectorSpace:
                 hits.append(VectorHit(excerpt_id, min(1.0, max(-1.0, cosine))))
         return sorted(hits, key=lambda hit: (-hit.cosine, hit.excerpt_id))[:limit]
 
-    def _nearest(
-        self, query: Vector, template: str, known: StoredVectors, row: dict[str, Any]
-    ) -> list[Any]:
-        """With the sample of the same query, in one round trip."""
+    def _nearest(self, template: str, known: StoredVectors, row: dict[str, Any]) -> list[Any]:
+        """With a look at the sample, in one round trip."""
         transaction = self._transaction
         most = row["most"]
         indexed = (
@@ -199,33 +272,66 @@ class PostgresVectorSpace:
             and most <= _MOST_EF_SEARCH
             and transaction.state.corpus.documents >= self._memory.hnsw_from
         )
+        is_near = not indexed and row.get("within") is not None
         # Numbers of ours, as constants: otherwise the condition of a partial index would not be recognised.
+        those = "nearest" if template is _NEAREST_OF_ALL else "found"
         statement = template.format(
             agent=transaction.agent or 0,
             fingerprint=known.fingerprint_id,
             dimensions=known.dimensions,
             half=f"half::halfvec({known.dimensions})" if indexed else "half",
             only=_OF_FILES if "files" in row else "",
+            margin=_MARGIN,
+            near=_NEAR.format(dimensions=known.dimensions) if is_near else "",
+            is_enough=_ARE_ENOUGH
+            if indexed
+            else _ARE_WITHIN.format(those=those, within=_WITHIN if is_near else "'infinity'"),
         )
         work = [(statement, row)]
         if indexed:
             ef = str(max(_LEAST_EF_SEARCH, most))
             work.insert(0, ("SELECT set_config('hnsw.ef_search', %(ef)s, true)", {"ef": ef}))
-        wanted = {"query": row["query"], "fingerprint": known.fingerprint_id, "sample": SAMPLE}
-        *_, nearest, sample = transaction.run_all(*work, (_SAMPLE, wanted))
-        rows = nearest.fetchall()
-        self._background = query, _background([cosine for (cosine,) in sample], len(query))
-        return rows
+        found = len(work) - 1
+        if self._sample_of(known) is None:
+            work.append((_MARK, {"fingerprint": known.fingerprint_id, "sample": SAMPLE}))
+        cursors = transaction.run_all(*work)
+        if len(cursors) > found + 1:
+            self._keep_sample(known, cursors[-1].fetchone())
+        return cursors[found].fetchall()
+
+    def _sample_of(self, known: StoredVectors) -> _Sample | None:
+        """Unless it may be another one by now."""
+        sample, version = self._memory.sample, self._transaction.state.version
+        is_level = (
+            sample is not None
+            and sample.fingerprint_id == known.fingerprint_id
+            and sample.version == version
+        )
+        return sample if is_level else None
+
+    def _keep_sample(self, known: StoredVectors, row: Any) -> _Sample:
+        """What is held already, if it has this mark; else what is stored."""
+        mark, version, last = row[0], self._transaction.state.version, self._memory.sample
+        if last is not None and (last.fingerprint_id, last.mark) == (known.fingerprint_id, mark):
+            sample = last._replace(version=version)
+        else:
+            wanted = {"fingerprint": known.fingerprint_id, "sample": SAMPLE}
+            sent = [sent for (sent,) in self._transaction.run(_SAMPLE, wanted)]
+            matrix = _received(sent, known.dimensions)
+            lengths = np.sqrt(np.einsum("ij,ij->i", matrix, matrix))
+            sample = _Sample(version, known.fingerprint_id, mark, matrix, lengths)
+        self._memory.sample = sample
+        return sample
 
     def background(self, query: Vector) -> Background | None:
         known = self._known
         if known is None or _misfit(known, query):
             return None
-        if self._background is None or self._background[0] is not query:
-            wanted = {"query": reals(query), "fingerprint": known.fingerprint_id, "sample": SAMPLE}
-            cosines = [cosine for (cosine,) in self._transaction.run(_SAMPLE, wanted)]
-            self._background = query, _background(cosines, len(query))
-        return self._background[1]
+        sample = self._sample_of(known)
+        if sample is None:
+            wanted = {"fingerprint": known.fingerprint_id, "sample": SAMPLE}
+            sample = self._keep_sample(known, self._transaction.one(_MARK, wanted))
+        return sample.background(query)
 
     def covers_all(self, dimensions: int) -> bool:
         known, transaction = self._known, self._transaction
@@ -301,15 +407,10 @@ def _misfit(known: StoredVectors | None, query: Vector) -> str | None:
     return None
 
 
-def _background(cosines: Sequence[float], dimensions: int) -> Background | None:
-    """A few vectors are joined by one at a right angle: that is what an unrelated one would be like."""
-    measured = np.array(cosines, np.float64)
-    measured = measured[np.isfinite(measured)]
-    if not measured.size:
-        return None
-    if measured.size < _FEW:
-        measured = np.append(measured, 0.0)
-    return Background(float(measured.mean()), float(measured.std()), dimensions)
+def _received(sent: Sequence[bytes], dimensions: int) -> NDArray[np.float32]:
+    """Vectors as pgvector sends them: after four bytes their numbers."""
+    numbers = np.frombuffer(b"".join(one[_HEAD_BYTES:] for one in sent), ">f4")
+    return numbers.astype(np.float32).reshape(len(sent), dimensions)
 
 
 # --- The rows --------------------------------------------------------------------------------------
@@ -319,6 +420,8 @@ _HAS_NONE: Final = """
         AND e.fingerprint_id = %(fingerprint)s::bigint AND e.text_hash = x.text_hash)
     AND NOT EXISTS (SELECT 1 FROM batch_items AS b WHERE b.agent_id = x.agent_id
         AND b.digest = %(digest)s AND b.text_hash = x.text_hash)
+    AND NOT EXISTS (SELECT 1 FROM claims AS o WHERE o.agent_id = x.agent_id
+        AND o.text_hash = x.text_hash AND o.claimant <> %(claimant)s AND o.until > clock_timestamp())
     AND NOT EXISTS (SELECT 1 FROM embedding_failures AS y WHERE y.agent_id = x.agent_id
         AND y.digest = %(digest)s AND y.text_hash = x.text_hash
 """
@@ -376,6 +479,13 @@ _PUT: Final = """
     ON CONFLICT (agent_id, fingerprint_id, text_hash)
     DO UPDATE SET vector = excluded.vector, used_at_ms = 0
 """
+_SUCCEEDED: Final = """
+    DELETE FROM embedding_failures
+    WHERE agent_id = %(agent)s AND digest = %(digest)s AND text_hash = ANY(%(hashes)s::bytea[])
+"""
+_ANSWERED: Final = """
+    DELETE FROM claims WHERE agent_id = %(agent)s AND text_hash = ANY(%(hashes)s::bytea[])
+"""
 _MAKE_FINGERPRINT: Final = """
     INSERT INTO fingerprints (agent_id, digest, description, dimensions)
     VALUES (%(agent)s, %(digest)s, %(description)s::jsonb, %(dimensions)s)
@@ -403,11 +513,14 @@ class PostgresEmbeddings:
         self, fingerprint: Fingerprint, text_hashes: Sequence[bytes]
     ) -> list[tuple[bytes, Vector]]:
         rows = self._transaction.run(
-            "SELECT text_hash, vector::real[] FROM embeddings WHERE agent_id = %(agent)s"
+            "SELECT text_hash, vector_send(vector) FROM embeddings WHERE agent_id = %(agent)s"
             " AND fingerprint_id = %(fingerprint)s AND text_hash = ANY(%(hashes)s::bytea[])",
             {"fingerprint": self._number(fingerprint), "hashes": list(text_hashes)},
         )
-        return [(text_hash, np.array(numbers, "<f4")) for text_hash, numbers in rows]
+        return [
+            (key, np.frombuffer(sent, ">f4", offset=_HEAD_BYTES).astype("<f4"))
+            for key, sent in rows
+        ]
 
     def pending(
         self, fingerprint: Fingerprint, *, limit: int, dimensions: int | None = None
@@ -472,6 +585,13 @@ class PostgresEmbeddings:
         )
         return None if due is None else max(0.0, (due - now_ms()) / 1000)
 
+    def claims_end_s(self) -> float | None:
+        (seconds,) = self._transaction.one(
+            "SELECT extract(epoch FROM min(until) - clock_timestamp())::float8 FROM claims"
+            " WHERE agent_id = %(agent)s AND claimant <> %(claimant)s AND until > clock_timestamp()"
+        )
+        return None if seconds is None else max(0.0, seconds)
+
     def fallen_out_of_use(self) -> list[int]:
         in_use = _IN_USE.format(table="e")
         rows = self._transaction.run(
@@ -509,11 +629,8 @@ class PostgresEmbeddingWrites(PostgresEmbeddings):
                 for key in sorted(fit)
             ],
         )
-        self._writing.write(
-            "DELETE FROM embedding_failures WHERE agent_id = %(agent)s AND digest = %(digest)s"
-            " AND text_hash = ANY(%(hashes)s::bytea[])",
-            {"digest": fingerprint.digest(), "hashes": list(fit)},
-        )
+        stored = {"digest": fingerprint.digest(), "hashes": list(fit)}
+        self._writing.write_all((_SUCCEEDED, stored), (_ANSWERED, stored))
 
     def record_failures(
         self, fingerprint: Fingerprint, failures: Iterable[tuple[bytes, str]]
@@ -525,13 +642,13 @@ class PostgresEmbeddingWrites(PostgresEmbeddings):
             "longest": LONGEST_RETRY_MS,
             "doublings": _MOST_DOUBLINGS,
         }
-        self._writing.write_many(
-            _RECORD_FAILURE,
-            [
-                {**common, "text_hash": text_hash, "reason": plain(reason)}
-                for text_hash, reason in failures
-            ],
-        )
+        rows = [
+            {**common, "text_hash": text_hash, "reason": plain(reason)}
+            for text_hash, reason in failures
+        ]
+        if rows:
+            self._writing.write_many(_RECORD_FAILURE, rows)
+            self._writing.write(_ANSWERED, {"hashes": [row["text_hash"] for row in rows]})
 
     def offer_again(self, fingerprint: Fingerprint) -> None:
         self._writing.write(
@@ -542,8 +659,15 @@ class PostgresEmbeddingWrites(PostgresEmbeddings):
 
     def forget_gone(self) -> None:
         in_use = _IN_USE.format(table="y")
-        self._writing.write(
-            f"DELETE FROM embedding_failures AS y WHERE y.agent_id = %(agent)s AND NOT {in_use}", {}
+        self._writing.write_all(
+            (
+                f"DELETE FROM embedding_failures AS y WHERE y.agent_id = %(agent)s AND NOT {in_use}",
+                {},
+            ),
+            (
+                "DELETE FROM claims WHERE agent_id = %(agent)s AND until <= clock_timestamp()",
+                {},
+            ),
         )
 
     def refresh_use(self, fallen: Sequence[int]) -> None:

@@ -156,6 +156,9 @@ class SqliteFiles:
         ).fetchone()
         return row is not None
 
+    def revision(self, source: Source, path: str) -> int:  # noqa: ARG002 - only its owner writes to a file
+        return 0
+
     def only_elsewhere(self, source: Source) -> int:
         count: int = self._connection.execute(_COUNT_ELSEWHERE, (self._viewpoint, source)).get
         return count

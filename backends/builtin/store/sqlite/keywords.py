@@ -124,12 +124,16 @@ class SqliteMatches:
         self._file_ids = file_ids
         self._ranked: list[int] = []
 
-    def best(self, limit: int, offset: int = 0) -> list[Candidate]:
+    def best(
+        self, limit: int, offset: int = 0, also: Sequence[int] = ()
+    ) -> tuple[list[Candidate], list[Candidate]]:
         missing = offset + limit - len(self._ranked)
         self._ranked += islice(self._order, max(0, missing))
-        return self.of(self._ranked[offset : offset + limit])
+        best = self._ranked[offset : offset + limit]
+        others = [chunk_id for chunk_id in also if chunk_id not in best]
+        return self._of(best), self._of(others) if others else []
 
-    def of(self, chunk_ids: Sequence[int]) -> list[Candidate]:
+    def _of(self, chunk_ids: Sequence[int]) -> list[Candidate]:
         rows = self._connection.execute(_SELECT_CHUNKS, (int64s(chunk_ids),))
         found = {row[0]: Candidate(*row) for row in rows}
         return [

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import cached_property
 from itertools import count
@@ -50,8 +51,8 @@ from backends.interface import StoreDetails
 
 if TYPE_CHECKING:
     from backends.builtin.store.sqlite.jobs import SqliteJobs
+    from backends.builtin.store.sqlite.vectors.embeddings import SqliteEmbeddings
     from backends.builtin.store.sqlite.vectors.select import SqliteVectorSpace, VectorSearch
-    from backends.builtin.store.sqlite.vectors.store import SqliteEmbeddings
     from config.settings import VectorStoreSettings
     from providers.interface import Fingerprint
 
@@ -87,7 +88,7 @@ class SqliteView:
 
     @cached_property
     def embeddings(self) -> SqliteEmbeddings:
-        from backends.builtin.store.sqlite.vectors.store import (  # noqa: PLC0415 - not for keywords alone
+        from backends.builtin.store.sqlite.vectors.embeddings import (  # noqa: PLC0415 - not for keywords alone
             SqliteEmbeddings,
         )
 
@@ -206,7 +207,7 @@ class SqliteStore:
         return self._engines
 
     @contextmanager
-    def view(self) -> Iterator[SqliteView]:
+    def view(self, *, until: float = math.inf) -> Iterator[SqliteView]:  # noqa: ARG002 - no server is waited for
         """One state of the index. Raises IndexUnavailableError for everything that SQLite cannot do."""
         with self.reading() as connection:
             yield SqliteView(connection, self._engines, self.viewpoint)
@@ -233,6 +234,12 @@ class SqliteStore:
         return True
 
     def give_back(self, lease: Lease) -> None:
+        pass
+
+    def claim(self, lease: Lease, text_hashes: Sequence[bytes]) -> None:
+        pass
+
+    def release(self, text_hashes: Sequence[bytes]) -> None:
         pass
 
     def tidy(self) -> None:

@@ -16,7 +16,7 @@ from backends.builtin.store.port import (
     IndexedTranscript,
     PreparedChunk,
     TranscriptPiece,
-    Turns,
+    TurnRange,
 )
 from backends.builtin.store.sqlite.files import (
     FROM_FILES,
@@ -72,7 +72,7 @@ class SqliteTranscripts:
         keys = {key for (key,) in self._connection.execute("SELECT key FROM meta")}
         return frozenset(one for one in among if key_of(one, self._viewpoint) in keys)
 
-    def entries(self, turns: Collection[Turns]) -> dict[Turns, tuple[int, int]]:
+    def entries(self, turns: Collection[TurnRange]) -> dict[TurnRange, tuple[int, int]]:
         return {
             one: (self._entry(one.file_id, one.first), self._entry(one.file_id, one.last))
             for one in turns

@@ -1,4 +1,8 @@
-"""A large backlog gets its vectors from a batch job; what is saved meanwhile does not wait for it."""
+"""A large backlog gets its vectors from a batch job; what is saved meanwhile does not wait for it.
+
+What jobs do with their store is tested over each (here, and their records in `store/test_port`); what they do with a vendor,
+and restarts, over a file alone: 1,150 notes have to be indexed first.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,7 @@ from backends.interface import SearchRequest, SyncRequest
 pytestmark = pytest.mark.anyio
 
 
+@pytest.mark.every_store
 async def test_a_large_backlog_is_embedded_by_one_job_of_many_files(
     embedding_home, vendor, batches, backlog, in_jobs, embedded, job_in
 ):
@@ -27,6 +32,7 @@ async def test_a_large_backlog_is_embedded_by_one_job_of_many_files(
     assert set(Counter([*ordinary, *batches.texts()]).values()) == {1}
 
 
+@pytest.mark.every_store
 async def test_every_text_gets_the_vector_of_its_own_words(
     embedding_home, batches, backlog, embedded
 ):
@@ -63,6 +69,7 @@ async def test_no_key_is_in_what_is_uploaded(embedding_home, vendor, batches, ba
     assert vendor.key not in repr(told)
 
 
+@pytest.mark.every_store
 async def test_a_note_saved_while_a_job_goes_on_is_embedded_at_once(
     embedding_home, vendor, batches, backlog, job_in, until
 ):
@@ -122,6 +129,7 @@ async def test_with_batch_switched_off_nothing_is_uploaded(
     assert "remote.batch.enabled" in report["reason"]
 
 
+@pytest.mark.every_store
 async def test_status_shows_a_job_that_goes_on(
     embedding_home, batches, backlog, in_jobs, batch_report, job_in
 ):

@@ -54,7 +54,9 @@ async def test_refused_items_are_retried_singly_by_the_ordinary_path(
 async def test_the_reason_of_a_refused_item_does_not_repeat_its_text(
     vendor, batches, backlog, embedding_home, job_in, look, monkeypatch
 ):
-    monkeypatch.setattr("backends.builtin.store.sqlite.vectors.store.FIRST_RETRY_MS", 3_600_000)
+    monkeypatch.setattr(
+        "backends.builtin.store.sqlite.vectors.embeddings.FIRST_RETRY_MS", 3_600_000
+    )
     batches.refuses = lambda text: text.endswith("77.")
     async with embedding_home.open() as backend:
         await backend.sync(SyncRequest())

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
 from backends.builtin.backend import BuiltinBackend, chunk_limits, open_builtin, open_store
+from backends.builtin.store.postgres.store import PostgresStore
 from backends.builtin.syncing.indexing import Indexer
 from backends.builtin.syncing.preparing import Preparer
-from backends.builtin.syncing.transcripts import SessionIndexer
+from backends.builtin.syncing.sessions import SessionIndexer
 from backends.files.roots import MemoryRoots
 from backends.transcripts.agents import AgentTranscripts
 from config.settings import SessionSyncSettings, SyncSettings
@@ -72,11 +74,23 @@ def transcript(talking) -> Callable[[str], Transcript]:
 
 
 @pytest.fixture
-def rows(look) -> Callable[[Path], list[tuple[Any, ...]]]:
+def rows(home) -> Callable[[Path], list[tuple[Any, ...]]]:
     """Every transcript chunk of an index: row id, path and text, in order."""
 
     def read(index: Path) -> list[tuple[Any, ...]]:
-        with look(index) as db:
+        if home.store.driver == "postgres":
+            settings = home.settings.search.store
+            with (
+                closing(PostgresStore(settings, "main", viewpoint="")) as store,
+                store.view() as view,
+            ):
+                found = view._transaction.run(
+                    "SELECT c.chunk_id, f.path, c.text FROM chunks AS c"
+                    " JOIN files AS f USING (agent_id, file_id)"
+                    " WHERE c.agent_id = %(agent)s AND f.source = 'sessions' ORDER BY f.path, c.start"
+                )
+                return [(key, path, text.decode()) for key, path, text in found]
+        with closing(apsw.Connection(str(index))) as db:
             return list(
                 db.execute(
                     "SELECT c.id, f.path, c.text FROM chunks AS c JOIN files AS f ON f.id = c.file_id"

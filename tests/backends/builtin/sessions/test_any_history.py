@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backends.builtin.store.port import Turns
+from backends.builtin.store.port import TurnRange
 from backends.builtin.store.sqlite.store import SqliteStore, SqliteView
 from backends.builtin.syncing.indexing import Indexer
 from backends.builtin.syncing.preparing import Preparer
-from backends.builtin.syncing.transcripts import SessionIndexer
+from backends.builtin.syncing.sessions import SessionIndexer
 from backends.chunking import ChunkLimits
 from backends.files.roots import MemoryRoots
 from backends.transcripts.jsonl import JsonlTranscripts
@@ -125,7 +125,7 @@ class Agent:
         with self.database.reading() as connection:
             transcripts = SqliteView(connection).transcripts
             return [
-                (*transcripts.entries([span := Turns(file_id, first, last)])[span], text)
+                (*transcripts.entries([span := TurnRange(file_id, first, last)])[span], text)
                 for file_id, first, last, text in connection.execute(
                     "SELECT file_id, start_line, end_line, text FROM chunks ORDER BY start"
                 )

@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from backends.builtin.store.sqlite.store import SqliteStore
-from backends.builtin.syncing import planning, transcripts
+from backends.builtin.syncing import sessions
 from backends.builtin.syncing.indexing import Indexer
 from backends.builtin.syncing.preparing import Preparer
-from backends.builtin.syncing.transcripts import SessionIndexer
+from backends.builtin.syncing.sessions import SessionIndexer
 from backends.chunking import ChunkLimits
 from backends.files.roots import MemoryRoots
 from backends.transcripts.agents import AgentTranscripts
@@ -123,8 +123,7 @@ class Agent:
 )  # fmt: skip
 @given(steps)
 def test_the_index_says_what_the_conversation_says(tmp_path_factory, monkeypatch, steps):
-    monkeypatch.setattr(planning, "PART_BYTES", 700)
-    monkeypatch.setattr(transcripts, "PART_BYTES", 700)
+    monkeypatch.setattr(sessions, "PART_BYTES", 700)
     agent = Agent(tmp_path_factory.mktemp("agent"))
     with closing(agent):
         for action, detail in steps:
@@ -140,8 +139,7 @@ def test_the_index_says_what_the_conversation_says(tmp_path_factory, monkeypatch
 
 def test_a_long_conversation_that_was_taken_in_halfway_goes_on_from_there(tmp_path, monkeypatch):
     """Nothing happened to it since the index was left in the middle of it."""
-    monkeypatch.setattr(planning, "PART_BYTES", 700)
-    monkeypatch.setattr(transcripts, "PART_BYTES", 700)
+    monkeypatch.setattr(sessions, "PART_BYTES", 700)
     agent = Agent(tmp_path)
     with closing(agent):
         for _ in range(20):

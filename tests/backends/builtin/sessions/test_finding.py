@@ -7,7 +7,7 @@ import pytest
 from backends.errors import PathNotAllowedError
 from backends.interface import ReadRequest, SessionDetails, SyncRequest
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.every_store]
 
 
 async def test_turns_are_found_at_their_lines_in_the_file(talking, transcript, hits_of, check):

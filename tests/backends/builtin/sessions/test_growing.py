@@ -7,9 +7,10 @@ import time
 
 import pytest
 
-from backends.builtin.syncing.transcripts import SILENCE_NS
+from backends.builtin.syncing.sessions import SILENCE_NS
 from backends.interface import SearchRequest, SyncRequest
 
+pytestmark = pytest.mark.every_store
 AUTOMATIC = SyncRequest(reason="interval")
 
 

@@ -10,6 +10,7 @@ from backends.interface import ReadRequest, SearchRequest, SyncRequest
 from config.errors import MemoryGatewayError
 from fakes.host_database import HostDatabase
 
+pytestmark = pytest.mark.every_store
 AUTOMATIC = SyncRequest(reason="interval")
 SECRET = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789"
 
@@ -47,7 +48,7 @@ async def test_a_hit_names_the_lines_of_the_conversation_and_its_events_and_can_
 
 
 @pytest.mark.anyio
-async def test_secrets_are_masked_in_the_index_and_in_what_is_read(talking, session, hits_of):
+async def test_secrets_are_masked_in_the_index_and_in_what_is_read(talking, session, hits_of, rows):
     session.say(f"The boiler key is {SECRET}.")
     session.say(f"Again, packed: {SECRET}. " + "boiler " * 200, packed=True)
     async with talking.open() as backend:
@@ -56,7 +57,9 @@ async def test_secrets_are_masked_in_the_index_and_in_what_is_read(talking, sess
         read = await backend.read(ReadRequest(path="sessions/one"))
         assert hits and "boiler" in read.text
         assert SECRET not in read.text + "".join(hit.snippet for hit in hits)
-    assert SECRET.encode() not in talking.index.read_bytes()
+    assert SECRET not in str(rows(talking.index))
+    if talking.store.driver == "sqlite":
+        assert SECRET.encode() not in talking.index.read_bytes()
 
 
 @pytest.mark.anyio

@@ -6,11 +6,11 @@ import os
 
 import pytest
 
-from backends.builtin.syncing.planning import PART_BYTES
+from backends.builtin.syncing.sessions import PART_BYTES
 from backends.interface import SyncRequest
 from config.settings import ChunkingSettings
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.every_store]
 AUTOMATIC = SyncRequest(reason="interval")
 
 

@@ -10,18 +10,18 @@ from msgspec.structs import replace
 from backends.interface import SyncRequest
 from config.settings import SessionSyncSettings, SyncSettings
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.every_store]
 
 
-def look_from(home, index, name) -> None:
-    store = replace(home.settings.search.store, path=index, view=name)
-    search = replace(home.settings.search, store=store)
+def look_from(home, shared, name) -> None:
+    """`shared`: the home whose index it is."""
+    search = replace(home.settings.search, store=replace(shared.store, view=name))
     home.settings = replace(home.settings, search=search)
 
 
 @pytest.fixture
 def first(talking):
-    look_from(talking, talking.index, "first")
+    look_from(talking, talking, "first")
     return talking
 
 
@@ -37,7 +37,7 @@ def host(first, new_home):
         other.configure(**ours | search)
         if first.settings.sessions_dir.is_dir():
             shutil.copytree(first.settings.sessions_dir, other.settings.sessions_dir)
-        look_from(other, first.index, name)
+        look_from(other, first, name)
         return other
 
     return start
@@ -105,7 +105,7 @@ async def test_switched_off_on_one_host_they_stay_with_the_others(first, host, t
         assert (await backend.sync(SyncRequest())).removed == 0
     assert len(rows(first.index)) == 1
     first.configure()
-    look_from(first, first.index, "first")
+    look_from(first, first, "first")
     await first.synced()
     assert rows(first.index) == []
 
@@ -114,7 +114,7 @@ async def test_a_renamed_host_reads_no_transcript_again(first, transcript, rows)
     for name in ("one", "other"):
         transcript(name).say("The boiler leaks.")
     await first.synced()
-    look_from(first, first.index, "renamed")
+    look_from(first, first, "renamed")
     (first.settings.sessions_dir / "one.jsonl").unlink()
     report = await first.synced()
     assert (report.bytes_read, report.removed) == (0, 1)

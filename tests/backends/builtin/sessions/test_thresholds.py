@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from backends.builtin.syncing.transcripts import SILENCE_NS, is_grown_enough
+from backends.builtin.syncing.sessions import SILENCE_NS, is_grown_enough
 from config.settings import SessionSyncSettings
 
 

@@ -32,9 +32,19 @@ def _postgres(request) -> Opener:
     return lambda viewpoint: PostgresStore(settings, "main", viewpoint=viewpoint)
 
 
+def _pooled(request) -> Opener:
+    """Through pgbouncer in transaction mode."""
+    from backends.builtin.store.postgres.store import PostgresStore
+
+    pooled = request.getfixturevalue("pooled_server")
+    settings = pooled.settings(path=request.getfixturevalue("tmp_path") / "unused.sqlite")
+    return lambda viewpoint: PostgresStore(settings, "main", viewpoint=viewpoint)
+
+
 OPENERS: dict[str, Callable[[pytest.FixtureRequest], Opener]] = {
     "sqlite": _sqlite,
     "postgres": _postgres,
+    "pooled": _pooled,
 }
 
 

@@ -132,8 +132,10 @@ def found(store: Store, query: str, only: int | None) -> list[Any]:
             looked_up = lookup(analysed, counts, corpus.documents)
             wanted = msgspec.structs.replace(looked_up, most=most, enough=enough)
             matches = view.keywords.matches(wanted, files)
-            first, more = matches.best(3), matches.best(99, 3)
-            results += [first, more, matches.of([one.chunk_id for one in reversed(first)])]
+            every, _ = matches.best(99)
+            also = [one.chunk_id for one in reversed(every)]
+            results += [every, *matches.best(3, 0, also), *matches.best(99, 3, also)]
+            results += matches.best(0, 0, also)
         return [
             [(one.path, one.start, one.text, one.terms, one.context, one.bm25) for one in block]
             for block in results

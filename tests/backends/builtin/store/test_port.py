@@ -16,7 +16,7 @@ from backends.builtin.store.port import (
     NoteNames,
     OddEncoding,
     TranscriptPiece,
-    Turns,
+    TurnRange,
     Word,
 )
 from backends.files.encodings import BROKEN
@@ -190,12 +190,12 @@ def test_further_words_are_looked_up_until_there_is_enough(store, shelf):
     tiers = [concepts("valv"), concepts("boiler")]
     with store.view() as view:
         few = view.keywords.matches(Lookup(tiers, most=10, enough=1), None)
-        assert paths(few.best(10)) == ["memory/a.md"]
+        assert paths(few.best(10)[0]) == ["memory/a.md"]
         more = view.keywords.matches(Lookup(tiers, most=10, enough=2), None)
-        assert paths(more.best(10)) == ["memory/a.md", "memory/b.md"]
-        (other,) = [one for one in more.best(10) if one.path == "memory/b.md"]
-        assert [one.bm25 for one in few.of([other.chunk_id])] == [0.0]
-        assert [one.bm25 for one in more.of([other.chunk_id])] == [other.bm25]
+        assert paths(more.best(10)[0]) == ["memory/a.md", "memory/b.md"]
+        (other,) = [one for one in more.best(10)[0] if one.path == "memory/b.md"]
+        assert [one.bm25 for one in few.best(10, 0, [other.chunk_id])[1]] == [0.0]
+        assert [one.bm25 for one in more.best(1, 0, [other.chunk_id])[1]] == [other.bm25]
 
 
 def test_files_limit_the_lookup_itself(store, shelf):
@@ -205,9 +205,9 @@ def test_files_limit_the_lookup_itself(store, shelf):
         ids = {card.path: card.id for card in view.files.all_cards(with_tags=False)}
         lookup = Lookup([concepts("boiler")], most=1, enough=200)
         only = view.keywords.matches(lookup, [ids["memory/a.md"]])
-        assert paths(only.best(10)) == ["memory/a.md"]
-        assert view.keywords.matches(lookup, []).best(10) == []
-        assert paths(view.keywords.matches(lookup, None).best(10)) == ["memory/c.md"]
+        assert paths(only.best(10)[0]) == ["memory/a.md"]
+        assert view.keywords.matches(lookup, []).best(10) == ([], [])
+        assert paths(view.keywords.matches(lookup, None).best(10)[0]) == ["memory/c.md"]
 
 
 def test_what_is_remembered_outlives_the_store(store, opened):
@@ -263,7 +263,7 @@ def test_a_transcript_grows_by_parts_and_knows_the_entry_of_each_turn(store, she
         assert view.transcripts.one("sessions/b.jsonl") is None
         assert (known.end_byte, known.end_line) == (150, 9)
         assert view.transcripts.checkpoints(known.file_id) == [START, first, second]
-        spans = [Turns(known.file_id, 1, 2), Turns(known.file_id, 2, 3)]
+        spans = [TurnRange(known.file_id, 1, 2), TurnRange(known.file_id, 2, 3)]
         assert view.transcripts.entries(spans) == {spans[0]: (2, 4), spans[1]: (4, 9)}
         assert view.files.count("sessions") == (1, 2)
         assert view.keywords.corpus().sources == {"sessions"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from contextlib import closing
 
@@ -16,6 +17,9 @@ from backends.builtin.store.postgres.connections import Address
 from backends.builtin.store.postgres.schema import (
     AGENT_TABLES,
     SCHEMA_VERSION,
+    check_extension,
+    check_server,
+    drop_left_indexes,
     index_vectors,
     migrate,
 )
@@ -234,6 +238,28 @@ class TestSecrets:
             with closing(address.connect()) as connection:
                 assert connection.info.password == password
 
+    @pytest.mark.parametrize(
+        ("statement", "parameters", "remedy"),
+        [
+            ("SELEKT 1", (), "report it"),
+            ("SELECT no_such_column FROM files", (), "report it"),
+            ("SELECT %s", ("a\0b",), "report it"),
+            ("SELECT 1 / 0", (), "report it"),
+            ("SELECT 1 FROM no_such_table", (), "store migrate"),
+            ("SELECT pg_terminate_backend(pg_backend_pid())", (), "it is tried again"),
+        ],
+    )
+    def test_a_fault_of_ours_is_told_as_one(self, store, shelf, statement, parameters, remedy):
+        shelf.write("memory/a.md", "boiler\n")
+        with (
+            pytest.raises(IndexUnavailableError) as caught,
+            store.address.translating_errors(),
+            store.view() as view,
+        ):
+            view._transaction._transaction.run(statement, parameters)
+        assert remedy in caught.value.remedy
+        assert ("report it" in caught.value.remedy) == (remedy == "report it")
+
     def test_a_missing_address_is_told_with_its_reason(self, settings):
         wanting = msgspec.structs.replace(settings, url=None, url_problem="refers to X")
         with pytest.raises(IndexUnavailableError, match="names no database: refers to X"):
@@ -272,6 +298,30 @@ class TestConnections:
             pass
         assert "pool.max" in caught.value.remedy
 
+    def test_many_gateways_share_the_few_connections_of_pgbouncer(self, pooled_server, tmp_path):
+        """More at once than it has connections, each with its own settings, locks and leases."""
+        found = []
+
+        def work(number: int) -> None:
+            settings = pooled_server.settings(path=tmp_path / "unused.sqlite")
+            with closing(PostgresStore(settings, f"agent {number}", viewpoint="here")) as own:
+                for step in range(3):
+                    lease = own.lease("embedding", 60)
+                    assert lease is not None
+                    with own.writer(lease=lease) as writer:
+                        Shelf(own).put(writer, f"memory/{step}.md", f"boiler {number} {step}\n")
+                    own.give_back(lease)
+                with own.view() as view:
+                    found.append((number, sorted(view.files.indexed())))
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(12)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        paths = [f"memory/{step}.md" for step in range(3)]
+        assert sorted(found) == [(number, paths) for number in range(12)]
+
     def test_a_slow_statement_ends_in_time(self, open_store):
         store = open_store(statement_timeout_ms=50)
         with (
@@ -280,6 +330,15 @@ class TestConnections:
         ):
             view._transaction.run("SELECT pg_sleep(20)")
         assert "statementTimeoutMs" in caught.value.remedy
+
+    def test_statements_that_are_sent_together_may_take_as_long_as_one_after_the_other(
+        self, open_store
+    ):
+        """None of them is too slow, and no answer is due before the last."""
+        store = open_store(statement_timeout_ms=1_000)
+        with store.view() as view:
+            asleep = [("SELECT pg_sleep(0.8)", {})] * 5
+            assert len(view._transaction.run_all(*asleep)) == 5
 
     def test_nothing_of_a_transaction_outlives_it(self, store, shelf):
         shelf.write("memory/a.md", "boiler\n")
@@ -290,10 +349,39 @@ class TestConnections:
                 line.connection.execute(f"SELECT current_setting('{name}', true)")
                 for name in ("mg.agent", "statement_timeout", "search_path")
             ]
-            prepared = line.connection.execute("SELECT count(*) FROM pg_prepared_statements")
         values = [cursor.fetchone()[0] for cursor in settings]
         assert values == ["", "0", '"$user", public']
-        assert prepared.fetchone() == (0,)
+
+    @pytest.mark.parametrize("way", ["direct", "pooled"])
+    def test_statements_are_prepared_where_no_pool_stands_between(self, request, tmp_path, way):
+        server = request.getfixturevalue("pooled_server" if way == "pooled" else "postgres_server")
+        with closing(
+            PostgresStore(server.settings(path=tmp_path), "main", viewpoint="test")
+        ) as store:
+            Shelf(store).write("memory/a.md", "boiler\n")
+            for _ in range(5):
+                with store.view() as view:
+                    assert view.keywords.corpus().documents == 1
+            (line,) = store._pool._idle
+            line.settle()
+            prepared = line.connection.execute("SELECT count(*) FROM pg_prepared_statements")
+            assert (prepared.fetchone() == (0,)) == (way == "pooled")
+
+    def test_a_connection_that_lost_what_was_prepared_is_replaced(self, store, shelf):
+        shelf.write("memory/a.md", "boiler\n")
+
+        def documents():
+            with store.view() as view:
+                return view.keywords.corpus().documents
+
+        for _ in range(5):
+            documents()
+        (line,) = store._pool._idle
+        line.settle()
+        line.connection.pgconn.exec_(b"DEALLOCATE ALL")
+        with pytest.raises(IndexUnavailableError):
+            documents()
+        assert documents() == 1
 
 
 class TestApproximateIndex:
@@ -352,6 +440,28 @@ class TestApproximateIndex:
         many, scans = self.nearest(filled, fingerprint, 0, limit=1500)
         assert (len(many), scans) == (1500, 0)
 
+    def test_it_goes_with_its_agent(self, filled, settings, fingerprint):
+        self.index(settings, 1)
+        admin = Secret(settings.url.reveal().replace(SERVING, SUPERUSER))
+        address = Address.of(msgspec.structs.replace(settings, url=admin))
+
+        def left():
+            with address.connected() as connection:
+                return connection.execute(
+                    "SELECT count(*) FROM pg_class"
+                    " WHERE relname LIKE 'embeddings_of_%%' AND relname LIKE %s",
+                    (f"embeddings_of_{filled._agent or agent}_%",),
+                ).fetchone()[0]
+
+        agent = filled._agent
+        drop_left_indexes(address)
+        assert left() == 1
+        filled.drop()
+        drop_left_indexes(Address.of(settings))  # who serves may not
+        assert left() == 1
+        drop_left_indexes(address)
+        assert left() == 0
+
     def test_it_is_never_short_of_results_where_the_nearest_are_of_no_use_any_more(
         self, filled, settings, fingerprint
     ):
@@ -368,6 +478,41 @@ class TestApproximateIndex:
                 writer.files.remove("memory", path)
         found, _ = self.nearest(filled, fingerprint, 0, limit=50)
         assert len(found) == 50
+
+
+def test_vectors_that_half_precision_cannot_tell_apart_are_told_apart(store, shelf, fingerprint):
+    chance = np.random.default_rng(5)
+    numbers = chance.normal(size=8) + 1e-4 * chance.normal(size=(600, 8))
+    vectors = (numbers / np.linalg.norm(numbers, axis=1)[:, None]).astype(np.float32)
+    query = vectors[0].copy()
+    with store.writer() as writer:
+        text = "\n\n".join(f"# {n}\n\nboiler {n} " + "x " * 300 for n in range(600))
+        shelf.put(writer, "memory/a.md", text)
+        keys = [key for key, _ in writer.embeddings.pending(fingerprint, limit=600)]
+        writer.embeddings.put(fingerprint, list(zip(keys, vectors, strict=False)))
+    store.open_vectors(VectorStoreSettings())
+    exact = np.sort(1 - vectors[: len(keys)].astype(float) @ query.astype(float))
+    for _ in range(2):  # the second one knows a sample
+        with store.view() as view:
+            space = view.vectors(fingerprint)
+            hits = space.search(query, limit=10).hits
+            space.background(query)
+        assert np.allclose([1 - hit.cosine for hit in hits], exact[:10], atol=2e-7)
+
+
+@pytest.mark.parametrize("version", ["0.6.2", None])
+def test_a_pgvector_that_is_too_old_or_missing_is_refused_with_its_remedy(settings, version):
+    with pytest.raises(IndexUnavailableError, match="pgvector") as caught:
+        check_extension(Address.of(settings), version)
+    assert "Install pgvector 0.7 or later" in caught.value.remedy
+    check_extension(Address.of(settings), "0.7.0")
+
+
+def test_a_server_that_is_too_old_is_refused_with_its_remedy(settings):
+    with pytest.raises(IndexUnavailableError, match="runs PostgreSQL 14") as caught:
+        check_server(Address.of(settings), 140_012)
+    assert "PostgreSQL 15 or later" in caught.value.remedy
+    check_server(Address.of(settings), 150_000)
 
 
 class TestRoundTrips:

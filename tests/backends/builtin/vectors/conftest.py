@@ -21,10 +21,10 @@ from backends.builtin.store.port import (
     VectorHit,
 )
 from backends.builtin.store.sqlite.store import SqliteStore
+from backends.builtin.store.sqlite.vectors.embeddings import SqliteEmbeddings, fingerprint_id
 from backends.builtin.store.sqlite.vectors.engines import Extension, VectorEngine, VectorQuery
 from backends.builtin.store.sqlite.vectors.resident import ResidentEngine
 from backends.builtin.store.sqlite.vectors.scans import NumpyScan, SqliteScan
-from backends.builtin.store.sqlite.vectors.store import SqliteEmbeddings, fingerprint_id
 from backends.files.scan import FoundFile
 from providers.interface import Fingerprint
 

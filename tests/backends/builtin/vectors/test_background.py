@@ -2,7 +2,7 @@
 
 import pytest
 
-from backends.builtin.store.sqlite.vectors.background import Sampler
+from backends.builtin.store.sqlite.vectors.select import Sampler
 
 
 @pytest.fixture

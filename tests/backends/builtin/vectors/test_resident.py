@@ -1,6 +1,8 @@
 """The life of the resident vectors: loading, precision, refusing, giving back, many threads."""
 
+import gc
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -63,6 +65,19 @@ def test_a_scan_ahead_serves_its_own_query_and_only_while_its_snapshot_is_in_use
     resident.scan_ahead(vector("late"))
     assert filled.nearest(resident, "late", limit=1) == ["late"]
     assert filled.search(resident, query) == filled.search(resident, same)
+
+
+def test_a_scan_of_a_search_that_was_given_up_holds_no_vectors_that_are_not_in_use(
+    filled, resident, vector
+):
+    filled.refresh(resident)
+    resident.scan_ahead(vector("given up"))
+    before = weakref.ref(resident._snapshot)
+    filled.write("memory/late.md", "late")
+    filled.embed()
+    filled.refresh(resident)
+    gc.collect()
+    assert before() is None
 
 
 def test_scanning_ahead_without_vectors_or_with_others_does_nothing(filled, resident, vector):

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 from weakref import WeakSet
 
 import apsw
@@ -19,6 +19,8 @@ from backends.builtin.store.port import EngineName, Unavailable, VectorAnswer
 
 if TYPE_CHECKING:
     from providers.interface import Vector
+
+__all__ = ["np"]  # everything in this package that computes takes it from here
 
 
 class VectorQuery(NamedTuple):
@@ -72,6 +74,24 @@ def misfit(wanted: VectorQuery) -> str | None:
             f"the query has {len(wanted.query)} dimensions and the stored vectors have {dimensions}"
         )
     return None
+
+
+class _LazyModule:
+    """Stands for a module that the first computation loads; each attribute is looked up there once."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(importlib.import_module(self._name), name)
+        setattr(self, name, value)
+        return value
+
+
+if TYPE_CHECKING:
+    import numpy as np
+else:
+    np = _LazyModule("numpy")  # who searches by keywords alone never pays for it
 
 
 _log = structlog.get_logger(__name__)

@@ -7,15 +7,15 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
-from weakref import WeakKeyDictionary
+from weakref import ReferenceType, WeakKeyDictionary, ref
 
 import apsw
 import structlog
 
 from backends.builtin.store.port import EngineName, Unavailable, VectorAnswer
 from backends.builtin.store.sqlite.connections import int64s
-from backends.builtin.store.sqlite.vectors.engines import VectorQuery, misfit, numpy_problem
-from backends.builtin.store.sqlite.vectors.numeric import np
+from backends.builtin.store.sqlite.vectors.embeddings import current_serial
+from backends.builtin.store.sqlite.vectors.engines import VectorQuery, misfit, np, numpy_problem
 from backends.builtin.store.sqlite.vectors.scans import nearest_excerpts, row_lengths, stacked
 from backends.builtin.store.sqlite.vectors.snapshot import (
     SEGMENT_ROWS,
@@ -36,7 +36,6 @@ from backends.builtin.store.sqlite.vectors.snapshot import (
     united,
     updated_members,
 )
-from backends.builtin.store.sqlite.vectors.store import current_serial
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -145,7 +144,8 @@ _MOST: Final = 4
 class _Scan(NamedTuple):
     query: Vector
     """Held, so that its id is not given to another one."""
-    snapshot: Snapshot
+    snapshot: ReferenceType[Snapshot]
+    """Which is not to be held for longer than it is used: it is as large as all vectors."""
     scores: NDArray[np.float32]
 
 
@@ -158,7 +158,7 @@ class ScansAhead:
 
     def put(self, query: Vector, snapshot: Snapshot) -> None:
         """Scans now, in this thread."""
-        scan = _Scan(query, snapshot, snapshot.scores(query))
+        scan = _Scan(query, ref(snapshot), snapshot.scores(query))
         with self._changing:
             self._scans[id(query)] = scan
             while len(self._scans) > _MOST:
@@ -168,7 +168,7 @@ class ScansAhead:
         """The scores of this very query in this snapshot, computed now if they are not there."""
         with self._changing:
             scan = self._scans.pop(id(query), None)
-        return scan.scores if scan and scan.snapshot is snapshot else snapshot.scores(query)
+        return scan.scores if scan and scan.snapshot() is snapshot else snapshot.scores(query)
 
     def clear(self) -> None:
         with self._changing:

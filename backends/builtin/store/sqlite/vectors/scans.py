@@ -15,9 +15,9 @@ from backends.builtin.store.sqlite.vectors.engines import (
     Extension,
     VectorQuery,
     misfit,
+    np,
     numpy_problem,
 )
-from backends.builtin.store.sqlite.vectors.numeric import np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

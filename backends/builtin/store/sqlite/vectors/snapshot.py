@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 import apsw
 
 from backends.builtin.store.sqlite.connections import int64s
-from backends.builtin.store.sqlite.vectors.engines import simd_problem
-from backends.builtin.store.sqlite.vectors.numeric import np
+from backends.builtin.store.sqlite.vectors.embeddings import current_serial
+from backends.builtin.store.sqlite.vectors.engines import np, simd_problem
 from backends.builtin.store.sqlite.vectors.scans import row_lengths
-from backends.builtin.store.sqlite.vectors.store import current_serial
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -327,7 +326,7 @@ def space_of(connection: apsw.Connection, fingerprint_id: int) -> Space | None:
     return Space(fingerprint_id, digest, dimensions, current_serial(connection).epoch)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class Snapshot:
     space: Space
     kernel: Kernel

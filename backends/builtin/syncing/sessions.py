@@ -1,9 +1,9 @@
-"""Taking transcripts into the index, one stretch at a time, when they have grown enough."""
+"""Taking transcripts into the index, one stretch at a time, when they have grown enough: what is to do, and doing it."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Final
@@ -19,25 +19,19 @@ from backends.builtin.store.port import (
     TranscriptPiece,
     View,
 )
-from backends.builtin.syncing.planning import (
-    PART_BYTES,
-    Change,
-    FileOutcome,
-    SessionPlan,
-    TranscriptPart,
-    plan_sessions,
-)
+from backends.builtin.syncing.planning import Change, FileOutcome, ObsoleteFile
 from backends.builtin.syncing.preparing import Preparer
 from backends.errors import FileUnreadableError
 from backends.files.safe_open import MomentarilyUnreadableError, RefusedFileError
 from backends.interface import SkippedFile
 from backends.transcripts.source import (
+    BEGINNING,
     PREFIX,
     SUFFIX,
     Entries,
     FoundTranscript,
     OpenTranscript,
-    Place,
+    Position,
     TranscriptListing,
     TranscriptSource,
     is_claude,
@@ -65,6 +59,119 @@ def is_grown_enough(
     if grown_bytes >= thresholds.delta_bytes or silent_ns >= SILENCE_NS:
         return True
     return 0 < thresholds.delta_messages <= grown_lines()
+
+
+PART_BYTES: Final = 1024 * 1024
+"""What one step takes in: memory stays bounded, and no step takes long."""
+
+IsDue = Callable[[FoundTranscript, Position], bool]
+"""Whether a transcript that grew beyond this place has reached its thresholds."""
+
+
+class TranscriptPart(msgspec.Struct, frozen=True):
+    """One step: take in the transcript up to `until`, from wherever the index stands."""
+
+    path: str
+    until: int
+    """Byte of the transcript."""
+    size: int
+    """Bytes that are expected to be read."""
+    is_last: bool
+    restart: bool = False
+    """Take in everything again, also what seems unchanged."""
+
+    @property
+    def begin(self) -> int:
+        """Where the step before it is expected to have ended."""
+        return self.until - self.size
+
+
+class SessionPlan(msgspec.Struct, frozen=True):
+    listing: TranscriptListing = TranscriptListing()
+    parts: tuple[TranscriptPart, ...] = ()
+    """The transcript that changed last comes first."""
+    to_remove: tuple[ObsoleteFile, ...] = ()
+    added: frozenset[str] = frozenset()
+    waiting: int = 0
+    """Transcripts that grew, but not beyond their thresholds."""
+    unchanged: int = 0
+
+    @property
+    def due(self) -> frozenset[str]:
+        return frozenset(part.path for part in self.parts)
+
+
+class _Need(msgspec.Struct, frozen=True, gc=False):
+    begin: Position
+    """Where the first step is expected to begin."""
+    is_certain: bool
+    """Whatever the thresholds say."""
+
+
+def plan_sessions(
+    listing: TranscriptListing,
+    indexed: Mapping[str, IndexedTranscript],
+    *,
+    pipeline: Callable[[str], str],
+    is_due: IsDue,
+    force: bool = False,
+    enabled: bool = True,
+) -> SessionPlan:
+    """Not `enabled`: transcripts are no source, and whatever this viewpoint may take out goes."""
+    parts: list[TranscriptPart] = []
+    added, waiting = [], 0
+    for found in sorted(listing.files, key=lambda found: (-found.mtime_ns, found.path)):
+        known = indexed.get(found.path)
+        need = _need(found, known, pipeline(found.path), force=force)
+        if need is None or (not need.is_certain and not is_due(found, need.begin)):
+            waiting += need is not None and found.size > need.begin.byte
+            continue
+        parts += _parts(found, need.begin.byte, restart=force)
+        if known is None or not known.pipeline:
+            added.append(found.path)
+    on_disk = {found.path for found in listing.files}
+    orphans_go = bool(listing.files) or not enabled  # a directory without any may be away
+    return SessionPlan(
+        listing=listing,
+        parts=tuple(parts),
+        to_remove=tuple(
+            ObsoleteFile(path, known.read_at_ns, "sessions")
+            for path, known in indexed.items()
+            if path not in on_disk
+            and listing.tells_of(path)
+            and (known.seen == "here" or (known.seen == "nowhere" and orphans_go))
+        ),
+        added=frozenset(added),
+        waiting=waiting,
+        unchanged=len(listing.files) - len({part.path for part in parts}),
+    )
+
+
+def _need(
+    found: FoundTranscript, known: IndexedTranscript | None, pipeline: str, *, force: bool
+) -> _Need | None:
+    """None: the file is as it was. A file that did anything but grow must be looked at at once."""
+    if known is None:
+        return _Need(BEGINNING, is_certain=force)
+    if force or known.pipeline != pipeline:
+        return _Need(BEGINNING, is_certain=True)
+    if known.stamps == found.stamps:
+        return None
+    if found.inode != known.inode or found.size <= known.size:
+        return _Need(BEGINNING, is_certain=True)
+    return _Need(Position(known.end_byte, known.end_line), is_certain=False)
+
+
+def _parts(found: FoundTranscript, begin: int, *, restart: bool) -> Iterator[TranscriptPart]:
+    ends = [begin, *range(begin + PART_BYTES, found.size, PART_BYTES), max(begin, found.size)]
+    for start, end in pairwise(ends):
+        yield TranscriptPart(
+            path=found.path,
+            until=end,
+            size=end - start,
+            is_last=end == ends[-1],
+            restart=restart and start == begin,
+        )
 
 
 FILES: Final = "sessions"
@@ -179,9 +286,11 @@ class SessionIndexer:
     ) -> SessionPlan:
         """What is to do, as of this transaction."""
         indexed = view.transcripts.indexed()
+        if not (indexed or listing.files):
+            return SessionPlan(listing=listing)
         taken = {path: known.taken(path) for path, known in indexed.items() if known.pipeline}
 
-        def is_due(found: FoundTranscript, since: Place) -> bool:
+        def is_due(found: FoundTranscript, since: Position) -> bool:
             was_a_file = found.path + SUFFIX in indexed  # else it could not be found for a while
             return found.size > since.byte and (eager or was_a_file or self._is_due(found, since))
 
@@ -199,7 +308,7 @@ class SessionIndexer:
         path = self._transcripts.path_of(reference) if self.enabled else None
         return path is not None and any(part.path == path for part in self.survey().parts)
 
-    def _is_due(self, found: FoundTranscript, since: Place) -> bool:
+    def _is_due(self, found: FoundTranscript, since: Position) -> bool:
         return is_grown_enough(
             found.size - since.byte,
             partial(self._transcripts.entries_beyond, found, since),

@@ -12,8 +12,7 @@ import anyio
 import structlog
 
 from backends.errors import IndexUnavailableError
-from config.runtime.bounded import BoundedWork
-from config.runtime.tasks import ResettableEvent
+from config.runtime.tasks import BoundedWork, ResettableEvent
 
 if TYPE_CHECKING:
     from backends.builtin.store.port import Store, VectorMemory
@@ -61,7 +60,7 @@ _SHARE: Final = 0.1
 """The largest share of one core that renewals take while changes keep coming."""
 
 
-class Upkeep:
+class Residency:
     """Belongs to one event loop; `run` must be running."""
 
     def __init__(
@@ -75,7 +74,7 @@ class Upkeep:
     ) -> None:
         self._store = store
         self._held = held
-        self._disk = BoundedWork("upkeep of vectors")
+        self._disk = BoundedWork("residency of vectors")
         self._idle_s = idle_s
         self._look_s = look_s
         self._is_short = is_short

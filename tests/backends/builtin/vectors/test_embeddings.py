@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from backends.builtin.store.sqlite.vectors.store import (
+from backends.builtin.store.sqlite.vectors.embeddings import (
     LONGEST_RETRY_MS,
     SqliteEmbeddings,
     current_serial,

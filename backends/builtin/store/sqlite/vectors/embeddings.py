@@ -11,7 +11,7 @@ import msgspec
 
 from backends.builtin.store.port import now_ms
 from backends.builtin.store.sqlite.connections import int64s
-from backends.builtin.store.sqlite.vectors.numeric import np
+from backends.builtin.store.sqlite.vectors.engines import np
 from backends.interface import Coverage, FailedText
 from providers.interface import Fingerprint
 
@@ -181,6 +181,9 @@ class SqliteEmbeddings:
             FailedText(path=path, start_line=line, reason=reason, attempts=attempts)
             for path, line, reason, attempts in rows
         )
+
+    def claims_end_s(self) -> None:
+        """Only one process sends texts."""
 
     def next_retry_s(self, fingerprint: Fingerprint) -> float | None:
         due: int | None = self._connection.execute(

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 
-from backends.builtin.embedding.upkeep import Upkeep
+from backends.builtin.embedding.residency import Residency
 from config.settings import VectorStoreSettings
 from providers.interface import Fingerprint
 
@@ -14,16 +14,16 @@ pytestmark = pytest.mark.anyio
 
 
 class Kept:
-    """Engines over a library, kept by an upkeep that runs."""
+    """Engines over a library, kept by a residency that runs."""
 
     def __init__(self, library, **options):
         self.library = library
         self.engines = library.database.open_vectors(VectorStoreSettings())
         options = {"is_short": lambda: False} | options
-        self.upkeep = Upkeep(library.database, self.engines, **options)
+        self.residency = Residency(library.database, self.engines, **options)
 
     def use(self):
-        self.upkeep.used(self.library.fingerprint)
+        self.residency.used(self.library.fingerprint)
 
     def vectors(self):
         number = self.library.number
@@ -40,7 +40,7 @@ def kept(library):
     async def start(**options):
         kept = Kept(library, **options)
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(kept.upkeep.run)
+            tasks.start_soon(kept.residency.run)
             yield kept
             tasks.cancel_scope.cancel()
 
@@ -49,7 +49,7 @@ def kept(library):
 
 async def test_nothing_is_loaded_before_the_first_answer(kept, until):
     async with kept() as here:
-        here.upkeep.changed()
+        here.residency.changed()
         for _ in range(20):
             await anyio.sleep(0)
         assert here.vectors() == 0
@@ -63,7 +63,7 @@ async def test_what_is_written_is_followed(kept, library, until):
         await until(lambda: here.vectors() == 3)
         library.write("memory/b.md", "four")
         library.embed()
-        here.upkeep.changed()
+        here.residency.changed()
         await until(lambda: here.vectors() == 4)
 
 
@@ -82,7 +82,7 @@ async def test_vectors_are_given_back_while_memory_is_short(kept, until):
         short.set()
         await until(lambda: here.vectors() == 0)
         here.use()
-        here.upkeep.changed()
+        here.residency.changed()
         for _ in range(20):
             await anyio.sleep(0.001)
         assert here.vectors() == 0
