@@ -107,7 +107,7 @@ class QueryAnalyser:
             words = tuple(self._plain_words(content, language))
         names = {concept.alternatives[0] for concept in found}
         derived = self._related(content) if language == "english" else ()
-        related = tuple(one for one in derived if one.instead_of in names)
+        related = tuple(dict.fromkeys(one for one in derived if one.instead_of in names))
         return Query(query, language, times, words, related)
 
     def compounds(self, query: Query, counts: Mapping[str, int], documents: int) -> Compounds:
