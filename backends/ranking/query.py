@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from backends.interface import MAX_QUERY_CHARS
 from backends.text.analyser import (
     Analyser,
     detect_language,
@@ -22,8 +23,6 @@ from backends.text.analyser import (
 from backends.text.dates import day_terms
 from backends.text.times import Days, days_in
 
-MAX_QUERY_CHARS: Final = 20_000
-"""What follows is ignored: a pasted log file must not cost seconds. Whoever asks cuts, and says so."""
 MAX_CONCEPTS: Final = 1_000
 """Read from one query; the index then looks for the most telling of them."""
 PARTS_SHARE: Final = 1.0

@@ -12,14 +12,15 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from typing import Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from weakref import WeakSet
 
 import anyio
-from anyio import from_thread
-from anyio.lowlevel import EventLoopToken, current_token
 
 from config.runtime.tasks import lacks_threads
+
+if TYPE_CHECKING:
+    from anyio.lowlevel import EventLoopToken
 
 T = TypeVar("T")
 
@@ -106,7 +107,7 @@ class BoundedWork:
             self._idle.pop().dismiss()
 
     def _start_worker(self) -> _Worker:
-        worker = _Worker(self._name, self._finish, self._let_go, current_token())
+        worker = _Worker(self._name, self._finish, self._let_go, anyio.lowlevel.current_token())
         worker.start()
         return worker
 
@@ -160,7 +161,7 @@ class _Worker(threading.Thread):
                 try:
                     given = self._pieces.get(timeout=IDLE_S)
                 except Empty:
-                    if from_thread.run_sync(self._let_go, self, token=self._token):
+                    if anyio.from_thread.run_sync(self._let_go, self, token=self._token):
                         return
                 else:
                     if given is None:
@@ -168,7 +169,7 @@ class _Worker(threading.Thread):
                     piece, done = given
                     piece.work()
                     self.busy = False
-                    from_thread.run_sync(self._finished, self, done, token=self._token)
+                    anyio.from_thread.run_sync(self._finished, self, done, token=self._token)
                     del given, piece  # with what came of it
 
 
