@@ -83,7 +83,7 @@ async def warm_latencies(arguments: list[str]) -> list[float]:
 COMMANDS: Final = (
     ("search", "--json", "--max-results", "1", QUERIES[1]),
     ("search", "--max-results", "1", QUERIES[1]),
-    ("get", "MEMORY.md"),
+    ("get", "--json"),
     ("status", "--json"),
     ("status",),
 )
@@ -112,10 +112,13 @@ def instructions(argv: Sequence[str], line: bytes = b"") -> int:
     return int(found[1])
 
 
-async def commands(arguments: list[str], gateway: str, table: Table, *, counted: bool) -> None:
-    """The commands against the bare interpreter, by turns."""
+async def commands(
+    arguments: list[str], note: str, gateway: str, table: Table, *, counted: bool
+) -> None:
+    """The commands against the bare interpreter, by turns; `note` is what `get` reads."""
     bare = [sys.executable, "-c", BARE]
     lines = {one: [*command_of("gateway"), one[0], *arguments, *one[1:]] for one in COMMANDS}
+    lines = {one: [*argv, *([note] if one[0] == "get" else [])] for one, argv in lines.items()}
     if counted:
         yardstick = float(instructions(bare))
         taken = {one: float(instructions(argv)) for one, argv in lines.items()}
@@ -137,19 +140,24 @@ def count_start(arguments: list[str], table: Table) -> None:
     table.add_row("serve, one search", "itself", f"{cost / 1e6:.0f} M", f"{cost / yardstick:.2f}")
 
 
+def first_note(workspace: Path) -> str:
+    return str(min(workspace.rglob("*.md")).relative_to(workspace))
+
+
 async def measure_commands(workspace: Path, *, counted: bool) -> Table:
     table = Table(title=f"Commands against the bare interpreter, {workspace.name}")
     for column in ("command", "gateway", "instructions" if counted else "median", "ratio"):
         table.add_column(column, justify="right")
+    note = first_note(workspace)
     with tempfile.TemporaryDirectory() as state:
         arguments = write_configuration(Path(state), workspace)
         await build(arguments)
         if counted:
             count_start(arguments, table)
-        await commands(arguments, "none", table, counted=counted)
+        await commands(arguments, note, "none", table, counted=counted)
         async with spawn_gateway(arguments, environment=dict(os.environ)) as client:
             await client.call("sync", {}, timeout_s=60)
-            await commands(arguments, "runs", table, counted=counted)
+            await commands(arguments, note, "runs", table, counted=counted)
     return table
 
 
