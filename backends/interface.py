@@ -20,6 +20,9 @@ from providers.interface import Candidate, EmbeddingsState
 Outcome = Literal["ok", "empty", "denied", "disabled", "partial"]
 Mode = Literal["hybrid", "keyword", "vector", "rerank"]
 
+MAX_QUERY_CHARS: Final = 20_000
+"""What follows is ignored: a pasted log file must not cost seconds. Whoever asks cuts, and says so."""
+
 
 class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One search. Limits are already validated: `max_results >= 1`, `0 <= min_score <= 1`."""

@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -165,9 +166,19 @@ def qmd_export_dir(state: Path, agent_id: str) -> Path:
     return qmd_home(state, agent_id) / "sessions"
 
 
+INDEX_MARK: Final = ".memory-gateway"
+"""Before the suffix of an index's name, by which no chat gateway takes the file for its own."""
+
+
 def index_path(state: Path, agent_id: str) -> Path:
     """The index database, under a name that no chat gateway uses."""
-    return state / "memory" / f"{agent_id}.memory-gateway.sqlite"
+    return state / "memory" / f"{agent_id}{INDEX_MARK}.sqlite"
+
+
+def lock_beside(index: Path) -> Path:
+    """The lock of an index: beside the file itself where the path is a link, and without our mark."""
+    real = Path(os.path.realpath(index))
+    return real.with_name(f"{real.stem.removesuffix(INDEX_MARK)}{real.suffix}.lock")
 
 
 def former_index_path(state: Path, agent_id: str) -> Path:

@@ -3,28 +3,33 @@
 Replies are matched to calls over any pair of byte streams: the pipe of a child, or a Unix socket. A gateway can
 be started as a child. When that ends, its last output is part of the error; however the caller leaves, the child
 is first asked to end, then sent SIGTERM, then killed, each within a time limit.
+
+A command that asks a running gateway one thing does so in calls that block: an event loop, and the log that goes
+with it, take longer to import than the answer takes.
 """
 
 from __future__ import annotations
 
 import itertools
-import subprocess
+import math
+import socket
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 import msgspec
-import structlog
-from anyio.abc import ByteReceiveStream, ByteSendStream, Process, TaskStatus
-from anyio.streams.text import TextReceiveStream
 from msgspec import UNSET, UnsetType
 
 from config.errors import ErrorKind, MemoryGatewayError, ungrouped
 from config.runtime.start import command_of
 from gateway.rpc.wire import DeadlineExceededError, LineSplitter, RpcError
+
+if TYPE_CHECKING:
+    from anyio.abc import ByteReceiveStream, ByteSendStream, Process, TaskStatus
 
 _KNOWN_KINDS: Final = frozenset(ErrorKind)
 
@@ -47,6 +52,10 @@ class RemoteError(MemoryGatewayError):
 
 class GatewayGoneError(MemoryGatewayError):
     """The gateway ended, or closed the connection, before it answered."""
+
+
+class SilentGatewayError(MemoryGatewayError):
+    """The gateway is there, but gives no sign of life."""
 
 
 class _Error(msgspec.Struct, frozen=True):
@@ -95,13 +104,12 @@ def encode_call(method: str, params: object, call_id: int | None = None) -> byte
     return msgspec.json.encode(frame) + b"\n"
 
 
-_log = structlog.get_logger(__name__)
-
 NotificationCallback = Callable[[str, Any], None]
 """Takes the method and the parameters of a notification. Called on the event loop; must not wait."""
 
 DEFAULT_TIMEOUT_S: Final = 30.0
 _LONGEST_LINE_BYTES: Final = 64 * 1024 * 1024
+_PIECE_BYTES: Final = 65_536
 _WAITING_FRAMES: Final = 64
 """Calls that may wait for the gateway to read; more wait in `call`, within their deadline."""
 
@@ -110,8 +118,92 @@ def _ignore(_method: str, _params: Any) -> None:
     """Stand in where nobody listens to notifications."""
 
 
+_CLOSED: Final = "The gateway closed the connection."
+
+
 async def _closed() -> str:
-    return "The gateway closed the connection."
+    return _CLOSED
+
+
+class BlockingClient:
+    """Calls over a connected socket, one after the other, from a thread that does nothing else."""
+
+    def __init__(self, connection: socket.socket, notified: NotificationCallback = _ignore) -> None:
+        self._connection = connection
+        self._ids = itertools.count(1)
+        self._splitter = LineSplitter(_LONGEST_LINE_BYTES)
+        self._frames: deque[Frame] = deque()
+        self.notified = notified
+        """Called with every notification that comes during a call; it may be replaced."""
+
+    def call(
+        self,
+        method: str,
+        params: object = None,
+        *,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+        look_after_s: float = math.inf,
+        patience_s: float = math.inf,
+    ) -> Any:
+        """The result of one request, as plain data.
+
+        After each `look_after_s` a sign of life is asked for, which waits for no work of the gateway, and has
+        to come within `patience_s`: else SilentGatewayError. Raises RemoteError, DeadlineExceededError,
+        GatewayGoneError, too.
+        """
+        ends = time.monotonic() + timeout_s
+        wanted, look = next(self._ids), 0
+        self._send(encode_call(method, params, wanted), timeout_s)
+        look_at = time.monotonic() + look_after_s
+        while True:
+            frame = self._receive(min(ends, look_at))
+            if frame is None and time.monotonic() >= ends:
+                raise DeadlineExceededError(f"{method} did not answer in {timeout_s:g} s.")
+            if frame is None:
+                if look:
+                    raise SilentGatewayError("The gateway gave no sign of life.")
+                look = next(self._ids)
+                self._send(encode_call("$/cancelRequest", {"id": 0}, look), timeout_s)
+                look_at = time.monotonic() + patience_s
+            elif frame.method is not None:
+                self.notified(frame.method, frame.params)
+            elif frame.id == wanted:
+                return frame.outcome()
+            elif frame.id == look:
+                look, look_at = 0, time.monotonic() + look_after_s
+
+    def _send(self, line: bytes, timeout_s: float) -> None:
+        self._connection.settimeout(None if math.isinf(timeout_s) else timeout_s)
+        try:
+            self._connection.sendall(line)
+        except TimeoutError:
+            raise DeadlineExceededError(f"The gateway reads nothing for {timeout_s:g} s.") from None
+        except OSError:
+            raise GatewayGoneError(_CLOSED) from None
+
+    def _receive(self, until: float) -> Frame | None:
+        """The next frame; None when none came in time."""
+        while not self._frames:
+            left_s = until - time.monotonic()
+            if left_s <= 0:
+                return None
+            self._connection.settimeout(None if math.isinf(left_s) else left_s)
+            try:
+                received = self._connection.recv(_PIECE_BYTES)
+            except TimeoutError:
+                return None
+            except OSError:
+                received = b""
+            if not received:
+                raise GatewayGoneError(_CLOSED)
+            self._frames.extend(map(_frame_of, self._splitter.feed(received)))
+        return self._frames.popleft()
+
+
+def _frame_of(line: bytes | RpcError) -> Frame:
+    if isinstance(line, RpcError):
+        raise GatewayGoneError(f"The gateway sent what is no JSON-RPC: {line}")
+    return decode_frame(line)
 
 
 class _Pending:
@@ -197,17 +289,14 @@ class Client:
             raise self._gone() from None
 
     def _take_back(self, call_id: int) -> None:
-        try:
+        with suppress(anyio.WouldBlock):  # then the gateway is not told, and does the work in vain
             self._outgoing.send_nowait(encode_call("$/cancelRequest", {"id": call_id}))
-        except anyio.WouldBlock:
-            _log.debug("cancellation not sent", call=call_id)
 
     async def _write(self) -> None:
-        try:
+        # When the gateway reads no more, the end of its output tells everybody.
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
             async for frame in self._frames:
                 await self._send.send(frame)
-        except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
-            _log.debug("the gateway reads no more")  # the end of its output tells everybody
 
     async def _read(self) -> str | None:
         """Reads until the end; returns what was wrong with the gateway's lines, if anything."""
@@ -222,9 +311,7 @@ class Client:
             return error.message
 
     def _take(self, line: bytes | RpcError) -> None:
-        if isinstance(line, RpcError):
-            raise GatewayGoneError(f"The gateway sent what is no JSON-RPC: {line}")
-        frame = decode_frame(line)
+        frame = _frame_of(line)
         if frame.method is not None:
             self.notified(frame.method, frame.params)
         elif (pending := self._pending.get(frame.id)) is not None:
@@ -284,6 +371,8 @@ class SpawnedGateway(Client):
 
     async def listen(self) -> None:
         """Reads its standard error, if that is ours, so that it never waits for a reader."""
+        from anyio.streams.text import TextReceiveStream  # noqa: PLC0415 - not for who only asks
+
         rest = ""
         if self.process.stderr is not None:
             async for text in TextReceiveStream(self.process.stderr, errors="replace"):
@@ -331,6 +420,8 @@ async def spawn_gateway(
     its log goes where ours goes; else only its last words are kept. `patience_s` is how long the child
     may take to end before it is told more firmly.
     """
+    import subprocess  # noqa: PLC0415 - not for who only asks
+
     process = await anyio.open_process(
         [*command, *arguments],
         stdin=subprocess.PIPE,

@@ -20,11 +20,11 @@ import structlog
 from anyio.abc import ByteReceiveStream, Process
 from anyio.to_thread import run_sync
 
-from backends.interface import Mode
+from backends.interface import MAX_QUERY_CHARS, Mode
 from backends.qmd.home import SearchMode
 from backends.qmd.process import MAX_OUTPUT_BYTES, QmdUnavailableError, started
 from backends.qmd.sidecar import Sidecar
-from backends.ranking.query import MAX_QUERY_CHARS, content_words
+from backends.ranking.query import content_words
 from backends.text.analyser import detect_language, is_unspaced, normalise
 from config.runtime.children import resident_bytes
 from config.runtime.tasks import Backoff, ResettableEvent

@@ -14,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from backends.interface import MAX_QUERY_CHARS
 from backends.text.analyser import (
     COMPOUNDING,
     Analyser,
@@ -29,8 +30,6 @@ from backends.text.analyser import (
 )
 from backends.text.times import Days, day_terms, days_in
 
-MAX_QUERY_CHARS: Final = 20_000
-"""What follows is ignored: a pasted log file must not cost seconds. Whoever asks cuts, and says so."""
 MAX_CONCEPTS: Final = 1_000
 """Read from one query; the index then looks for the most telling of them."""
 PARTS_SHARE: Final = 1.0

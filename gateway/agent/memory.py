@@ -46,8 +46,9 @@ from gateway.tools.status import (
     write_metrics,
     write_status,
 )
+from gateway.watching import OFF, ON_DEMAND, WatchState
 from gateway.watching.directories import watched_places
-from gateway.watching.watcher import OFF, ON_DEMAND, Watcher, WatchState
+from gateway.watching.watcher import Watcher
 
 if TYPE_CHECKING:
     from backends.builtin.store.port import Store

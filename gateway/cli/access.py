@@ -7,16 +7,17 @@ guards conversations, does not apply.
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+import socket
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeVar
 
-import anyio
 import msgspec
 from msgspec.structs import replace
 
-from backends.builtin.store.opening import is_there
+from backends.builtin.store.opening import is_there, owner_lock
 from backends.errors import IndexUnavailableError
 from backends.interface import (
     ProgressCallback,
@@ -26,12 +27,23 @@ from backends.interface import (
     SyncReport,
     SyncRequest,
 )
-from config.errors import ungrouped
 from config.host_keys import is_disabled
+from config.runtime.tasks import run_within
 from config.settings import Secret, Settings
-from gateway.client import Client, connect
-from gateway.ownership.lock import LockDisk, check_workspace, name_owner, place_of
-from gateway.ownership.sockets import connect_owner
+from gateway.cli.options import Options, log_for
+from gateway.client import DEFAULT_TIMEOUT_S, BlockingClient, SilentGatewayError
+from gateway.ownership.lock import (
+    DISK_PATIENCE_S,
+    OWNER_PATIENCE_S,
+    LockDisk,
+    OwnerRecord,
+    check_workspace,
+    disk_hangs,
+    name_owner,
+    place_of,
+    read_owner,
+    socket_address,
+)
 from gateway.rpc.wire import DeadlineExceededError
 from gateway.sessions import WITHOUT_CLAUDE_CODE
 from gateway.tools.search import SearchParams, without
@@ -77,28 +89,48 @@ class Access(Protocol):
         ...
 
 
-@asynccontextmanager
-async def reach_memory(settings: Settings, *, patient: bool = False) -> AsyncIterator[Access]:
-    """The owner's memory when there is an owner, else our own, without background work.
+def with_memory(
+    settings: Settings,
+    options: Options,
+    work: Callable[[Access], Coroutine[Any, Any, T]],
+    *,
+    patient: bool = False,
+) -> T:
+    """What `work` returns with the owner's memory when there is an owner, else with our own, without background work.
 
-    The `patient` wait for a QMD that has to start for them alone. Raises IndexUnavailableError, also
-    when the owner serves another workspace.
+    The `patient` wait for a QMD that has to start for them alone. Raises what `work` raises, and
+    IndexUnavailableError, also when the owner serves another workspace.
     """
-    lock = place_of(settings).lock
-    stream = None if is_disabled(settings) else await connect_owner(lock)
-    if stream is None:
-        from gateway.agent.memory import TRIAL_S, open_memory  # whoever only asks needs none of it
+    with _owner_of(settings) if not is_disabled(settings) else nullcontext() as owner:
+        if owner is not None:
+            check_workspace(owner.lock, settings.workspace)
+            return _finished(work(_Asked(owner, settings)))
+    log_for(options)
+    import anyio
 
-        with _without_traces(settings) as ours:
-            wait_s = TRIAL_S if patient else 0.0
-            async with open_memory(ours, background=False, wait_s=wait_s) as memory:
-                yield _Opened(memory, is_kept=ours is settings)
-        return
-    async with stream:
-        check_workspace(lock, settings.workspace)
-        listener = _Listener()
-        async with connect(stream, stream, notified=listener) as client:
-            yield _Asked(client, listener, name_owner(lock), settings)
+    return anyio.run(_with_own_memory, settings, work, patient)
+
+
+def _finished(work: Coroutine[Any, Any, T]) -> T:
+    """What comes of work that waits for nothing but an owner, which is asked in calls that block."""
+    try:
+        work.send(None)
+    except StopIteration as end:
+        value: T = end.value
+        return value
+    work.close()
+    raise RuntimeError("a command waits for something else than the owner of the index")
+
+
+async def _with_own_memory(
+    settings: Settings, work: Callable[[Access], Coroutine[Any, Any, T]], patient: bool
+) -> T:
+    from gateway.agent.memory import TRIAL_S, open_memory  # whoever only asks needs none of it
+
+    with _without_traces(settings) as ours:
+        wait_s = TRIAL_S if patient else 0.0
+        async with open_memory(ours, background=False, wait_s=wait_s) as memory:
+            return await work(_Opened(memory, is_kept=ours is settings))
 
 
 @contextmanager
@@ -144,39 +176,36 @@ async def owning(settings: Settings) -> AsyncIterator[None]:
         lock.release()
 
 
-async def reload_owner(settings: Settings) -> ReloadResult:
+def reload_owner(settings: Settings) -> ReloadResult:
     """Asks the owner to read its configuration again, also when the new one switches memory off.
 
     Raises IndexUnavailableError when nobody owns the index, RemoteError with the owner's refusal.
     """
-    stream = await connect_owner(place_of(settings).lock)
-    if stream is None:
-        raise IndexUnavailableError(
-            f"No gateway runs for {_whose(settings)}, so there is none to reload.",
-            remedy="The next one reads the configuration when it starts.",
-        )
-    from gateway.agent.reloading import ReloadResult
+    with _owner_of(settings) as owner:
+        if owner is None:
+            raise IndexUnavailableError(
+                f"No gateway runs for {_whose(settings)}, so there is none to reload.",
+                remedy="The next one reads the configuration when it starts.",
+            )
+        from gateway.agent.reloading import ReloadResult
 
-    async with stream, connect(stream, stream) as client:
-        owner = _Attended(client, name_owner(place_of(settings).lock))
-        return msgspec.convert(await owner.call("reload"), ReloadResult)
+        return msgspec.convert(owner.call("reload"), ReloadResult)
 
 
-async def owner_metrics(settings: Settings) -> MetricsResult:
+def owner_metrics(settings: Settings) -> MetricsResult:
     """What the owner counts: a command that opens the index itself has counted nothing.
 
     Raises IndexUnavailableError when nobody owns the index.
     """
-    stream = await connect_owner(place_of(settings).lock)
-    if stream is None:
-        raise IndexUnavailableError(
-            f"No gateway runs for {_whose(settings)}, so nothing is counted.",
-            remedy="Start one with `memory-gateway serve`, or as a service.",
-        )
-    from gateway.tools.status import MetricsResult
+    with _owner_of(settings) as owner:
+        if owner is None:
+            raise IndexUnavailableError(
+                f"No gateway runs for {_whose(settings)}, so nothing is counted.",
+                remedy="Start one with `memory-gateway serve`, or as a service.",
+            )
+        from gateway.tools.status import MetricsResult
 
-    async with stream, connect(stream, stream) as client:
-        return msgspec.convert(await client.call("metrics"), MetricsResult)
+        return msgspec.convert(owner.call("metrics"), MetricsResult)
 
 
 def _whose(settings: Settings) -> str:
@@ -220,97 +249,119 @@ class _Opened:
         return replace(await self._memory.overview(operator=True), counted=None)
 
 
-class _Listener:
-    """Hands progress on to whoever waits for it."""
+class _Owner(msgspec.Struct, frozen=True):
+    """The process that owns the index. It may be stopped, or swapped out, at any time."""
 
-    def __init__(self) -> None:
-        self.progress: ProgressCallback | None = None
+    lock: Path
+    client: BlockingClient
 
-    def __call__(self, method: str, params: Any) -> None:
-        if self.progress is not None and method == "notifications/progress":
-            self.progress(msgspec.convert(params, SyncProgress))
+    @property
+    def name(self) -> str:
+        return name_owner(self.lock)
+
+    def call(self, method: str, params: Any = None, timeout_s: float = DEFAULT_TIMEOUT_S) -> Any:
+        """Like `BlockingClient.call`. Raises IndexUnavailableError as soon as the owner is silent for too long."""
+        try:
+            return self.client.call(
+                method,
+                msgspec.to_builtins(params),
+                timeout_s=timeout_s,
+                look_after_s=_LOOK_S,
+                patience_s=OWNER_PATIENCE_S - _LOOK_S,
+            )
+        except SilentGatewayError:
+            raise IndexUnavailableError(
+                f"{self.name} has not answered for {OWNER_PATIENCE_S:g} s.",
+                remedy="Check whether it is stopped, and its log. Once it has ended, commands open the "
+                "index themselves.",
+            ) from None
 
 
-class _Attended:
-    """Calls to an owner that may be stopped, or swapped out, at any time."""
+@contextmanager
+def _owner_of(settings: Settings) -> Iterator[_Owner | None]:
+    """A connection to the owner of the index; None when there is none that can be reached.
 
-    def __init__(self, client: Client, owner: str) -> None:
-        self._client = client
-        self.name = owner
+    Raises IndexUnavailableError when the disk of its lock does not answer.
+    """
+    try:
+        lock, record = run_within(partial(_read_lock, settings), DISK_PATIENCE_S)
+    except TimeoutError:
+        raise disk_hangs() from None
+    if record is None or record.socket is None:
+        yield None
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(OWNER_PATIENCE_S)
+        try:
+            with socket_address(Path(record.socket)) as address:
+                connection.connect(address)
+        except OSError:
+            is_reached = False
+        else:
+            is_reached = True
+        yield _Owner(lock, BlockingClient(connection)) if is_reached else None
 
-    async def call(self, method: str, params: Any = None, **options: float) -> Any:
-        """Like `Client.call`. Raises IndexUnavailableError as soon as the owner is silent for too long."""
-        result: list[Any] = []
-        with ungrouped():
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._watch)
-                result.append(await self._client.call(method, params, **options))
-                tasks.cancel_scope.cancel()
-        return result[0]
 
-    async def _watch(self) -> None:
-        await anyio.sleep(_LOOK_S)
-        from gateway.ownership.bridge import PATIENCE_S
-
-        while True:
-            try:
-                await self._client.ping(timeout_s=PATIENCE_S - _LOOK_S)
-            except DeadlineExceededError:
-                raise IndexUnavailableError(
-                    f"{self.name} has not answered for {PATIENCE_S:g} s.",
-                    remedy="Check whether it is stopped, and its log. Once it has ended, commands open the "
-                    "index themselves.",
-                ) from None
-            await anyio.sleep(_LOOK_S)
+def _read_lock(settings: Settings) -> tuple[Path, OwnerRecord | None]:
+    lock = owner_lock(settings)
+    return lock, read_owner(lock)
 
 
 class _Asked:
-    def __init__(self, client: Client, listener: _Listener, owner: str, settings: Settings) -> None:
-        self._client = _Attended(client, owner)
-        self._listener = listener
+    """The owner's memory. Nothing in it waits for an event loop."""
+
+    def __init__(self, owner: _Owner, settings: Settings) -> None:
+        self._owner = owner
         self._wants_claude_code = settings.search.claude_code
 
     async def search(self, params: SearchParams) -> SearchAnswer:
-        await self._introduce()
-        answer = await self._call("memory_search", params, SearchAnswer)
-        missed = await self.missed()
+        self._introduce()
+        answer = self._call("memory_search", params, SearchAnswer)
+        missed = self._missed()
         return without(answer, missed) if missed else answer
 
     async def get(self, params: GetParams) -> ReadAnswer:
-        await self._introduce()
-        return await self._call("memory_get", params, ReadAnswer)
+        self._introduce()
+        return self._call("memory_get", params, ReadAnswer)
 
-    async def _introduce(self) -> None:
-        await self._client.call("initialize", {"client": "command line", "operator": True})
+    def _introduce(self) -> None:
+        self._owner.call("initialize", {"client": "command line", "operator": True})
 
     async def sync(
         self, request: SyncRequest, progress: ProgressCallback | None = None
     ) -> SyncReport | None:
-        self._listener.progress = progress
+        def notified(method: str, params: Any) -> None:
+            if progress is not None and method == "notifications/progress":
+                progress(msgspec.convert(params, SyncProgress))
+
+        self._owner.client.notified = notified
         params = {"reason": request.reason, "force": request.force}
-        report = await self._client.call("sync", params, timeout_s=math.inf)
+        report = self._owner.call("sync", params, timeout_s=math.inf)
         return None if "disabled" in report else msgspec.convert(report, SyncReport)
 
     async def status(self) -> StatusResult:
-        found = await self._status()
+        found = self._status()
         missed = self._missed_by(found)
         return replace(found, issues=(*found.issues, missed)) if missed else found
 
     async def overview(self) -> OverviewResult:
         from gateway.tools.status import OverviewResult
 
-        await self._introduce()
-        return await self._call("overview", None, OverviewResult)
+        self._introduce()
+        return self._call("overview", None, OverviewResult)
 
     async def missed(self) -> str:
+        return self._missed()
+
+    def _missed(self) -> str:
         if not self._wants_claude_code:
             return ""
-        return self._missed_by(await self._status())
+        return self._missed_by(self._status())
 
-    async def _status(self) -> StatusResult:
+    def _status(self) -> StatusResult:
         from gateway.tools.status import StatusResult
 
-        return await self._call("status", None, StatusResult)
+        return self._call("status", None, StatusResult)
 
     def _missed_by(self, owner: StatusResult) -> str:
         is_missed = self._wants_claude_code and owner.enabled and not owner.claude_code
@@ -319,27 +370,27 @@ class _Asked:
     async def append(self, params: AppendParams) -> AppendResult:
         from gateway.tools.get import AppendResult
 
-        await self._introduce()
-        return await self._call("memory_append", params, AppendResult)
+        self._introduce()
+        return self._call("memory_append", params, AppendResult)
 
     async def health(self) -> Health:
-        return await self._health({}, _HEALTH_TIMEOUT_S)
+        return self._health({}, _HEALTH_TIMEOUT_S)
 
     async def deep_health(self) -> Health:
         """Provider, vector engine and QMD may each use up their time."""
         from gateway.agent.memory import TRIAL_S
 
-        return await self._health({"deep": True}, 3 * TRIAL_S + 5)
+        return self._health({"deep": True}, 3 * TRIAL_S + 5)
 
-    async def _health(self, params: dict[str, bool], timeout_s: float) -> Health:
+    def _health(self, params: dict[str, bool], timeout_s: float) -> Health:
         from gateway.tools.status import Health, judge_health
 
         try:
-            result = await self._client.call("health", params, timeout_s=timeout_s)
+            result = self._owner.call("health", params, timeout_s)
         except DeadlineExceededError:
-            reason = f"{self._client.name} has not answered for {timeout_s:g} s."
+            reason = f"{self._owner.name} has not answered for {timeout_s:g} s."
             return judge_health(failure=reason)
         return msgspec.convert(result, Health)
 
-    async def _call(self, method: str, params: Any, kind: type[T]) -> T:
-        return msgspec.convert(await self._client.call(method, msgspec.to_builtins(params)), kind)
+    def _call(self, method: str, params: Any, kind: type[T]) -> T:
+        return msgspec.convert(self._owner.call(method, params), kind)

@@ -14,10 +14,14 @@ from typing import Any, Final
 
 import msgspec
 
-from gateway.cli.guard import guarded, run_logged
+from gateway.cli.guard import guarded
 from gateway.cli.options import LOG_LEVELS, SERVE_OPTIONS, SHARED_OPTIONS, Options
 from gateway.process.orphans import PARENT, is_orphan
-from gateway.process.tuning import forbid_core_dumps, pause_collector
+from gateway.process.tuning import (
+    forbid_core_dumps,
+    import_structlog_without_rich,
+    pause_collector,
+)
 
 _FIELDS: Final = {option.flag: option.field for option in SERVE_OPTIONS if option.metavar}
 _SOCKET_ONLY: Final = "--socket-only"
@@ -57,15 +61,15 @@ def run(arguments: Sequence[str]) -> int:
 # To import what a command needs is part of it: that may fail, too, where files or memory are short.
 def _serve(plain: PlainServe) -> int:
     pause_collector()
-    _import_structlog_without_rich()
+    import_structlog_without_rich()
     from gateway.cli.running import run_gateway
 
     return run_gateway(plain.options, socket_only=plain.socket_only)
 
 
 def _ask(question: PlainQuestion) -> int:
-    _import_structlog_without_rich()
-    return run_logged(_command(question.command), question.options, question.values)
+    pause_collector()  # the process has ended before there is anything to collect
+    return _command(question.command)(question.options, **question.values)
 
 
 def _command(name: str) -> Callable[..., int]:
@@ -76,18 +80,6 @@ def _command(name: str) -> Callable[..., int]:
     from gateway.cli.commands.asking import get, search
 
     return search if name == "search" else get
-
-
-def _import_structlog_without_rich() -> None:
-    """Where rich is installed, structlog imports it, to draw tracebacks that we never ask for."""
-    if "rich" in sys.modules:
-        return
-    modules: dict[str, Any] = sys.modules
-    modules["rich"] = None  # to `import`, a module that does not exist
-    try:
-        import structlog  # noqa: F401
-    finally:
-        del modules["rich"]
 
 
 def _by_typer(arguments: Sequence[str]) -> int:

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeGuard
 from config.errors import ErrorKind, MemoryGatewayError, lone_error
 from config.runtime.tasks import lacks_threads
 from gateway.cli import output
-from gateway.cli.options import PROGRAM, Options
+from gateway.cli.options import PROGRAM, Options, log_for
 
 INTERRUPTED: Final = 130
 """128 + SIGINT, as shells have it."""
@@ -119,9 +119,7 @@ def _number(error: BaseException) -> int | None:
 
 def run_logged(command: Callable[..., int], options: Options, values: Mapping[str, Any]) -> int:
     """The exit code of a command, with a log for whoever reads its output."""
-    from gateway.process.logs import configure_logs
-
-    configure_logs(options.log_level or "warning", for_people=not options.json)
+    log_for(options)
     return command(options, **values)
 
 

@@ -13,6 +13,7 @@ from config.errors import ConfigInvalidError, ConfigNotFoundError, ConfigProblem
 from config.loading.load import load_settings, refuse_unknown_names
 from config.settings import Settings, StartedAs
 from config.source.discover import LoadRequest
+from gateway.process.tuning import import_structlog_without_rich
 from gateway.rpc.wire import InvalidParamsError
 
 PROGRAM: Final = "memory-gateway"
@@ -69,6 +70,17 @@ READING_PATIENCE_S: Final = 20.0
 """How long the files of the configuration, pipes among them, may take."""
 
 
+def log_for(options: Options) -> None:
+    """A log for whoever reads the output of a command. Call it before anything that may write to it is done.
+
+    What only asks a running gateway writes none, and does not import what would.
+    """
+    import_structlog_without_rich()
+    from gateway.process.logs import configure_logs
+
+    configure_logs(options.log_level or "warning", for_people=not options.json)
+
+
 def load(options: Options, started_as: StartedAs = "command") -> Settings:
     """Raises ConfigInvalidError, ConfigNotFoundError.
 
@@ -81,7 +93,7 @@ def load(options: Options, started_as: StartedAs = "command") -> Settings:
 
     def read() -> Settings:
         settings = load_settings(request)
-        refuse_unknown_names(request, settings, _is_indexed)
+        refuse_unknown_names(request, settings, lambda unknown: _is_indexed(unknown, options))
         return replace(settings, started_as=started_as)
 
     try:
@@ -97,8 +109,9 @@ def load(options: Options, started_as: StartedAs = "command") -> Settings:
         ) from None
 
 
-def _is_indexed(settings: Settings) -> bool:
+def _is_indexed(settings: Settings, options: Options) -> bool:
     """Whether the workspace is that of the index; looked at only where it does not exist."""
+    log_for(options)
     from backends.builtin.syncing.brake import is_made_for
 
     return is_made_for(settings)

@@ -11,14 +11,14 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 from anyio.to_thread import run_sync
 from msgspec.structs import replace
 
-from backends.builtin.store.opening import IndexState, doubt, index_file, inspect, is_index
 from backends.builtin.store.opening import check as check_store
+from backends.builtin.store.opening import doubt, index_file, inspect, is_index
 from backends.errors import IndexUnavailableError
 from backends.interface import SyncRequest
 from backends.transcripts.agents import AgentTranscripts
@@ -31,6 +31,9 @@ from gateway.doctor.finding import Finding, Severity, sentence
 from gateway.ownership.lock import OwnerRecord, check_workspace, place_of, read_owner
 from gateway.ownership.sockets import connect_owner
 from gateway.tools.search import SearchParams
+
+if TYPE_CHECKING:
+    from backends.builtin.store.opening import IndexState
 
 _INDEX_TIMEOUT_S: Final = 3.0
 _CLAIMED: Final = re.compile(r"[a-z0-9_-]+(\.retry-.*)?\.sqlite\Z", re.IGNORECASE)

@@ -18,7 +18,7 @@ from msgspec import UNSET, Raw, UnsetType
 from backends.errors import IndexUnavailableError
 from config.errors import ErrorKind, MemoryGatewayError
 from config.runtime.tasks import Wakeup
-from gateway.ownership.lock import OWNER, LockDisk, OwnerLock
+from gateway.ownership.lock import OWNER, OWNER_PATIENCE_S, LockDisk, OwnerLock
 from gateway.ownership.sockets import connect_owner
 from gateway.rpc.connection import cancelled_id
 from gateway.rpc.transport import Outbox, SocketChannel
@@ -239,8 +239,6 @@ def _as_handshake(call: Call) -> bytes:
 
 _log = structlog.get_logger(__name__)
 
-PATIENCE_S: Final = 10.0
-"""How long open requests wait for an owner, and for one that is silent; opening an index takes far less."""
 _LOOKS: Final = 10
 """How often a bridge looks for a sign of life in that time. Looks are counted and not seconds: where the
 bridge itself was stopped, the owner may have answered all the while."""
@@ -261,7 +259,7 @@ class Bridge:
         end: Callable[[], None],
         terms: Terms,
         name_owner: Callable[[], str] = lambda: OWNER,
-        patience_s: float = PATIENCE_S,
+        patience_s: float = OWNER_PATIENCE_S,
     ) -> None:
         """`reach` waits for an owner, which hears the `terms` first; `end` is called when the client asks
         for the end. `name_owner` begins a sentence about the owner.

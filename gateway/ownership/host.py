@@ -17,7 +17,7 @@ from anyio.abc import SocketStream, TaskGroup
 from msgspec.structs import replace
 
 from backends.errors import IndexUnavailableError
-from config.errors import MemoryGatewayError
+from config.errors import MemoryGatewayError, ungrouped
 from config.host_keys import is_disabled
 from config.settings import Settings
 from gateway.notify import STANDING_BY, Notifier
@@ -26,7 +26,6 @@ from gateway.ownership.lock import (
     OwnerLock,
     OwnerPlace,
     OwnerRecord,
-    announced,
     check_workspace,
     name_process,
     place_of,
@@ -362,3 +361,40 @@ class Host:
 async def _cancel_after(event: anyio.Event, scope: anyio.CancelScope) -> None:
     await event.wait()
     scope.cancel()
+
+
+_ANNOUNCING_PAUSE_S: Final = 1.0
+
+
+@asynccontextmanager
+async def announced(lock: OwnerLock, record: OwnerRecord) -> AsyncIterator[None]:
+    """The record stands in the lock file while the body runs, as soon as it can be written."""
+    disk = LockDisk()
+    problem = await _announce(disk, lock, record)
+    if problem is None:
+        yield
+        return
+    _log.warning("the owner of the index is not announced yet", error=str(problem))
+    with ungrouped():
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_announce_later, disk, lock, record)
+            try:
+                yield
+            finally:
+                tasks.cancel_scope.cancel()
+
+
+async def _announce_later(disk: LockDisk, lock: OwnerLock, record: OwnerRecord) -> None:
+    while True:
+        await anyio.sleep(_ANNOUNCING_PAUSE_S)
+        if await _announce(disk, lock, record) is None:
+            _log.info("the owner of the index is announced")
+            return
+
+
+async def _announce(disk: LockDisk, lock: OwnerLock, record: OwnerRecord) -> Exception | None:
+    try:
+        await disk.run(partial(lock.announce, record))
+    except (OSError, IndexUnavailableError) as error:
+        return error
+    return None

@@ -1,23 +1,20 @@
-"""The lock on one index, where its owner is to be found, and announcing that."""
+"""The lock on one index, and where its owner is to be found. Commands import it to ask: it loads neither a store nor logs."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import stat
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
-import anyio
 import msgspec
-import structlog
 
 from backends.builtin.store.opening import owner_lock
 from backends.errors import IndexUnavailableError
-from config.errors import ungrouped
 from config.paths import runtime_dir
 from config.runtime.files import foreign_owner, make_directories, try_lock_file
 from config.runtime.tasks import BoundedWork
@@ -112,6 +109,17 @@ DISK_PATIENCE_S: Final = 10.0
 """How long the disk of lock and sockets may take to answer."""
 
 
+OWNER_PATIENCE_S: Final = 10.0
+"""How long open requests wait for an owner, and for one that is silent; opening an index takes far less."""
+
+
+def disk_hangs() -> IndexUnavailableError:
+    return IndexUnavailableError(
+        f"The disk of the index did not answer within {DISK_PATIENCE_S:g} s.",
+        remedy="See whether the mount that the state directory is on hangs.",
+    )
+
+
 class LockDisk:
     """What is done with the lock of an index and the files beside it, away from the event loop.
 
@@ -129,10 +137,7 @@ class LockDisk:
         try:
             return await self._work.run(work, patience_s, queue_s=patience_s, discard=discard)
         except TimeoutError:
-            raise IndexUnavailableError(
-                f"The disk of the index did not answer within {DISK_PATIENCE_S:g} s.",
-                remedy="See whether the mount that the state directory is on hangs.",
-            ) from None
+            raise disk_hangs() from None
 
     async def acquire(self, path: Path) -> OwnerLock | None:
         """As `OwnerLock.acquire`; a lock that comes too late is given back."""
@@ -176,40 +181,17 @@ def make_private(directory: Path) -> None:
         directory.chmod(0o700)
 
 
-_log = structlog.get_logger(__name__)
-
-_PAUSE_S: Final = 1.0
+_LONGEST_ADDRESS: Final = 100
 
 
-@asynccontextmanager
-async def announced(lock: OwnerLock, record: OwnerRecord) -> AsyncIterator[None]:
-    """The record stands in the lock file while the body runs, as soon as it can be written."""
-    disk = LockDisk()
-    problem = await _announce(disk, lock, record)
-    if problem is None:
-        yield
+@contextmanager
+def socket_address(path: Path) -> Iterator[str]:
+    """What to call the socket at `path` when it is bound or connected to: the system takes short names only."""
+    if len(os.fsencode(path)) <= _LONGEST_ADDRESS:
+        yield str(path)
         return
-    _log.warning("the owner of the index is not announced yet", error=str(problem))
-    with ungrouped():
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_announce_later, disk, lock, record)
-            try:
-                yield
-            finally:
-                tasks.cancel_scope.cancel()
-
-
-async def _announce_later(disk: LockDisk, lock: OwnerLock, record: OwnerRecord) -> None:
-    while True:
-        await anyio.sleep(_PAUSE_S)
-        if await _announce(disk, lock, record) is None:
-            _log.info("the owner of the index is announced")
-            return
-
-
-async def _announce(disk: LockDisk, lock: OwnerLock, record: OwnerRecord) -> Exception | None:
+    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        await disk.run(partial(lock.announce, record))
-    except (OSError, IndexUnavailableError) as error:
-        return error
-    return None
+        yield f"/proc/self/fd/{directory}/{path.name}"
+    finally:
+        os.close(directory)

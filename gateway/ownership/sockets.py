@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import itertools
-import os
 import socket
 import struct
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -18,12 +17,11 @@ import structlog
 from anyio.abc import SocketAttribute, SocketListener, SocketStream, TaskGroup
 
 from backends.errors import IndexUnavailableError
-from gateway.ownership.lock import LockDisk, make_private, read_owner
+from gateway.ownership.lock import LockDisk, make_private, read_owner, socket_address
 from gateway.rpc.transport import SocketChannel
 
 _log = structlog.get_logger(__name__)
 
-_LONGEST_ADDRESS: Final = 100
 _BACKLOG: Final = 1024
 _FIRST_PAUSE_S: Final = 0.01
 _LONGEST_PAUSE_S: Final = 0.25
@@ -50,7 +48,7 @@ def listen(path: Path) -> socket.socket:
     path.unlink(missing_ok=True)
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        with _address(path) as address:
+        with socket_address(path) as address:
             made.bind(address)
         path.chmod(0o600)
         made.listen(_BACKLOG)
@@ -72,7 +70,7 @@ def listen_somewhere(paths: Iterable[Path]) -> Listening | None:
 
 async def connect(path: Path) -> SocketStream:
     """Raises OSError when nobody listens there."""
-    with _address(path) as address:
+    with socket_address(path) as address:
         return await anyio.connect_unix(address)
 
 
@@ -113,18 +111,6 @@ def listener_of(stream: SocketStream) -> int | None:
         return None
     pid: int = struct.unpack(_CREDENTIALS, credentials)[0]
     return pid
-
-
-@contextmanager
-def _address(path: Path) -> Iterator[str]:
-    if len(os.fsencode(path)) <= _LONGEST_ADDRESS:
-        yield str(path)
-        return
-    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        yield f"/proc/self/fd/{directory}/{path.name}"
-    finally:
-        os.close(directory)
 
 
 ServeClient = Callable[[SocketChannel, str], Awaitable[None]]

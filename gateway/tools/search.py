@@ -9,8 +9,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec.structs import replace
 
-from backends.interface import Hit, SearchAnswer, SearchRequest
-from backends.ranking.query import MAX_QUERY_CHARS
+from backends.interface import MAX_QUERY_CHARS, Hit, SearchAnswer, SearchRequest
 from config.settings import CitationsMode, Settings, Source
 from gateway.rpc.wire import InvalidParamsError
 from gateway.sessions import chat_type_of

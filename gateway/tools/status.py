@@ -24,7 +24,7 @@ from config.host_keys import Switch, switches
 from config.settings import Settings, StartedAs
 from gateway.metrics import Activity, Counted, Family, Metrics, Sample
 from gateway.version import VERSION
-from gateway.watching.watcher import WatchState
+from gateway.watching import WatchState
 from providers.interface import EmbeddingsState
 
 HealthState = Literal["ok", "degraded", "failing"]

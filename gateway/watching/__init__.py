@@ -3,6 +3,25 @@
 The truth is the stat sweep that every sync begins with. Watching only says when one is worth while, so
 it may miss events, be switched off, or run out of watches: then the sweep is repeated at intervals.
 
-`places` says what to watch, `directories` finds the directories, `inotify` watches them, `debounce`
-waits until a burst of changes is over, `watcher` is the task that ties them together.
+`directories` says what to watch, `inotify` watches it and waits until a burst of changes is over, `watcher` is the task
+that ties them together. What it tells of itself stands here, where reading a status imports no watcher.
 """
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+import msgspec
+
+
+class WatchState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    mode: Literal["off", "starting", "watching", "polling"]
+    reason: str | None = None
+    """Why it is off, or why it does not watch."""
+    directories: int = 0
+    """How many are watched."""
+
+
+STARTING: Final = WatchState(mode="starting")
+OFF: Final = WatchState(mode="off", reason="memorySearch.sync.watch is false")
+ON_DEMAND: Final = WatchState(mode="off", reason="this process answers once and ends")

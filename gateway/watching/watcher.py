@@ -7,16 +7,16 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Final, Literal, TypeVar
+from typing import Final, TypeVar
 
 import anyio
-import msgspec
 import structlog
 from anyio import from_thread
 from anyio.lowlevel import EventLoopToken, current_token
 
 from config.runtime.tasks import BoundedWork, Wakeup, lacks_threads
 from gateway.scheduler import SyncScheduler
+from gateway.watching import STARTING, WatchState
 from gateway.watching.directories import (
     WATCH,
     WatchedPlace,
@@ -25,20 +25,6 @@ from gateway.watching.directories import (
     plan_watches,
 )
 from gateway.watching.inotify import Bursts, DirectoryWatches
-
-
-class WatchState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    mode: Literal["off", "starting", "watching", "polling"]
-    reason: str | None = None
-    """Why it is off, or why it does not watch."""
-    directories: int = 0
-    """How many are watched."""
-
-
-STARTING: Final = WatchState(mode="starting")
-OFF: Final = WatchState(mode="off", reason="memorySearch.sync.watch is false")
-ON_DEMAND: Final = WatchState(mode="off", reason="this process answers once and ends")
-
 
 _log = structlog.get_logger(__name__)
 

@@ -1,6 +1,7 @@
-"""Cold start to first answer, resident memory, and the latency of warm searches.
+"""Cold start to first answer, resident memory, the latency of warm searches, and commands that ask once.
 
-Ratios within one run: the yardstick is a bare interpreter that imports what the gateway stands on.
+Ratios within one run: the yardstick is a bare interpreter that imports what the gateway stands on. `--instructions` counts
+instead of timing (it needs valgrind), which no other work on the machine changes.
 """
 
 from __future__ import annotations
@@ -8,10 +9,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -22,10 +26,13 @@ from rich.table import Table
 from benchmarks.notes import NoteWriter
 from benchmarks.plot import draw
 from benchmarks.scoring import percentile
-from gateway.client import spawn_gateway
+from config.runtime.start import command_of
+from gateway.client import GATEWAY_COMMAND, spawn_gateway
 
 ROUNDS = 15
 WARM_SEARCHES = 300
+COMMAND_FILES = 100
+"""The workspace on which the commands are measured."""
 BARE = "import sys; sys.modules['rich'] = None; import apsw, msgspec, anyio, structlog"
 """structlog imports rich wherever that is installed; the gateway keeps it out."""
 QUERIES = (
@@ -73,6 +80,87 @@ async def warm_latencies(arguments: list[str]) -> list[float]:
         return latencies
 
 
+COMMANDS: Final = (
+    ("search", "--json", "--max-results", "1", QUERIES[1]),
+    ("search", "--max-results", "1", QUERIES[1]),
+    ("get", "--json"),
+    ("status", "--json"),
+    ("status",),
+)
+_COUNT: Final = re.compile(rb"Collected : (\d+)")
+_ASKED: Final = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "memory_search",
+    "params": {"query": QUERIES[0]},
+}
+
+
+def command_s(argv: Sequence[str]) -> float:
+    started = time.perf_counter()
+    subprocess.run(argv, check=True, stdout=subprocess.DEVNULL)
+    return time.perf_counter() - started
+
+
+def instructions(argv: Sequence[str], line: bytes = b"") -> int:
+    """How many the process executes, in all of its threads."""
+    counter = ("valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null")
+    done = subprocess.run([*counter, *argv], check=True, input=line, capture_output=True)
+    found = _COUNT.search(done.stderr)
+    if found is None:
+        raise ValueError(f"valgrind counted nothing: {done.stderr[-500:]!r}")
+    return int(found[1])
+
+
+async def commands(
+    arguments: list[str], note: str, gateway: str, table: Table, *, counted: bool
+) -> None:
+    """The commands against the bare interpreter, by turns; `note` is what `get` reads."""
+    bare = [sys.executable, "-c", BARE]
+    lines = {one: [*command_of("gateway"), one[0], *arguments, *one[1:]] for one in COMMANDS}
+    lines = {one: [*argv, *([note] if one[0] == "get" else [])] for one, argv in lines.items()}
+    if counted:
+        yardstick = float(instructions(bare))
+        taken = {one: float(instructions(argv)) for one, argv in lines.items()}
+    else:
+        rounds = [[command_s(argv) for argv in (bare, *lines.values())] for _ in range(ROUNDS)]
+        yardstick, *found = (percentile(list(one), 0.5) for one in zip(*rounds, strict=True))
+        taken = dict(zip(lines, found, strict=True))
+    for one, cost in taken.items():
+        name = " ".join(part for part in one if part not in {"--max-results", "1", QUERIES[1]})
+        shown = f"{cost / 1e6:.0f} M" if counted else f"{cost * 1000:.0f} ms"
+        table.add_row(name, gateway, shown, f"{cost / yardstick:.2f}")
+
+
+def count_start(arguments: list[str], table: Table) -> None:
+    """`serve` that answers one search and ends."""
+    yardstick = instructions([sys.executable, "-c", BARE])
+    line = json.dumps(_ASKED).encode() + b"\n"
+    cost = instructions([*GATEWAY_COMMAND, *arguments], line)
+    table.add_row("serve, one search", "itself", f"{cost / 1e6:.0f} M", f"{cost / yardstick:.2f}")
+
+
+def first_note(workspace: Path) -> str:
+    return str(min(workspace.rglob("*.md")).relative_to(workspace))
+
+
+async def measure_commands(workspace: Path, *, counted: bool) -> Table:
+    table = Table(title=f"Commands against the bare interpreter, {workspace.name}")
+    for column in ("command", "gateway", "instructions" if counted else "median", "ratio"):
+        table.add_column(column, justify="right")
+    note = first_note(workspace)
+    with tempfile.TemporaryDirectory() as state:
+        arguments = write_configuration(Path(state), workspace)
+        await build(arguments)
+        if counted:
+            count_start(arguments, table)
+        await commands(arguments, note, "none", table, counted=counted)
+        async with spawn_gateway(arguments, environment=dict(os.environ)) as client:
+            await client.call("sync", {}, timeout_s=60)
+            await commands(arguments, note, "runs", table, counted=counted)
+    return table
+
+
 def resident_bytes(pid: int) -> int:
     for line in Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines():
         if line.startswith("VmRSS:"):
@@ -92,15 +180,18 @@ class Measured(NamedTuple):
     warm: float
 
 
+def write_configuration(state: Path, workspace: Path, **search: object) -> list[str]:
+    """The options of a gateway with these settings of `memorySearch`; by keywords unless they say otherwise."""
+    config = state / "openclaw.json"
+    settings = {"agents": {"defaults": {"memorySearch": {"provider": "none", **search}}}}
+    config.write_text(json.dumps(settings), encoding="utf-8")
+    arguments = ["--workspace", str(workspace), "--state-dir", str(state)]
+    return [*arguments, "--config", str(config), "--log-level", "warning"]
+
+
 async def measure(workspace: Path, table: Table) -> Measured:
     with tempfile.TemporaryDirectory() as state:
-        config = Path(state) / "openclaw.json"
-        config.write_text(
-            json.dumps({"agents": {"defaults": {"memorySearch": {"provider": "none"}}}}),
-            encoding="utf-8",
-        )
-        arguments = ["--workspace", str(workspace), "--state-dir", state]
-        arguments += ["--config", str(config), "--log-level", "warning"]
+        arguments = write_configuration(Path(state), workspace)
         chunks = await build(arguments)
         bare, cold, resident = [], [], []
         for _ in range(ROUNDS):
@@ -135,20 +226,28 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("workspaces", nargs="*", type=Path)
     parser.add_argument("--files", type=int, nargs="*", default=[10, 100, 1_000])
+    parser.add_argument("--instructions", action="store_true", help="count them; commands only")
     options = parser.parse_args()
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # a start would compile all that it imports
     table = Table(title="Start on an existing index, and warm keyword searches through the pipe")
     for column in ("workspace", "bare", "first reply", "ratio", "resident", "warm p50", "warm p95"):
         table.add_column(column, justify="right")
-    for workspace in options.workspaces:
-        anyio.run(measure, workspace.resolve(), table)
-    measured = []
+    measured, once = [], []
     with tempfile.TemporaryDirectory() as scratch:
         for files in options.files:
             workspace = Path(scratch) / f"{files} notes"
             NoteWriter().workspace(workspace, files, bullets=30)
-            measured.append(anyio.run(measure, workspace, table))
-    Console(width=110).print(table)
+            if not options.instructions:
+                measured.append(anyio.run(measure, workspace, table))
+            if files == COMMAND_FILES:
+                once.append(
+                    anyio.run(partial(measure_commands, workspace, counted=options.instructions))
+                )
+    for workspace in options.workspaces if not options.instructions else ():
+        anyio.run(measure, workspace.resolve(), table)
+    console = Console(width=110)
+    for one in (*([] if options.instructions else [table]), *once):
+        console.print(one)
     if measured:
         plot(measured)
 

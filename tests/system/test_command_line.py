@@ -262,7 +262,15 @@ NOT_AT_THE_START = {
 }
 NOT_FOR_A_QUESTION = NOT_AT_THE_START | {
     *("gateway.agent.memory", "gateway.methods", "gateway.process.serve", "providers.choosing"),
-    *("backends.builtin.backend", "backends.builtin.searching", "backends.ranking.fusion"),
+    *("backends.builtin.backend", "backends.builtin.searching", "backends.ranking.query"),
+    *(
+        "apsw",
+        "asyncio",
+        "structlog",
+        "anyio.lowlevel",
+        "backends.builtin.store.port",
+        "subprocess",
+    ),
 }
 """While a gateway answers it."""
 
@@ -286,11 +294,17 @@ def test_serve_answers_without_what_only_other_commands_and_settings_need(shell)
     assert {"structlog", "backends.builtin.backend"} <= set(loaded)
 
 
+QUESTIONS = (
+    *(["search", "--json", "boiler"], ["search", "--json", "nothing-like-it"]),
+    *(["get", "MEMORY.md"], ["status", "--json"]),
+)
+
+
 @pytest.mark.anyio
 async def test_a_question_that_a_running_gateway_answers_opens_no_memory_of_its_own(shell):
     async with shell.home.gateway() as gateway:
         await gateway.call("memory_search", {"query": "boiler"})
-        for name, *arguments in (["search", "--json", "boiler"], ["get", "MEMORY.md"]):
+        for name, *arguments in QUESTIONS:
             done = await anyio.run_process(
                 [sys.executable, "-c", LOADED, *shell.command(name, *arguments)[3:]],
                 env=shell.environment,
@@ -298,4 +312,6 @@ async def test_a_question_that_a_running_gateway_answers_opens_no_memory_of_its_
             )
             *loaded, code = done.stderr.decode().split()
             assert (code, NOT_FOR_A_QUESTION.intersection(loaded)) == ("0", set())
-            assert b"boiler" in done.stdout
+            assert (
+                b"boiler" in done.stdout or b'"empty"' in done.stdout or b'"files"' in done.stdout
+            )

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from backends.files.reading import MAX_TEXT_BYTES
-from backends.ranking.query import MAX_QUERY_CHARS
+from backends.interface import MAX_QUERY_CHARS
 from gateway.client import RemoteError
 from gateway.rpc.wire import ConnectionLimits
 from gateway.tools.get import MAX_ENTRY_BYTES

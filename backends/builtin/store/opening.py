@@ -1,6 +1,7 @@
 """Opening an agent's index, and all that is asked of it from outside: the one place that knows which stores there are.
 
-A store itself is loaded when it is opened: who only asks for the lock of an index, as a guest does, needs none.
+A store, and its library, is imported when something is asked of it: who only wants the lock of an index, as guests
+and commands beside a gateway do, needs none.
 """
 
 from __future__ import annotations
@@ -14,21 +15,14 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from backends.builtin.store.sqlite.connections import network_note
-from backends.builtin.store.sqlite.index_file import (
-    IndexState,
-    Verdict,
-    inspect_index,
-    judge,
-)
-from backends.builtin.store.sqlite.moving import is_movable, lock_path, present_path
 from backends.errors import IndexUnavailableError
-from backends.files.scan import shared_type
+from config.paths import lock_beside
 from config.settings import Settings
 
 if TYPE_CHECKING:
     from backends.builtin.store.port import Store, View
     from backends.builtin.store.postgres.store import PostgresStore
+    from backends.builtin.store.sqlite.index_file import IndexState
     from backends.builtin.store.sqlite.vectors.engines import LibraryProblems
     from backends.interface import StoreCheck
 
@@ -59,7 +53,7 @@ def connect(settings: Settings, *, is_owner: bool = False) -> Store:
     """
     if settings.search.store.driver == "postgres":
         return _connect_postgres(settings)
-    from backends.builtin.store.sqlite.store import SqliteStore  # noqa: PLC0415 - see above
+    from backends.builtin.store.sqlite.store import SqliteStore
 
     place = settings.search.store
     viewpoint = viewpoint_of(settings)
@@ -82,7 +76,7 @@ def if_there(settings: Settings) -> Iterator[Store | None]:
 
 def _connect_postgres(settings: Settings) -> PostgresStore:
     with _with_driver():
-        from backends.builtin.store.postgres.store import (  # noqa: PLC0415 - its driver takes 0.2 s
+        from backends.builtin.store.postgres.store import (  # its driver takes 0.2 s
             PostgresStore,
         )
     return PostgresStore(settings.search.store, settings.agent_id, viewpoint=viewpoint_of(settings))
@@ -94,7 +88,7 @@ def _with_driver() -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        from providers.installing import install_remedy  # noqa: PLC0415 - for this message alone
+        from providers.installing import install_remedy
 
         raise IndexUnavailableError(
             f"memorySearch.store.driver is postgres, and its library cannot be imported: {error}.",
@@ -112,7 +106,7 @@ def look_into(settings: Settings) -> Iterator[View]:
         with closing(_connect_postgres(settings)) as rows, rows.view() as view:
             yield view
         return
-    from backends.builtin.store.sqlite.store import look_into_file  # noqa: PLC0415 - see above
+    from backends.builtin.store.sqlite.store import look_into_file
 
     try:
         path = index_file(settings)
@@ -129,6 +123,8 @@ def is_there(settings: Settings) -> bool:
     if place.driver == "postgres":
         with closing(_connect_postgres(settings)) as rows:
             return rows.exists
+    from backends.builtin.store.sqlite.moving import is_movable
+
     return place.path.exists() or is_movable(place.former_path)
 
 
@@ -143,6 +139,8 @@ def viewpoint_of(settings: Settings) -> str:
         return store.view
     if store.driver == "postgres":
         return host_name()
+    from backends.files.scan import shared_type
+
     return "" if shared_type(_path(settings).parent) is None else host_name()
 
 
@@ -161,6 +159,10 @@ def host_name() -> str:
 def owner_lock(settings: Settings) -> Path:
     """What the owner of the index locks. Asks the disk where links lead."""
     place = settings.search.store
+    if place.former_path is None or not place.former_path.is_symlink():
+        return lock_beside(place.path)
+    from backends.builtin.store.sqlite.moving import lock_path
+
     return lock_path(place.path, place.former_path)
 
 
@@ -169,27 +171,37 @@ def owner_lock(settings: Settings) -> Path:
 
 def index_file(settings: Settings) -> Path:
     """Where the index is, or will be. Raises OSError."""
+    from backends.builtin.store.sqlite.moving import present_path
+
     place = settings.search.store
     return present_path(place.path, place.former_path)
 
 
 def is_index(path: Path) -> bool:
     """Whether this is an index of ours, of this or an earlier release."""
+    from backends.builtin.store.sqlite.moving import is_movable
+
     return is_movable(path)
 
 
 def is_current(settings: Settings) -> bool:
     """Whether there is an index that this release can read as it is. Raises OSError."""
+    from backends.builtin.store.sqlite.index_file import Verdict, judge
+
     return judge(index_file(settings)) is Verdict.OURS
 
 
 def inspect(settings: Settings, *, timeout_s: float) -> IndexState:
     """What the index is, and what is wrong with it. Blocks for about `timeout_s`."""
+    from backends.builtin.store.sqlite.index_file import inspect_index
+
     return inspect_index(index_file(settings), timeout_s=timeout_s)
 
 
 def doubt(settings: Settings) -> str | None:
     """Why the place of the index is none that one should choose, if so. Blocks."""
+    from backends.builtin.store.sqlite.connections import network_note
+
     return network_note(_path(settings))
 
 
@@ -199,7 +211,7 @@ def _path(settings: Settings) -> Path:
 
 def vector_libraries(settings: Settings) -> LibraryProblems:
     """Which libraries of vector search cannot be used, and why. Blocks."""
-    from backends.builtin.store.sqlite.vectors.engines import (  # noqa: PLC0415 - see above
+    from backends.builtin.store.sqlite.vectors.engines import (
         probe_libraries,
     )
 
@@ -217,8 +229,8 @@ def migrate(settings: Settings, *, role: str | None = None) -> list[str]:
     """
     _need_postgres(settings, "makes its tables itself")
     with _with_driver():
-        from backends.builtin.store.postgres import schema  # noqa: PLC0415
-        from backends.builtin.store.postgres.connections import Address  # noqa: PLC0415 - as above
+        from backends.builtin.store.postgres import schema
+        from backends.builtin.store.postgres.connections import Address
     store = settings.search.store
     address, at_least = Address.of(store), store.vector.hnsw_from
     name = {"tenant": store.tenant, "agent": settings.agent_id}
@@ -229,7 +241,7 @@ def migrate(settings: Settings, *, role: str | None = None) -> list[str]:
 
 def check(settings: Settings) -> StoreCheck:
     """What is wrong with the store, if anything. Reads much of it. Blocks. Raises IndexUnavailableError."""
-    from backends.interface import StoreCheck  # noqa: PLC0415 - not for the lock
+    from backends.interface import StoreCheck
 
     if settings.search.store.driver == "postgres":
         with closing(_connect_postgres(settings)) as rows:
@@ -253,7 +265,7 @@ def drop(settings: Settings, agent: str) -> bool:
     _need_postgres(settings, f"is the file {settings.search.store.path}, which may be deleted")
     with closing(_connect_postgres(replace(settings, agent_id=agent))) as rows:
         dropped = rows.drop()
-    from backends.builtin.store.postgres import schema  # noqa: PLC0415 - as above
+    from backends.builtin.store.postgres import schema
 
     schema.drop_left_indexes(rows.address)
     return dropped

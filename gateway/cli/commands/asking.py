@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from datetime import date, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from msgspec.structs import replace
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 
     from backends.interface import ReadAnswer, SearchAnswer
     from config.settings import Settings
-    from gateway.tools.get import AppendParams, AppendResult, GetParams
+    from gateway.cli.access import Access
+    from gateway.tools.get import GetParams
     from gateway.tools.search import SearchParams
 
 
@@ -80,9 +82,8 @@ def search(
     ] = False,
 ) -> int:
     """Find the passages of memory that answer a query, best first."""
-    import anyio
-
     from config.host_keys import is_disabled
+    from gateway.cli.access import with_memory
     from gateway.cli.options import load
     from gateway.sessions import agent_now
     from gateway.tools.search import SearchParams
@@ -101,7 +102,8 @@ def search(
         explain=explain,
         tags=tuple(tag or ()),
     )
-    result, files, issues = anyio.run(_search, settings, params)
+    ask = partial(_search, params)
+    result, files, issues = with_memory(settings, options, ask, patient=True)
     if options.json:
         output.write_json(result)
     else:
@@ -112,18 +114,15 @@ def search(
 
 
 async def _search(
-    settings: Settings, params: SearchParams
+    params: SearchParams, memory: Access
 ) -> tuple[SearchAnswer, int, tuple[str, ...]]:
     """The result; when nothing is found, in how many files, and what is odd about them."""
-    from gateway.cli.access import reach_memory
-
-    async with reach_memory(settings, patient=True) as memory:
-        result = await memory.search(params)
-        if result.hits or result.error:
-            return result, 0, ()
-        wanted, status = params.sources, await memory.status()
-        files = sum(one.indexed for one in status.sources if not wanted or one.source in wanted)
-        return result, files, status.issues
+    result = await memory.search(params)
+    if result.hits or result.error:
+        return result, 0, ()
+    wanted, status = params.sources, await memory.status()
+    files = sum(one.indexed for one in status.sources if not wanted or one.source in wanted)
+    return result, files, status.issues
 
 
 def _show_result(
@@ -185,13 +184,12 @@ def get(
     ] = None,
 ) -> int:
     """Print a memory file, or some lines of it, as it is."""
-    import anyio
-
+    from gateway.cli.access import with_memory
     from gateway.cli.options import load
     from gateway.tools.get import GetParams
 
     params = _with_lines(GetParams(path, first_line, lines))
-    result = anyio.run(_get, load(options), params)
+    result = with_memory(load(options), options, lambda memory: memory.get(params))
     if options.json:
         output.write_json(result)
     else:
@@ -207,13 +205,6 @@ def _with_lines(params: GetParams) -> GetParams:
     first = int(found["first"])
     last = int(found["last"] or first)
     return replace(params, path=found["path"], first_line=first, lines=max(1, last - first + 1))
-
-
-async def _get(settings: Settings, params: GetParams) -> ReadAnswer:
-    from gateway.cli.access import reach_memory
-
-    async with reach_memory(settings) as memory:
-        return await memory.get(params)
 
 
 def _show_text(result: ReadAnswer, params: GetParams) -> None:
@@ -256,13 +247,12 @@ def remember(
     ] = False,
 ) -> int:
     """Append an entry to today's log; the next search finds it."""
-    import anyio
-
+    from gateway.cli.access import with_memory
     from gateway.cli.options import load
     from gateway.tools.get import AppendParams
 
     params = AppendParams(text=_as_item(" ".join(text)), target="longterm" if longterm else "daily")
-    result = anyio.run(_append, load(options), params)
+    result = with_memory(load(options), options, lambda memory: memory.append(params))
     if options.json:
         output.write_json(result)
     elif result.error:
@@ -276,10 +266,3 @@ def _as_item(text: str) -> str:
     """A line becomes an item, lest it runs on the one before it; what is Markdown already stays so."""
     is_one_line = text.strip() and "\n" not in text.strip()
     return f"- {text.strip()}" if is_one_line and not _MARKED.match(text.strip()) else text
-
-
-async def _append(settings: Settings, params: AppendParams) -> AppendResult:
-    from gateway.cli.access import reach_memory
-
-    async with reach_memory(settings) as memory:
-        return await memory.append(params)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +16,7 @@ from gateway.cli.options import PROGRAM, Options
 
 if TYPE_CHECKING:
     from backends.interface import SyncReport
-    from config.settings import Settings
+    from gateway.cli.access import Access
     from providers.local.models.references import ConfiguredModels
     from providers.local.models.suggestions import Suggestion
 
@@ -27,12 +28,12 @@ def index(
     ] = False,
 ) -> int:
     """Bring the index up to date and wait for it."""
-    import anyio
-
+    from gateway.cli.access import with_memory
     from gateway.cli.options import load
     from gateway.cli.rendering.status_lines import sync_remarks, sync_summary
 
-    report, disabled, issues = anyio.run(_index, load(options), force)
+    work = partial(_index, force)
+    report, disabled, issues = with_memory(load(options), options, work)
     if report is None:
         if options.json:
             output.write_json({"disabled": True, "reason": disabled})
@@ -48,21 +49,19 @@ def index(
     return os.EX_OK if report.complete and not report.error else os.EX_TEMPFAIL
 
 
-async def _index(settings: Settings, force: bool) -> tuple[SyncReport | None, str, tuple[str, ...]]:
+async def _index(force: bool, memory: Access) -> tuple[SyncReport | None, str, tuple[str, ...]]:
     """The report, or why there is none; and why what was asked for is not indexed, if that is known."""
     from backends.interface import SyncRequest
-    from gateway.cli.access import reach_memory
     from gateway.cli.progress import sync_progress
 
-    async with reach_memory(settings) as memory:
-        with sync_progress() as progress:
-            report = await memory.sync(SyncRequest(reason="cli", force=force), progress=progress)
-        if report is None:
-            return None, (await memory.status()).disabled or "", ()
-        if not report.scanned:
-            return report, "", (await memory.status()).issues
-        missed = await memory.missed()
-        return report, "", (missed,) if missed else ()
+    with sync_progress() as progress:
+        report = await memory.sync(SyncRequest(reason="cli", force=force), progress=progress)
+    if report is None:
+        return None, (await memory.status()).disabled or "", ()
+    if not report.scanned:
+        return report, "", (await memory.status()).issues
+    missed = await memory.missed()
+    return report, "", (missed,) if missed else ()
 
 
 def list_batches(options: Options) -> int:

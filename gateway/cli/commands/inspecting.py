@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Sequence
+import time
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -21,9 +22,10 @@ if TYPE_CHECKING:
 
     from config.describe import Row
     from config.settings import Settings
+    from gateway.cli.access import Access
     from gateway.tools.status import Health, StatusResult
 
-    Look = Callable[[], Awaitable[StatusResult]]
+    Look = Callable[[], StatusResult]
     Show = Callable[[StatusResult | MemoryGatewayError], None]
 
 
@@ -37,15 +39,13 @@ def status(
     ] = False,
 ) -> int:
     """Show what is indexed, from where, and what is wrong with it."""
-    import anyio
-
     from gateway.cli.options import load
 
     settings = load(options)
     if watch:
-        anyio.run(watch_status, _looks(settings, index), options.json)
+        watch_status(_looks(settings, options, index), options.json)
         return os.EX_OK
-    result = anyio.run(partial(_read_status, patient=True), settings, index)
+    result = _read_status(settings, options, index, patient=True)
     if options.json:
         output.write_json(result)
         return os.EX_OK
@@ -56,23 +56,29 @@ def status(
     return os.EX_OK
 
 
-def _looks(settings: Settings, index: bool) -> Callable[[], Awaitable[StatusResult]]:
+def _looks(settings: Settings, options: Options, index: bool) -> Look:
     """One look after the other; only the first brings the index up to date, if so asked."""
     first = iter((index,))
-    return lambda: _read_status(settings, next(first, False))
+    return lambda: _read_status(settings, options, next(first, False))
 
 
-async def _read_status(settings: Settings, index: bool, *, patient: bool = False) -> StatusResult:
+def _read_status(
+    settings: Settings, options: Options, index: bool, *, patient: bool = False
+) -> StatusResult:
     """With `index` after a sync. Raises IndexUnavailableError."""
-    from backends.interface import SyncRequest
-    from gateway.cli.access import reach_memory
-    from gateway.cli.progress import sync_progress
+    from gateway.cli.access import with_memory
 
-    async with reach_memory(settings, patient=patient) as memory:
-        if index:
-            with sync_progress() as progress:
-                await memory.sync(SyncRequest(reason="cli"), progress=progress)
-        return await memory.status()
+    return with_memory(settings, options, partial(_status, index), patient=patient)
+
+
+async def _status(index: bool, memory: Access) -> StatusResult:
+    if index:
+        from backends.interface import SyncRequest
+        from gateway.cli.progress import sync_progress
+
+        with sync_progress() as progress:
+            await memory.sync(SyncRequest(reason="cli"), progress=progress)
+    return await memory.status()
 
 
 def health(
@@ -100,20 +106,16 @@ def health(
 
 
 def _ask_health(options: Options, deep: bool) -> Health:
-    import anyio
-
     from config.errors import ungrouped
+    from gateway.cli.access import with_memory
     from gateway.cli.options import load
 
     with ungrouped():
-        return anyio.run(_health, load(options), deep)
+        return with_memory(load(options), options, partial(_health, deep))
 
 
-async def _health(settings: Settings, deep: bool) -> Health:
-    from gateway.cli.access import reach_memory
-
-    async with reach_memory(settings) as memory:
-        return await (memory.deep_health() if deep else memory.health())
+async def _health(deep: bool, memory: Access) -> Health:
+    return await (memory.deep_health() if deep else memory.health())
 
 
 def config(
@@ -218,12 +220,10 @@ def metrics(
     ] = None,
 ) -> int:
     """Print what the running gateway counts, as OpenMetrics text."""
-    import anyio
-
     from gateway.cli.access import owner_metrics
     from gateway.cli.options import load
 
-    result = anyio.run(owner_metrics, load(options))
+    result = owner_metrics(load(options))
     if options.json:
         output.write_json(result)
         return os.EX_OK
@@ -246,34 +246,32 @@ def metrics(
 _EVERY_S: Final = 2.0
 
 
-async def watch_status(look: Look, as_json: bool) -> None:
+def watch_status(look: Look, as_json: bool) -> None:
     """Until it is interrupted."""
     from gateway.cli.terminal import console
 
     out = console()
     if as_json:
-        await _watch(look, _show_json)
+        _watch(look, _show_json)
     elif out.is_terminal and not out.is_dumb_terminal:
         from rich.live import Live
 
         with Live(console=out, auto_refresh=False) as live:
-            await _watch(look, lambda seen: live.update(_picture(seen), refresh=True))
+            _watch(look, lambda seen: live.update(_picture(seen), refresh=True))
     else:
-        await _watch(look, lambda seen: output.write_line(_line(seen)))
+        _watch(look, lambda seen: output.write_line(_line(seen)))
 
 
-async def _watch(look: Look, show: Show) -> None:
-    import anyio
-
+def _watch(look: Look, show: Show) -> None:
     while True:
-        show(await _seen(look))
-        await anyio.sleep(_EVERY_S)
+        show(_seen(look))
+        time.sleep(_EVERY_S)
 
 
-async def _seen(look: Look) -> StatusResult | MemoryGatewayError:
+def _seen(look: Look) -> StatusResult | MemoryGatewayError:
     """An index that cannot be read now may be readable at the next look."""
     try:
-        return await look()
+        return look()
     except Exception as error:
         cause = lone_error(error)
         if isinstance(cause, MemoryGatewayError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +18,7 @@ from gateway.rpc.wire import InvalidParamsError
 
 if TYPE_CHECKING:
     from config.settings import Settings
+    from gateway.cli.access import Access
     from gateway.cli.rendering.page import Report
 
 
@@ -39,8 +41,7 @@ def report(
 
     It needs no network and no script. With --json the data is printed; --output is optional then.
     """
-    import anyio
-
+    from gateway.cli.access import with_memory
     from gateway.cli.options import load
 
     if file is None and not options.json:
@@ -51,7 +52,8 @@ def report(
     settings = load(options)
     if file is not None:
         _check(file, force=force)
-    made = anyio.run(_gather, settings, question)
+    gather = partial(_gather, settings, question)
+    made = with_memory(settings, options, gather, patient=question is not None)
     if file is not None:
         _write(file, made)
     if options.json:
@@ -63,27 +65,25 @@ def report(
     return EXIT_CODES[ErrorKind.INDEX_UNAVAILABLE] if failed else os.EX_OK
 
 
-async def _gather(settings: Settings, question: str | None) -> Report:
+async def _gather(settings: Settings, question: str | None, memory: Access) -> Report:
     """The question is asked last, so that it is not among what was counted."""
-    from gateway.cli.access import reach_memory
     from gateway.cli.rendering.page import Report
     from gateway.sessions import agent_now
     from gateway.tools.search import SearchParams
 
-    async with reach_memory(settings, patient=question is not None) as memory:
-        status = await memory.status()
-        seen = await memory.overview()
-        answer = None
-        if question is not None:
-            answer = await memory.search(SearchParams(query=question, explain=True))
-        return Report(
-            made_at=agent_now(settings.user_timezone).replace(microsecond=0),
-            status=status,
-            overview=seen.index,
-            counted=seen.counted,
-            question=question,
-            answer=answer,
-        )
+    status = await memory.status()
+    seen = await memory.overview()
+    answer = None
+    if question is not None:
+        answer = await memory.search(SearchParams(query=question, explain=True))
+    return Report(
+        made_at=agent_now(settings.user_timezone).replace(microsecond=0),
+        status=status,
+        overview=seen.index,
+        counted=seen.counted,
+        question=question,
+        answer=answer,
+    )
 
 
 def _check(file: Path, *, force: bool) -> None:

@@ -158,14 +158,10 @@ def _show_state(options: Options, name: str) -> int:
 
 def reload(options: Options) -> int:
     """Have the running gateway read its configuration again, and show what changed."""
-    import anyio
-
-    from config.errors import ungrouped
     from gateway.cli.access import reload_owner
     from gateway.cli.options import load
 
-    with ungrouped():
-        result = anyio.run(reload_owner, load(options))
+    result = reload_owner(load(options))
     if options.json:
         output.write_json(result)
         return os.EX_OK

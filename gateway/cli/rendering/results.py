@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from rich.text import Text
@@ -15,8 +15,10 @@ from backends.ranking.query import QueryAnalyser
 from backends.text.analyser import UNSPACED, Analyser, normalise, tokens
 from gateway.cli.options import PROGRAM
 from gateway.cli.rendering.words import counted, duration, size
-from gateway.sample.demo import Answered, Event, Finished, Indexed, Progressed, Started, Wrote
 from gateway.tools.search import SearchParams
+
+if TYPE_CHECKING:
+    from gateway.sample.demo import Answered, Event, Finished, Started
 
 _SHOWN_WORDS: Final = 8
 
@@ -210,6 +212,8 @@ _SHOWN_LINES = 3
 
 
 def event_lines(event: Event) -> Iterator[Text]:
+    from gateway.sample.demo import Answered, Finished, Indexed, Progressed, Started, Wrote
+
     match event:
         case Started():
             yield from _started(event)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rich.text import Text
 
@@ -20,17 +20,19 @@ from backends.interface import (
     VectorDetails,
     VectorStatus,
 )
-from config.describe import Row
-from gateway.agent.reloading import ReloadResult
 from gateway.cli.options import PROGRAM
 from gateway.cli.rendering.words import aligned, counted, duration, short_path, size
 from gateway.doctor.finding import SEVERITIES, Diagnosis, Finding, Severity
-from gateway.metrics import Activity
 from gateway.tools.status import Health, StatusResult
-from providers.choosing import Choice
 from providers.interface import Candidate, ServiceState
-from providers.local.models.cache import ListedModel
-from providers.local.models.suggestions import Suggestion
+
+if TYPE_CHECKING:
+    from config.describe import Row
+    from gateway.agent.reloading import ReloadResult
+    from gateway.metrics import Activity
+    from providers.choosing import Choice
+    from providers.local.models.cache import ListedModel
+    from providers.local.models.suggestions import Suggestion
 
 _SHOWN_SYNCS = 3
 _NO_FILE = "all defaults"

@@ -4,9 +4,9 @@ from datetime import date
 
 import pytest
 
+from backends.interface import MAX_QUERY_CHARS
 from backends.ranking.query import (
     MAX_CONCEPTS,
-    MAX_QUERY_CHARS,
     Concept,
     QueryAnalyser,
     Weights,

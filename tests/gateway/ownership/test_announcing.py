@@ -8,7 +8,8 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from gateway.ownership.lock import OwnerLock, OwnerRecord, announced, read_owner
+from gateway.ownership.host import announced
+from gateway.ownership.lock import OwnerLock, OwnerRecord, read_owner
 
 pytestmark = pytest.mark.anyio
 

@@ -4,8 +4,7 @@ from datetime import date
 
 import pytest
 
-from backends.interface import Fallback, SearchRequest, Stale
-from backends.ranking.query import MAX_QUERY_CHARS
+from backends.interface import MAX_QUERY_CHARS, Fallback, SearchRequest, Stale
 from gateway.rpc.wire import InvalidParamsError
 from gateway.tools.search import (
     MAX_RESULTS,

@@ -28,10 +28,9 @@ from backends.builtin.store.sqlite.connections import (
     set_journal,
 )
 from backends.builtin.store.sqlite.schema import APPLICATION_ID, SCHEMA_VERSION, is_complete
+from config.paths import INDEX_MARK
 from config.runtime.files import give_to_owner, lock_within, make_directories
 
-MARK: Final = ".memory-gateway"
-"""Before the suffix of a name, by which nobody takes the file for his."""
 _PAGE_BYTES: Final = 8192
 """The row of a chunk has some 2.3 kB: on pages of SQLite's own 4 kB a third of their space stays empty."""
 _MAGIC: Final = b"SQLite format 3\x00"
@@ -82,11 +81,11 @@ def choose_path(wanted: Path) -> tuple[Path, Verdict, tuple[str, ...]]:
     """
     notes: list[str] = []
     path = wanted
-    stem = wanted.stem.removesuffix(MARK)
+    stem = wanted.stem.removesuffix(INDEX_MARK)
     number = 1 if stem == wanted.stem else 2
     while (verdict := judge(path)) in {Verdict.FOREIGN, Verdict.OURS_NEWER}:
         owner = "a later release" if verdict is Verdict.OURS_NEWER else "another program"
-        mark = MARK if number == 1 else f"{MARK}-{number}"
+        mark = INDEX_MARK if number == 1 else f"{INDEX_MARK}-{number}"
         following = wanted.with_name(f"{stem}{mark}{wanted.suffix}")
         notes.append(
             f"{path} belongs to {owner} and is left alone; using {following.name} beside it."

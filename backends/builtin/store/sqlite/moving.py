@@ -20,7 +20,6 @@ import structlog
 
 from backends.builtin.store.sqlite.connections import is_damage, open_checked
 from backends.builtin.store.sqlite.index_file import (
-    MARK,
     Verdict,
     alone_in,
     choose_path,
@@ -30,6 +29,7 @@ from backends.builtin.store.sqlite.index_file import (
     set_aside,
 )
 from backends.builtin.store.sqlite.schema import APPLICATION_ID
+from config.paths import lock_beside
 from config.runtime.files import try_lock_file
 
 _log = structlog.get_logger(__name__)
@@ -53,11 +53,10 @@ def lock_path(wanted: Path, former: Path | None = None) -> Path:
     An older gateway that is started beside a newer one then becomes its guest, and the other way round,
     so neither moves or makes an index while the other is at work. Asks the disk where links lead.
     """
-    index = Path(os.path.realpath(wanted))
     is_linked = former is not None and former.is_symlink() and not os.path.lexists(wanted)
     if former is not None and is_linked and is_movable(former):
-        index = Path(os.path.realpath(former))
-    return index.with_name(f"{index.stem.removesuffix(MARK)}{index.suffix}.lock")
+        return lock_beside(former)
+    return lock_beside(wanted)
 
 
 def is_movable(former: Path | None) -> bool:
