@@ -17,6 +17,7 @@ from backends.builtin.store.sqlite import connections
 from backends.builtin.store.sqlite.connections import connect_writer
 from backends.builtin.store.sqlite.store import SqliteStore
 from backends.errors import IndexUnavailableError
+from backends.files import scan
 from backends.interface import SyncRequest
 
 REPOSITORY = Path(__file__).resolve().parents[3]
@@ -48,7 +49,7 @@ while True:
 @pytest.fixture
 def shared(monkeypatch):
     """Every directory is on a network mount."""
-    for module in (connections, opening):
+    for module in (connections, scan):
         monkeypatch.setattr(module, "shared_type", lambda directory: "nfs4")
 
 
@@ -126,7 +127,7 @@ def test_two_processes_that_write_without_a_log_lose_and_damage_nothing(tmp_path
 def test_only_there_the_name_of_the_host_tells_viewpoints_apart(home, monkeypatch):
     assert viewpoint_of(home.settings) == ""
     assert doubt(home.settings) is None
-    monkeypatch.setattr(opening, "shared_type", lambda directory: "nfs4")
+    monkeypatch.setattr(scan, "shared_type", lambda directory: "nfs4")
     assert viewpoint_of(home.settings) == host_name() != ""
     search = home.settings.search
     named = replace(search.store, view="shared notes")
