@@ -150,17 +150,22 @@ def open_embeddings(
     choice: Choice,
     *,
     learned: Mapping[bytes, Mapping[str, object]] | None = None,
+    dimensions: Mapping[bytes, int] | None = None,
 ) -> Embeddings | None:
     """The chosen providers, ready to use; None for keywords only.
 
     Nothing is sent and no library imported before the first text. Blocking like `choose`. `learned`
-    holds `LearnedLimits.to_dict` by `Fingerprint.digest`, from an earlier process.
+    holds `LearnedLimits.to_dict` by `Fingerprint.digest`, from an earlier process, and `dimensions` those of its vectors.
     Raises `ProviderError` if the configuration's surroundings changed since `choose`.
     """
 
     def service(embedder: Embedder) -> EmbeddingService:
-        known = (learned or {}).get(embedder.fingerprint.digest(), {})
-        options = REMOTE if isinstance(embedder, RemoteEmbedder) else None
+        digest = embedder.fingerprint.digest()
+        known = (learned or {}).get(digest, {})
+        options = None
+        if isinstance(embedder, RemoteEmbedder):
+            options = REMOTE
+            embedder.expect((dimensions or {}).get(digest))
         return EmbeddingService(embedder, learned=LearnedLimits.from_dict(known), options=options)
 
     if choice.primary is None:

@@ -78,6 +78,8 @@ class RemoteEmbedder:
         self._dimensions = spec.dimensions
         self._others: tuple[int | None, int] = (None, 0)
         """A length that is not the learned one, and how many answers in a row had no other."""
+        self._has_answered = False
+        """Whether any answer came to this process."""
 
     @property
     def fingerprint(self) -> Fingerprint:
@@ -90,6 +92,12 @@ class RemoteEmbedder:
     @property
     def limits(self) -> InputLimits:
         return self._spec.limits
+
+    def expect(self, dimensions: int | None) -> None:
+        """What stored vectors of this host have, to be called before the first text: one odd answer must not take them
+        away. A host that insists on another length has another model. None: there are none.
+        """
+        self._dimensions = self._spec.dimensions or dimensions
 
     async def embed_documents(self, texts: Sequence[str]) -> EmbeddedBatch:
         return await self._embed(texts, "document")
@@ -132,13 +140,27 @@ class RemoteEmbedder:
         items = await self._checked(reply, len(texts), self._dimensions)
         if self._spec.dimensions is None and _size(items) is None:
             others = await self._checked(reply, len(texts), None)
-            if self._has_changed(_size(others)):
+            if self._has_changed(_size(others)) or (
+                not self._has_answered and await self._insists(wire, clean[0], purpose)
+            ):
                 items = others
         else:
             self._others = (None, 0)
+        self._has_answered = True
         if self._dimensions is None:
             self._dimensions = _size(items)
         return EmbeddedBatch(items, reply.tokens)
+
+    async def _insists(self, wire: Wire, text: str, purpose: Purpose) -> bool:
+        """Whether the host gives this length again and again, so that what is stored was of another model."""
+        for _ in range(_TIMES_TO_BELIEVE - 1):
+            (item,) = await self._checked(await wire.send([text], purpose), 1, None)
+            if isinstance(item, ItemError) or item.size == self._dimensions:
+                self._others = (None, 0)
+                return False
+            if self._has_changed(item.size):
+                return True
+        return False
 
     async def _checked(
         self, reply: Reply, expected: int, dimensions: int | None

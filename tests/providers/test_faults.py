@@ -193,6 +193,33 @@ async def test_a_host_that_changes_its_dimensions_is_found_out(openai_host, serv
     assert "32 dimensions instead of 64" in collected.errors[0].message
 
 
+@pytest.fixture
+async def expecting(embedder_for, openai_host):
+    """An embedder of a host whose stored vectors have 64 dimensions."""
+    embedder = embedder_for(openai_host)
+    embedder.expect(64)
+    yield embedder
+    await embedder.aclose()
+
+
+async def test_one_odd_answer_after_a_start_is_not_taken_for_another_model(openai_host, expecting):
+    openai_host.misbehave(fault("wrong-dimension"), times=1)
+    (item,) = (await expecting.embed_documents(["boiler"])).items
+    assert "65 dimensions instead of 64" in item.message
+    assert expecting.dimensions == 64
+    (item,) = (await expecting.embed_documents(["boiler"])).items
+    assert item.size == 64
+
+
+async def test_a_host_that_insists_on_another_length_after_a_start_has_another_model(
+    openai_host, expecting
+):
+    openai_host.dimensions = 32
+    assert (await expecting.embed_query("boiler")).size == 32
+    assert expecting.dimensions == 32
+    assert len(openai_host.requests) == 3
+
+
 async def test_an_endless_answer_is_cut_off(openai_host, service_for, collected, options):
     service = service_for(openai_host, options=options(retry=SINGLE, timeout_s=60.0))
     openai_host.misbehave(fault("huge"))

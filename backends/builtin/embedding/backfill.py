@@ -393,7 +393,7 @@ class Backfill:
 
     def _drop_unused(self, writer: Writer, fallen: Sequence[int], *, may_supersede: bool) -> None:
         embeddings, fingerprint = writer.embeddings, self._embeddings.fingerprint
-        has_vectors = embeddings.has_vectors(fingerprint)
+        has_vectors = fingerprint.digest() in embeddings.dimensions()
         are_alone = not self._store.is_shared or self._tell_models(writer)
         if self._drops_superseded and has_vectors and may_supersede and are_alone:
             embeddings.drop_superseded(self._embeddings.fingerprints())

@@ -232,7 +232,10 @@ class Semantics:
         from providers.choosing import choose, open_embeddings  # noqa: PLC0415 - not for the start
 
         self._choice = choose(self._settings)
-        self._embeddings = open_embeddings(self._settings, self._choice, learned=self._learned())
+        learned, dimensions = self._learned()
+        self._embeddings = open_embeddings(
+            self._settings, self._choice, learned=learned, dimensions=dimensions
+        )
         _log.info("embeddings", chosen=self._choice.reason)
         if self._embeddings is None:
             return
@@ -271,14 +274,15 @@ class Semantics:
             return None
         return jobs
 
-    def _learned(self) -> dict[bytes, Mapping[str, Any]]:
+    def _learned(self) -> tuple[Mapping[bytes, Mapping[str, Any]], Mapping[bytes, int]]:
+        """What is known of hosts, and of the vectors that they gave."""
         from backends.builtin.embedding.backfill import load_learned  # noqa: PLC0415 - not for the start
 
         try:
             with self._store.view() as view:
-                return load_learned(view)
+                return load_learned(view), view.embeddings.dimensions()
         except IndexUnavailableError:
-            return {}
+            return {}, {}
 
     def _predecessor(self, embeddings: Embeddings) -> EmbeddingService | None:
         """The model whose vectors still cover more notes than those of the provider in use."""

@@ -553,7 +553,9 @@ class VectorMemory(Protocol):
 class EmbeddingReads(Protocol):
     """The one durable copy of each vector, by fingerprint and text; and the texts that a provider refused."""
 
-    def has_vectors(self, fingerprint: Fingerprint) -> bool: ...
+    def dimensions(self) -> Mapping[bytes, int]:
+        """Of the vectors of each fingerprint that has any, by its digest."""
+        ...
 
     def fingerprints(self) -> Sequence[Fingerprint]:
         """All that have vectors."""

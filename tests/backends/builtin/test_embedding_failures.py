@@ -238,6 +238,26 @@ async def test_a_host_that_changed_its_dimensions_under_the_same_name_is_embedde
         assert {row[0] for row in db.execute("SELECT length(vector) FROM embeddings")} == {48 * 4}
 
 
+async def test_one_vector_of_a_wrong_length_after_a_restart_takes_no_other_away(
+    notes, vendor, embedded, look
+):
+    async with notes.open() as backend:
+        await backend.sync(SyncRequest())
+        await embedded(backend)
+    before = len(vendor.embedded())
+    notes.write("memory/new.md", "A new note.\n")
+    vendor.misbehave(fault("wrong-dimension"), times=1)
+    async with notes.open() as backend:
+        await backend.sync(SyncRequest())
+        with anyio.fail_after(30):
+            while (await embedded(backend))["coverage"]["embedded"] != 13:
+                await backend.search(SearchRequest(query="boiler"))
+                await anyio.sleep(0.01)
+    with look(notes.index) as db:
+        assert {row[0] for row in db.execute("SELECT length(vector) FROM embeddings")} == {64 * 4}
+    assert set(vendor.embedded()[before:]) <= {"A new note.", "boiler", "ping"}
+
+
 async def test_no_key_is_in_any_answer_log_or_file(notes, vendor, embedded, caplog, capfd):
     vendor.key = CANARY
     notes.embed_with(vendor)

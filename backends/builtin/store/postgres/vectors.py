@@ -500,8 +500,9 @@ class PostgresEmbeddings:
     def __init__(self, transaction: AgentTransaction) -> None:
         self._transaction = transaction
 
-    def has_vectors(self, fingerprint: Fingerprint) -> bool:
-        return self._number(fingerprint) is not None
+    def dimensions(self) -> dict[bytes, int]:
+        known = self._transaction.state.fingerprints
+        return {digest: one.dimensions for digest, one in known.items()}
 
     def fingerprints(self) -> list[Fingerprint]:
         rows = self._transaction.run(

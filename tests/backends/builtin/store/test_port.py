@@ -297,7 +297,7 @@ def test_a_text_waits_for_its_vector_its_next_attempt_or_its_job(store, shelf, f
         pending = embeddings.pending(fingerprint, limit=10)
         assert [text for _, text in pending] == ["boiler", "pump", "valve"]
         (boiler, _), (pump, _), (valve, _) = pending
-        assert not embeddings.has_vectors(fingerprint)
+        assert fingerprint.digest() not in embeddings.dimensions()
         embeddings.put(fingerprint, [(boiler, direction(0))])
         embeddings.record_failures(fingerprint, [(pump, "refused")])
         assert embeddings.backlog(fingerprint) == [(valve, len("valve"))]
@@ -322,10 +322,11 @@ def test_other_fingerprints_answer_until_they_are_dropped(store, shelf, fingerpr
     with store.writer() as writer:
         ((key, _),) = writer.embeddings.pending(other, limit=10)
         writer.embeddings.put(other, [(key, direction(1))])
+        assert writer.embeddings.dimensions() == {other.digest(): len(direction(1))}
         assert writer.embeddings.superseded(fingerprint) == other
         assert writer.embeddings.superseded(other) is None
         writer.embeddings.drop_superseded([fingerprint])
-        assert not writer.embeddings.has_vectors(other)
+        assert other.digest() not in writer.embeddings.dimensions()
         assert writer.embeddings.superseded(fingerprint) is None
 
 

@@ -97,8 +97,8 @@ class SqliteEmbeddings:
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
 
-    def has_vectors(self, fingerprint: Fingerprint) -> bool:
-        return fingerprint_id(self._connection, fingerprint) is not None
+    def dimensions(self) -> dict[bytes, int]:
+        return dict(self._connection.execute("SELECT digest, dimensions FROM fingerprints"))
 
     def fingerprints(self) -> list[Fingerprint]:
         rows = self._connection.execute("SELECT description FROM fingerprints ORDER BY id")
