@@ -8,9 +8,11 @@ that was downloaded; else keywords only. Named: that one; if it cannot be made, 
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import importlib.util
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -177,6 +179,19 @@ def open_embeddings(
         return Embeddings(primary)
     request = ProviderRequest(settings, "fallback")
     return Embeddings(primary, service(provider(choice.fallback.provider).create(request)))
+
+
+def load_for_queries(choice: Choice) -> None:
+    """Loads what the first query of a remote provider needs, ahead of it. Blocking: imports modules, reads certificates.
+
+    Whatever goes wrong here, the query itself will tell.
+    """
+    if choice.primary is None or choice.primary.provider == "local":
+        return
+    with suppress(ImportError, OSError):
+        importlib.import_module("providers.remote.query")
+        importlib.import_module("providers.proxies").certificates()
+        importlib.import_module("providers.remote.vectors")
 
 
 def _automatic(settings: Settings) -> Choice:
