@@ -146,8 +146,11 @@ class RemoteEmbedder:
         items = await self._checked(reply, len(texts), self._dimensions)
         if self._spec.dimensions is None and _size(items) is None:
             others = await self._checked(reply, len(texts), None)
-            if self._has_changed(_size(others)) or (
-                not self._has_answered and await self._insists(wire, clean[0], purpose)
+            size = _size(others)
+            if self._has_changed(size) or (
+                size is not None
+                and not self._has_answered
+                and await self._insists(wire, clean[0], purpose)
             ):
                 items = others
         else:
