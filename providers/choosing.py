@@ -12,7 +12,6 @@ import importlib
 import importlib.util
 import os
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -184,14 +183,14 @@ def open_embeddings(
 def load_for_queries(choice: Choice) -> None:
     """Loads what the first query of a remote provider needs, ahead of it. Blocking: imports modules, reads certificates.
 
-    Whatever goes wrong here, the query itself will tell.
+    Raises what importing does; the query itself would tell.
     """
     if choice.primary is None or choice.primary.provider == "local":
         return
-    with suppress(ImportError, OSError):
-        importlib.import_module("providers.remote.query")
+    importlib.import_module("providers.remote.query")
+    if (choice.primary.endpoint or "").startswith("https:"):
         importlib.import_module("providers.proxies").certificates()
-        importlib.import_module("providers.remote.vectors")
+    importlib.import_module("providers.remote.vectors")
 
 
 def _automatic(settings: Settings) -> Choice:

@@ -30,13 +30,15 @@ _PATIENCE_S: Final = 2.0
 _KEPT_S: Final = 30.0
 
 
-def open_client(**options: Any) -> httpx2.AsyncClient:
+def open_client(*, is_encrypted: bool = True, **options: Any) -> httpx2.AsyncClient:
     """A client that heeds HTTP_PROXY, NO_PROXY and their like for all that is not this machine.
 
-    Blocking for some milliseconds: loads certificates.
+    One that only sends unencrypted requests trusts no certificate. Others are blocking for some milliseconds: they
+    load those of the authorities.
     """
     if not getproxies():
-        return httpx2.AsyncClient(trust_env=False, verify=certificates(), **options)
+        trusted = certificates() if is_encrypted else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        return httpx2.AsyncClient(trust_env=False, verify=trusted, **options)
     return httpx2.AsyncClient(transport=_Chosen(), **options)
 
 

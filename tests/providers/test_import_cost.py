@@ -66,6 +66,7 @@ import anyio
 from providers.choosing import choose, load_for_queries, open_embeddings
 from fakes.settings import make_settings, remote
 from fakes.vendors import FakeVendor
+from providers import proxies
 
 async def main():
     for name in ("openai", "gemini", "voyage"):
@@ -79,6 +80,8 @@ async def main():
             vector = await service.embed_query("q", deadline_s=30)
             assert vector.vector.size == host.dimensions
             await service.aclose()
+    # None of these hosts has a certificate, and reading those of the authorities takes as long as an import.
+    assert proxies.certificates.cache_info().misses == 0
 
 anyio.run(main)
 print(json.dumps(sorted(sys.modules)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -188,7 +189,8 @@ class Semantics:
         finally:
             self._chosen.set()
         if self._wants_backfill and self._embeddings is not None:
-            await run_sync(self._load_for_queries, abandon_on_cancel=True)
+            with suppress(Exception):  # the first query will tell
+                await run_sync(self._load_for_queries, abandon_on_cancel=True)
 
     def _load_for_queries(self) -> None:
         """For a process that stays: its first query comes later, and what loads until then is not waited for."""
