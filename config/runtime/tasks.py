@@ -12,13 +12,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import partial
+from functools import cache, partial
 from queue import Empty, SimpleQueue
-from typing import Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import anyio
-from anyio import from_thread
-from anyio.lowlevel import EventLoopToken, RunVar, current_token
+
+if TYPE_CHECKING:
+    from anyio.lowlevel import EventLoopToken, RunVar
 
 
 def lacks_threads(error: BaseException) -> bool:
@@ -98,16 +99,19 @@ IDLE_S: Final = 10.0
 _PAUSE_S: Final = 0.05
 """Between two attempts to start a thread."""
 
-_IDLE: Final[RunVar[list[_Worker]]] = RunVar("threads that wait for work")
+
+@cache
+def _idle_of_loop() -> RunVar[list[_Worker]]:
+    return anyio.lowlevel.RunVar("threads that wait for work")
 
 
 def _idle() -> list[_Worker]:
     """Of this event loop, the one that worked last at the end."""
     try:
-        return _IDLE.get()
+        return _idle_of_loop().get()
     except LookupError:
         workers: list[_Worker] = []
-        _IDLE.set(workers)
+        _idle_of_loop().set(workers)
         return workers
 
 
@@ -180,7 +184,7 @@ class BoundedWork:
         idle = _idle()
         if idle:
             return idle.pop()
-        worker = _Worker(current_token())
+        worker = _Worker(anyio.lowlevel.current_token())
         worker.start()
         return worker
 
@@ -233,12 +237,12 @@ class _Worker(threading.Thread):
                 try:
                     piece, finish = self._pieces.get(timeout=IDLE_S)
                 except Empty:
-                    if from_thread.run_sync(self._let_go, token=self._token):
+                    if anyio.from_thread.run_sync(self._let_go, token=self._token):
                         return
                 else:
                     piece.work()
                     self.busy = False
-                    from_thread.run_sync(finish, token=self._token)
+                    anyio.from_thread.run_sync(finish, token=self._token)
                     del piece, finish  # with what came of it
 
     def _let_go(self) -> bool:

@@ -355,6 +355,10 @@ def index_vectors(address: Address, *, tenant: str, agent: str, at_least: int) -
                     f" WHERE agent_id = {agent_id} AND fingerprint_id = {fingerprint}"
                 )
                 done.append(f"{vectors:,} vectors of {agent!r} are indexed.")
+        if done:
+            connection.execute(
+                "ANALYZE embeddings"
+            )  # else the server may not know yet that they are worth asking
     return done
 
 

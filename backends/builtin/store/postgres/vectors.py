@@ -114,6 +114,12 @@ _NEAREST_OF_EXCERPTS: Final = f"""
         ORDER BY e.half {_DISTANCE}, x.excerpt_id LIMIT %(most)s::bigint
     ), {_MEASURED}
 """
+# The server believes for long that putting all vectors in order is cheaper than asking the index.
+_ASK_INDEX: Final = """
+    SELECT set_config('hnsw.ef_search', %(ef)s, true), set_config('enable_sort', 'off', true),
+        set_config('jit', 'off', true)
+"""
+_ASK_ANY: Final = "SELECT set_config('enable_sort', 'on', true)"
 _NEAR: Final = f"AND half {_DISTANCE} <= {_WITHIN}"
 _OF_FILES: Final = "AND x.file_id = ANY(%(files)s::bigint[])"
 # Text hashes are as good as random, so the first ones are a fair sample, and the same one in every search.
@@ -290,12 +296,13 @@ class PostgresVectorSpace:
         work = [(statement, row)]
         if indexed:
             ef = str(max(_LEAST_EF_SEARCH, most))
-            work.insert(0, ("SELECT set_config('hnsw.ef_search', %(ef)s, true)", {"ef": ef}))
-        found = len(work) - 1
-        if self._sample_of(known) is None:
+            work = [(_ASK_INDEX, {"ef": ef}), *work, (_ASK_ANY, {})]
+        found = 1 if indexed else 0
+        is_sampled = self._sample_of(known) is not None
+        if not is_sampled:
             work.append((_MARK, {"fingerprint": known.fingerprint_id, "sample": SAMPLE}))
         cursors = transaction.run_all(*work)
-        if len(cursors) > found + 1:
+        if not is_sampled:
             self._keep_sample(known, cursors[-1].fetchone())
         return cursors[found].fetchall()
 
