@@ -8,6 +8,7 @@ that was downloaded; else keywords only. Named: that one; if it cannot be made, 
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import importlib.util
 import os
 from collections.abc import Mapping
@@ -177,6 +178,19 @@ def open_embeddings(
         return Embeddings(primary)
     request = ProviderRequest(settings, "fallback")
     return Embeddings(primary, service(provider(choice.fallback.provider).create(request)))
+
+
+def load_for_queries(choice: Choice) -> None:
+    """Loads what the first query of a remote provider needs, ahead of it. Blocking: imports modules, reads certificates.
+
+    Raises what importing does; the query itself would tell.
+    """
+    if choice.primary is None or choice.primary.provider == "local":
+        return
+    importlib.import_module("providers.remote.query")
+    if (choice.primary.endpoint or "").startswith("https:"):
+        importlib.import_module("providers.proxies").certificates()
+    importlib.import_module("providers.remote.vectors")
 
 
 def _automatic(settings: Settings) -> Choice:

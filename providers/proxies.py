@@ -30,18 +30,21 @@ _PATIENCE_S: Final = 2.0
 _KEPT_S: Final = 30.0
 
 
-def open_client(**options: Any) -> httpx2.AsyncClient:
+def open_client(*, is_encrypted: bool = True, **options: Any) -> httpx2.AsyncClient:
     """A client that heeds HTTP_PROXY, NO_PROXY and their like for all that is not this machine.
 
-    Blocking for some milliseconds: loads certificates.
+    One that only sends unencrypted requests trusts no certificate. Others are blocking for some milliseconds: they
+    load those of the authorities.
     """
     if not getproxies():
-        return httpx2.AsyncClient(trust_env=False, verify=_certificates(), **options)
+        trusted = certificates() if is_encrypted else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        return httpx2.AsyncClient(trust_env=False, verify=trusted, **options)
     return httpx2.AsyncClient(transport=_Chosen(), **options)
 
 
 @cache
-def _certificates() -> ssl.SSLContext:
+def certificates() -> ssl.SSLContext:
+    """The authorities that are trusted, read once."""
     return httpx2.create_ssl_context()
 
 
@@ -49,10 +52,10 @@ class _Chosen(httpx2.AsyncBaseTransport):
     """Directly to this machine, and everywhere else as the environment says."""
 
     def __init__(self) -> None:
-        self._direct = httpx2.AsyncHTTPTransport(verify=_certificates())
+        self._direct = httpx2.AsyncHTTPTransport(verify=certificates())
         # A client of its own: which proxy the environment names for an address is its business. The
         # time limits come with each request.
-        self._usual = httpx2.AsyncClient(verify=_certificates(), timeout=None)
+        self._usual = httpx2.AsyncClient(verify=certificates(), timeout=None)
         self._known: dict[str, tuple[float, bool]] = {}
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:

@@ -1,11 +1,15 @@
-"""An embedder over one vendor's wire, opened with the first request; answers are decoded, checked and ordered."""
+"""An embedder over one vendor's wire; answers are decoded, checked and ordered.
+
+Documents go through the vendor's own library, queries by a lighter way (`providers.remote.query`), so that no
+search waits for the import of a library. Either is opened with its first request.
+"""
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import anyio
 import anyio.to_thread
@@ -41,7 +45,7 @@ class Reply(msgspec.Struct, frozen=True):
 
 
 class Wire(Protocol):
-    """One vendor's wire format, spoken through its own library."""
+    """One vendor's wire format."""
 
     async def send(self, texts: Sequence[str], purpose: Purpose) -> Reply: ...
 
@@ -73,8 +77,10 @@ class RemoteEmbedder:
         self._spec = spec
         self._renew = renew
         self._refused = False
-        self._wire: Wire | None = None
-        self._opening = anyio.Lock()
+        self._renewing = anyio.Lock()
+        self._wires: dict[Purpose, tuple[RemoteSpec, Wire]] = {}
+        self._opening: dict[Purpose, anyio.Lock] = {"document": anyio.Lock(), "query": anyio.Lock()}
+        """One for each, since a query must not wait for the library that documents wait for."""
         self._dimensions = spec.dimensions
         self._others: tuple[int | None, int] = (None, 0)
         """A length that is not the learned one, and how many answers in a row had no other."""
@@ -123,12 +129,12 @@ class RemoteEmbedder:
         """Nothing beyond what every provider reports."""
 
     async def aclose(self) -> None:
-        wire, self._wire = self._wire, None
-        if wire is not None:
+        wires, self._wires = self._wires, {}
+        for _, wire in wires.values():
             await wire.aclose()
 
     async def _embed(self, texts: Sequence[str], purpose: Purpose) -> EmbeddedBatch:
-        wire = await self._open()
+        wire = await self._open(purpose)
         clean = [without_lone_surrogates(text) for text in texts]
         try:
             reply = await wire.send(clean, purpose)
@@ -140,8 +146,11 @@ class RemoteEmbedder:
         items = await self._checked(reply, len(texts), self._dimensions)
         if self._spec.dimensions is None and _size(items) is None:
             others = await self._checked(reply, len(texts), None)
-            if self._has_changed(_size(others)) or (
-                not self._has_answered and await self._insists(wire, clean[0], purpose)
+            size = _size(others)
+            if self._has_changed(size) or (
+                size is not None
+                and not self._has_answered
+                and await self._insists(wire, clean[0], purpose)
             ):
                 items = others
         else:
@@ -176,25 +185,35 @@ class RemoteEmbedder:
         self._dimensions, self._others = size, (None, 0)
         return True
 
-    async def _open(self) -> Wire:
-        async with self._opening:
+    async def _open(self, purpose: Purpose) -> Wire:
+        async with self._renewing:
             if self._refused:
-                await self.aclose()
                 self._spec = await anyio.to_thread.run_sync(self._renew)
                 self._refused = False
-            if self._wire is None:
-                # Importing a library takes up to a second, more than the deadline of a query may leave.
-                self._wire = await anyio.to_thread.run_sync(
-                    open_wire, self._spec, abandon_on_cancel=True
-                )
-            return self._wire
+        async with self._opening[purpose]:
+            opened = self._wires.get(purpose)
+            if opened is not None:
+                spec, wire = opened
+                if spec is self._spec:
+                    return wire
+                del self._wires[purpose]
+                await wire.aclose()
+            spec = self._spec
+            # Importing a library takes up to a second, more than the deadline of a request may leave.
+            wire = await anyio.to_thread.run_sync(open_wire, spec, purpose, abandon_on_cancel=True)
+            self._wires[purpose] = spec, wire
+            return wire
 
 
-def open_wire(spec: RemoteSpec) -> Wire:
-    """Imports the module of the wire and its library. Raises `ProviderUnavailableError` without them."""
-    module = f"providers.remote.{spec.vendor.wire}"
+def open_wire(spec: RemoteSpec, purpose: Purpose) -> Wire:
+    """Imports what the wire needs: for documents its library. Raises `ProviderUnavailableError` without that."""
     try:
-        opened: Wire = importlib.import_module(module).open_wire(spec)
+        module: Any = None
+        if purpose == "query":
+            module = importlib.import_module("providers.remote.query")
+        if module is None or spec.vendor.wire not in module.FORMATS:
+            module = importlib.import_module(f"providers.remote.{spec.vendor.wire}")
+        opened: Wire = module.open_wire(spec)
     except ImportError as error:
         raise library_missing(spec.vendor, error.name or "") from None
     return opened

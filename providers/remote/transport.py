@@ -52,12 +52,14 @@ _CONNECT_TIMEOUT_S = 10.0
 
 
 def open_client(spec: RemoteSpec, *, max_body_bytes: int = _MAX_BODY_BYTES) -> httpx2.AsyncClient:
-    """A client bound to the spec's endpoint. Blocking for some milliseconds: loads certificates.
+    """A client bound to the spec's endpoint. Blocking for some milliseconds: may load certificates.
 
     An answer beyond `max_body_bytes` ends in an error.
     """
     guard = _Guard(spec, max_body_bytes)
     return proxies.open_client(
+        is_encrypted=spec.endpoint.origin.scheme
+        == "https",  # and nothing is sent to another origin
         follow_redirects=True,
         max_redirects=_MAX_REDIRECTS,
         timeout=time_limits(spec),

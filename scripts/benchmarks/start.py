@@ -1,4 +1,5 @@
-"""Cold start to first answer, resident memory, the latency of warm searches, and commands that ask once.
+"""Cold start to first answer, resident memory, the latency of warm searches, the first answer with a query's vector, and
+commands that ask once.
 
 Ratios within one run: the yardstick is a bare interpreter that imports what the gateway stands on. `--instructions` counts
 instead of timing (it needs valgrind), which no other work on the machine changes.
@@ -23,10 +24,13 @@ import anyio
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.embedding_server import embedding_server
+from benchmarks.hash_embedder import HashEmbedder
 from benchmarks.notes import NoteWriter
 from benchmarks.plot import draw
 from benchmarks.scoring import percentile
 from config.runtime.start import command_of
+from fakes.embedding import embedded
 from gateway.client import GATEWAY_COMMAND, spawn_gateway
 
 ROUNDS = 15
@@ -51,12 +55,14 @@ def bare_interpreter_s() -> float:
     return time.perf_counter() - started
 
 
-async def cold_start(arguments: list[str]) -> tuple[float, int]:
-    """Seconds from spawning to the first reply, and the resident bytes then."""
+async def cold_start(arguments: list[str], mode: str = "keyword") -> tuple[float, int]:
+    """Seconds from spawning to the first reply, which has to be of this mode, and the resident bytes then."""
     started = time.perf_counter()
     async with spawn_gateway(arguments, environment=dict(os.environ)) as client:
-        await client.call("memory_search", {"query": QUERIES[0]}, timeout_s=30)
+        answer = await client.call("memory_search", {"query": QUERIES[0]}, timeout_s=30)
         seconds = time.perf_counter() - started
+        if answer["mode"] != mode:
+            raise ValueError(f"answered by {answer['mode']}, not {mode}: {answer.get('warning')}")
         return seconds, resident_bytes(client.process.pid)
 
 
@@ -161,6 +167,35 @@ async def measure_commands(workspace: Path, *, counted: bool) -> Table:
     return table
 
 
+async def measure_first_vector(workspace: Path) -> Table:
+    """The first answer with a query's vector against that by keywords, by turns; every note has its vector already."""
+    table = Table(title=f"First answer of a process, {workspace.name}")
+    for column in ("keywords", "with a query's vector", "ratio"):
+        table.add_column(column, justify="right")
+    with tempfile.TemporaryDirectory() as scratch:
+        plain, hybrid = Path(scratch) / "plain", Path(scratch) / "hybrid"
+        plain.mkdir()
+        hybrid.mkdir()
+        async with embedding_server(HashEmbedder()) as server:
+            remote = {"baseUrl": server.base_url, "apiKey": server.key}
+            by_words = write_configuration(plain, workspace)
+            by_both = write_configuration(
+                hybrid, workspace, provider="openai", model=HashEmbedder.name, remote=remote
+            )
+            await build(by_words)
+            async with spawn_gateway(by_both, environment=dict(os.environ)) as client:
+                await client.call("sync", {}, timeout_s=600)
+                await embedded(client)
+            words, both = [], []
+            for _ in range(ROUNDS):
+                words.append((await cold_start(by_words))[0])
+                both.append((await cold_start(by_both, "hybrid"))[0])
+    first, second = percentile(words, 0.5), percentile(both, 0.5)
+    ratio = percentile([two / one for one, two in zip(words, both, strict=True)], 0.5)
+    table.add_row(f"{first * 1000:.0f} ms", f"{second * 1000:.0f} ms", f"{ratio:.2f}")
+    return table
+
+
 def resident_bytes(pid: int) -> int:
     for line in Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines():
         if line.startswith("VmRSS:"):
@@ -239,6 +274,8 @@ def main() -> None:
             NoteWriter().workspace(workspace, files, bullets=30)
             if not options.instructions:
                 measured.append(anyio.run(measure, workspace, table))
+            if files == COMMAND_FILES and not options.instructions:
+                once.append(anyio.run(measure_first_vector, workspace))
             if files == COMMAND_FILES:
                 once.append(
                     anyio.run(partial(measure_commands, workspace, counted=options.instructions))

@@ -40,9 +40,9 @@ settings = make_settings(Path(sys.argv[1]), search=search)
 printed = threading.Event()
 
 class Slow:
-    # The library is found when it was seen that nobody waits for it.
+    # It is found when it was seen that nobody waits for it.
     def find_spec(self, name, path, target=None):
-        if name == "openai":
+        if name == "httpx2":
             printed.wait(60)
 
 async def main():
@@ -51,11 +51,40 @@ async def main():
     try:
         await service.embed_query("q", deadline_s=0.01)
     except ProviderTimeoutError:
-        print("loaded" if hasattr(sys.modules.get("openai"), "AsyncOpenAI") else "still loading")
+        print("loaded" if hasattr(sys.modules.get("httpx2"), "AsyncClient") else "still loading")
     finally:
         printed.set()
 
 anyio.run(main)
+"""
+
+ANSWERED = """
+import json, sys
+sys.path[:0] = sys.argv[2:]
+from pathlib import Path
+import anyio
+from providers.choosing import choose, load_for_queries, open_embeddings
+from fakes.settings import make_settings, remote
+from fakes.vendors import FakeVendor
+from providers import proxies
+
+async def main():
+    for name in ("openai", "gemini", "voyage"):
+        with FakeVendor(name) as host:
+            search = {"provider": name, "remote": remote(host.base_url, host.key)}
+            settings = make_settings(Path(sys.argv[1]), search=search)
+            choice = choose(settings)
+            service = open_embeddings(settings, choice)
+            load_for_queries(choice)
+            assert "httpx2" in sys.modules and "numpy" in sys.modules
+            vector = await service.embed_query("q", deadline_s=30)
+            assert vector.vector.size == host.dimensions
+            await service.aclose()
+    # None of these hosts has a certificate, and reading those of the authorities takes as long as an import.
+    assert proxies.certificates.cache_info().misses == 0
+
+anyio.run(main)
+print(json.dumps(sorted(sys.modules)))
 """
 
 
@@ -68,6 +97,10 @@ def run(script, tmp_path):
         check=True,
         timeout=60,
     ).stdout
+
+
+def test_a_process_that_only_answers_loads_no_vendor_library(tmp_path):
+    assert {"openai", "google.genai", "voyageai"}.isdisjoint(json.loads(run(ANSWERED, tmp_path)))
 
 
 def test_a_query_does_not_wait_for_a_library_to_load(tmp_path):

@@ -77,5 +77,16 @@ async def test_a_library_that_goes_missing_later_is_a_typed_error(
     monkeypatch.delitem(sys.modules, "providers.remote.openai", raising=False)
     hide("openai")
     with pytest.raises(ProviderUnavailableError) as caught:
-        await embedder.embed_query("q")
+        await embedder.embed_documents(["a note"])
     assert "pip install 'numpy>=2.2' 'openai>=" in caught.value.remedy
+
+
+@pytest.mark.anyio
+async def test_so_is_what_a_query_needs(embedder_for, openai_host, hide, monkeypatch):
+    embedder = embedder_for(openai_host)
+    for name in ("query", "transport"):
+        monkeypatch.delitem(sys.modules, f"providers.remote.{name}", raising=False)
+    hide("httpx2")
+    with pytest.raises(ProviderUnavailableError) as caught:
+        await embedder.embed_query("q")
+    assert "needs the library httpx2" in caught.value.message

@@ -1,5 +1,8 @@
 """What each vendor's host is sent and what is made of its answer, over real sockets."""
 
+from importlib import import_module
+
+import anyio
 import numpy as np
 import pytest
 
@@ -12,6 +15,7 @@ from providers.choosing import provider
 from providers.endpoints import Endpoint
 from providers.interface import ItemError, ProviderRequest
 from providers.remote.credentials import Credential
+from providers.remote.embedder import open_wire
 from providers.remote.openai import OpenAIWire
 from providers.remote.spec import RemoteSpec
 from providers.remote.vendors import VENDORS, input_type, prompt
@@ -45,6 +49,64 @@ async def test_documents_come_back_in_order_as_unit_vectors(host, embedder):
 async def test_a_query_comes_back_as_one_unit_vector(embedder):
     vector = await embedder.embed_query("alpha beta")
     np.testing.assert_allclose(vector, expected(["alpha beta"])[0], atol=1e-6)
+
+
+HEADERS_OF_A_REQUEST = {"content-type", "authorization", "x-goog-api-key", "x-team"}
+
+
+@pytest.mark.parametrize(
+    "search",
+    [
+        {},
+        {"output_dimensionality": 16},
+        {"query_input_type": "ask"},
+        {"output_dimensionality": 16, "query_input_type": "ask", "document_input_type": "keep"},
+    ],
+)
+@pytest.mark.parametrize(
+    ("vendor", "model"),
+    [
+        ("openai", "text-embedding-3-small"),
+        ("gemini", "gemini-embedding-001"),
+        ("gemini", "gemini-embedding-2"),
+        ("voyage", "voyage-4-large"),
+    ],
+)
+@pytest.mark.parametrize("official", [False, True])
+async def test_a_query_is_sent_as_the_vendors_library_sends_it(
+    vendor, model, search, official, embedder_for, monkeypatch
+):
+    monkeypatch.setattr(RemoteSpec, "official", official)
+    with FakeVendor(vendor, models=(model,)) as host:
+        block = remote(host.base_url, host.key, x_team="ours")
+        made = embedder_for(host, model=model, remote=block, **search)
+        text = "Where is \u201cthe key\u201d \U0001f511\n?"
+        ways = [open_wire(made._spec, "query"), library_of(vendor).open_wire(made._spec)]
+        replies = []
+        for wire in ways:
+            replies.append(await wire.send([text], "query"))
+            await wire.aclose()
+        light, library = host.requests
+    assert type(ways[0]).__name__ == "QueryWire" != type(ways[1]).__name__
+    assert replies[0] == replies[1]
+    assert (light.method, light.path, light.body) == (library.method, library.path, library.body)
+    for name in HEADERS_OF_A_REQUEST:
+        assert light.headers.get(name) == library.headers.get(name), name
+    assert set(light.headers) <= set(library.headers) | {"content-length"}
+
+
+def library_of(vendor):
+    return import_module(f"providers.remote.{vendor}")
+
+
+async def test_a_query_is_sent_while_the_library_for_documents_loads(host, embedder_for):
+    made = embedder_for(host)
+    async with made._opening["document"], anyio.create_task_group() as tasks:
+        tasks.start_soon(made.embed_documents, TEXTS)
+        await made.embed_query("q")
+        assert host.embedded() == ["q"]
+        tasks.cancel_scope.cancel()
+    await made.aclose()
 
 
 BODIES = {
@@ -179,10 +241,10 @@ async def test_compatible_hosts_are_asked_for_floats_and_the_vendors_own_for_bas
             model="text-embedding-3-small",
             credential=Credential(Secret(openai_host.key), "a test"),
         )
-        wire = OpenAIWire(spec)
-        await wire.send(["a"], "document")
-        await wire.aclose()
-        assert openai_host.requests[-1].body["encoding_format"] == asked
+        for wire in (OpenAIWire(spec), open_wire(spec, "query")):
+            await wire.send(["a"], "document")
+            await wire.aclose()
+            assert openai_host.requests[-1].body["encoding_format"] == asked
 
 
 @pytest.mark.parametrize("vendor", ["openai", "voyage"])

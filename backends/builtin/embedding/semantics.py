@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -187,6 +188,16 @@ class Semantics:
             _log.exception("embeddings cannot be opened")
         finally:
             self._chosen.set()
+        if self._wants_backfill and self._embeddings is not None:
+            with suppress(Exception):  # the first query will tell
+                await run_sync(self._load_for_queries, abandon_on_cancel=True)
+
+    def _load_for_queries(self) -> None:
+        """For a process that stays: its first query comes later, and what loads until then is not waited for."""
+        from providers.choosing import load_for_queries  # noqa: PLC0415 - not for the start
+
+        if self._choice is not None:
+            load_for_queries(self._choice)
 
     async def choice_made(self, patience_s: float) -> None:
         """Waits until the provider is chosen, which takes milliseconds, but no longer than that."""

@@ -142,6 +142,16 @@ async def test_the_first_search_of_a_process_has_its_vector(embedding_home, vend
     assert (answer.provider, answer.model) == ("openai", "text-embedding-3-small")
 
 
+async def test_a_process_that_stays_loads_what_a_query_needs_before_there_is_one(
+    embedding_home, monkeypatch
+):
+    monkeypatch.delitem(sys.modules, "providers.remote.query", raising=False)
+    async with embedding_home.open():
+        with anyio.fail_after(30):
+            while "providers.remote.query" not in sys.modules:
+                await anyio.sleep(0.01)
+
+
 async def test_a_provider_that_cannot_be_used_is_named_with_what_to_do(home):
     home.configure(provider="openai")
     home.write("memory/a.md", "The boiler was serviced.\n")
