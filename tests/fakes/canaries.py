@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -31,7 +32,9 @@ def files_below(root: Path, *, without: Iterable[Path] = ()) -> dict[str, str]:
     """Every file, by name, as text in which each byte is a character."""
     own = set(without)
     found = {}
-    for path in sorted(root.rglob("*")):
+    # `rglob` raises where a directory goes away meanwhile; this leaves it out.
+    there = [Path(place, name) for place, _, names in os.walk(root) for name in names]
+    for path in sorted(there):
         if path in own or path.is_symlink() or not path.is_file():
             continue
         with suppress(FileNotFoundError):  # it was a temporary one
