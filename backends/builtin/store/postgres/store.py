@@ -193,6 +193,7 @@ class PostgresStore:
         self._claimant = uuid4().hex
         self._timeout_ms = settings.statement_timeout_ms
         self._agent: int | None = None
+        self._limits_transactions = False
         self._path: tuple[str, ...] = (settings.schema,)
         self._memory: PostgresVectorMemory | None = None
         self._writing = threading.Lock()
@@ -345,6 +346,8 @@ class PostgresStore:
             "mg.tenant": self._name["tenant"],
             "mg.name": self._name["name"],
         }
+        if not read_only and self._limits_transactions and self._timeout_ms:
+            settings["transaction_timeout"] = str(max(_WRITING_MS, 4 * self._timeout_ms))
         return begin(schema_path=self._path, settings=settings, read_only=read_only, agent_id=agent)
 
     def _statement_ms(self, until: float) -> int:
@@ -356,6 +359,7 @@ class PostgresStore:
 
     def _greet(self, connection: psycopg.Connection) -> None:
         extension = greeting(connection, self.address)
+        self._limits_transactions = connection.info.server_version >= _TRANSACTION_TIMEOUT_FROM
         self._path = tuple(dict.fromkeys((self.address.schema, extension)))
 
     def _find_agent(self, until: float = math.inf) -> int | None:
@@ -390,5 +394,10 @@ class PostgresStore:
 
 
 _MARGIN_S: Final = 0.5
-_IDLE_IN_TRANSACTION_MS: Final = 60_000
-"""A process that was stopped in the middle must not hold its locks for ever."""
+_WRITING_MS: Final = 30_000
+"""The same for one that was stopped between statements that it sends together, of which the server does not say that it
+is idle. For a change of one file.
+"""
+_TRANSACTION_TIMEOUT_FROM: Final = 170_000
+_IDLE_IN_TRANSACTION_MS: Final = 15_000
+"""A process that was stopped in the middle holds its locks no longer than its leases."""
