@@ -162,6 +162,8 @@ class Semantics:
             return
         try:
             async with anyio.create_task_group() as tasks:
+                if self._wants_backfill and self._choice is not None:
+                    tasks.start_soon(self._load_for_queries, self._choice)
                 tasks.start_soon(self._embeddings.run)
                 for task in (self._backfill, self._residency, self._batch):
                     if task is not None:
@@ -188,16 +190,13 @@ class Semantics:
             _log.exception("embeddings cannot be opened")
         finally:
             self._chosen.set()
-        if self._wants_backfill and self._embeddings is not None:
-            with suppress(Exception):  # the first query will tell
-                await run_sync(self._load_for_queries, abandon_on_cancel=True)
 
-    def _load_for_queries(self) -> None:
+    async def _load_for_queries(self, choice: Choice) -> None:
         """For a process that stays: its first query comes later, and what loads until then is not waited for."""
         from providers.choosing import load_for_queries  # noqa: PLC0415 - not for the start
 
-        if self._choice is not None:
-            load_for_queries(self._choice)
+        with suppress(Exception):  # the first query will tell
+            await run_sync(load_for_queries, choice, abandon_on_cancel=True)
 
     async def choice_made(self, patience_s: float) -> None:
         """Waits until the provider is chosen, which takes milliseconds, but no longer than that."""

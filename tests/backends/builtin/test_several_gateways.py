@@ -153,6 +153,7 @@ async def test_texts_of_a_request_that_failed_are_sent_again_at_once_by_anybody(
     vendor.heal()
     async with shared_home.open() as second:
         await until_embedded(second, 3)
+    assert len(set(vendor.embedded())) == 3
 
 
 async def test_the_vectors_of_a_model_stay_while_another_gateway_uses_it(

@@ -347,7 +347,7 @@ class PostgresStore:
             "mg.name": self._name["name"],
         }
         if not read_only and self._limits_transactions and self._timeout_ms:
-            settings["transaction_timeout"] = str(max(_WRITING_MS, 4 * self._timeout_ms))
+            settings["transaction_timeout"] = str(max(_WRITING_MS, 2 * self._timeout_ms))
         return begin(schema_path=self._path, settings=settings, read_only=read_only, agent_id=agent)
 
     def _statement_ms(self, until: float) -> int:
@@ -396,7 +396,7 @@ class PostgresStore:
 _MARGIN_S: Final = 0.5
 _WRITING_MS: Final = 30_000
 """The same for one that was stopped between statements that it sends together, of which the server does not say that it
-is idle. For a change of one file.
+is idle. One change takes well under a second; the limit is for all of it, whatever its statements may take.
 """
 _TRANSACTION_TIMEOUT_FROM: Final = 170_000
 _IDLE_IN_TRANSACTION_MS: Final = 15_000

@@ -286,6 +286,27 @@ class TestConnections:
             assert view.files.count("memory") == (1, 1)
         shelf.write("memory/a.md", "pump\n")
 
+    def test_a_change_that_does_not_end_is_undone_and_others_write_meanwhile(
+        self, open_store, monkeypatch
+    ):
+        monkeypatch.setattr("backends.builtin.store.postgres.store._WRITING_MS", 200)
+        stopped, other = open_store(statement_timeout_ms=50), open_store()
+
+        def change():
+            with stopped.writer() as writer:
+                if not stopped._limits_transactions:
+                    pytest.skip("the server is older than PostgreSQL 17")
+                writer.remember("mark", "half done")
+                with other.writer(
+                    30
+                ) as another:  # waits for the row until the server ends the first
+                    another.remember("mark", "done")
+
+        with pytest.raises(IndexUnavailableError):
+            change()
+        with other.view() as view:
+            assert view.remembered("mark") == "done"
+
     def test_what_idles_is_closed(self, open_store, monkeypatch):
         monkeypatch.setattr("backends.builtin.store.postgres.connections.IDLE_S", 0.01)
         store = open_store()
