@@ -19,6 +19,7 @@ from backends.builtin.store.turns import LEASE_S
 from endurance.agent import ANSWER_S
 from endurance.database import STATEMENT_MS, Database, lay_on_small_disk
 from endurance.faults.base import Fault, Impossible
+from endurance.faults.files import fill
 from endurance.faults.limits import Clock
 from endurance.run import Run
 from fakes import postgres
@@ -27,7 +28,6 @@ from fakes.postgres import SERVING, Server
 _DOWNLOAD: Final = {"download": "a model is fetched without the database"}
 _NO_BACKENDS_S: Final = 2.0
 _SIZE: Final = "32m"
-_BLOCK: Final = b"\0" * 65536
 
 
 class DatabaseFault(Fault):
@@ -183,12 +183,7 @@ class FullServer(DatabaseFault):
         await to_thread.run_sync(lay_on_small_disk, _database(run), disk)
 
     async def inject(self, run: Run) -> None:
-        with suppress(OSError), _filler(run).open("ab", buffering=0) as file:
-            while file.write(_BLOCK):
-                pass
-        with suppress(OSError), _filler(run).open("ab", buffering=0) as file:
-            while file.write(b"\0"):
-                pass
+        fill(_filler(run))
 
     async def remove(self, run: Run) -> None:
         _filler(run).unlink(missing_ok=True)

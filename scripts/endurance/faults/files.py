@@ -63,12 +63,7 @@ class FullDisk(Fault):
         shutil.rmtree(aside)
 
     async def inject(self, run: Run) -> None:
-        with suppress(OSError), _filler(run).open("ab", buffering=0) as file:
-            while file.write(_BLOCK):
-                pass
-        with suppress(OSError), _filler(run).open("ab", buffering=0) as file:
-            while file.write(b"\0"):
-                pass
+        fill(_filler(run))
 
     async def remove(self, run: Run) -> None:
         _filler(run).unlink(missing_ok=True)
@@ -151,6 +146,14 @@ class ReadOnly(Fault):
 
     async def after(self, run: Run) -> None:
         await self.remove(run)
+
+
+def fill(filler: Path) -> None:
+    """Writes to it until its disk has no byte left."""
+    for block in (_BLOCK, b"\0"):
+        with suppress(OSError), filler.open("ab", buffering=0) as file:
+            while file.write(block):
+                pass
 
 
 def _filler(run: Run) -> Path:
