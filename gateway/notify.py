@@ -11,16 +11,16 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 import anyio
-import structlog
 
 from config.errors import ungrouped
+from config.runtime.logs import Log
 
 if TYPE_CHECKING:
     from gateway.agent.memory import Memory
     from gateway.metrics import Metrics
     from gateway.tools.status import Health
 
-_log = structlog.get_logger(__name__)
+_log = Log()
 
 FIRST_DESCRIPTOR: Final = 3
 

@@ -13,6 +13,7 @@ import pytest
 import structlog
 from hypothesis.internal.conjecture import providers
 
+from config.runtime.logs import write_from
 from config.settings import StoreSettings
 from fakes import postgres
 
@@ -62,6 +63,7 @@ def _logging_is_left_as_it_was() -> Iterator[None]:
     """What runs a command line within the tests' process has the log write to what captures that test."""
     before = structlog.get_config()
     yield
+    write_from("debug")
     if structlog.get_config() != before:
         structlog.configure(**before)
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 import anyio
 import msgspec
-import structlog
 from anyio import CancelScope, create_task_group
 from anyio.to_thread import run_sync
 
@@ -52,6 +51,7 @@ from backends.interface import (
 )
 from backends.transcripts.agents import AgentTranscripts, is_conversation, read_conversation
 from config.errors import MemoryGatewayError, ungrouped
+from config.runtime.logs import Log
 from config.runtime.tasks import BoundedWork
 from config.settings import Settings
 
@@ -79,7 +79,7 @@ def chunk_limits(settings: Settings) -> ChunkLimits:
 
 
 T = TypeVar("T")
-_log = structlog.get_logger(__name__)
+_log = Log()
 
 CHOICE_PATIENCE_S: Final = 0.3
 """What `health` waits to know which provider is in use; a probe has a second in all."""

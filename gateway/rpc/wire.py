@@ -15,7 +15,10 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from config.errors import ErrorKind, MemoryGatewayError
+from config.runtime.logs import Log
 from config.runtime.tasks import lacks_threads
+
+_log = Log()
 
 
 def split_array(text: bytes, limit: int) -> list[bytes]:
@@ -222,10 +225,7 @@ def to_wire(error: BaseException) -> WireError:
 
 def _internal(error: BaseException) -> WireError:
     reference = os.urandom(4).hex()
-    import structlog  # noqa: PLC0415 - what only prints data needs no logs
-
-    log = structlog.get_logger(__name__)
-    log.error("internal error", reference=reference, exc_info=error)
+    _log.error("internal error", reference=reference, exc_info=error)
     return WireError(
         CODES[ErrorKind.INTERNAL],
         f"Internal error, reference {reference}.",

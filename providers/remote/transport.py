@@ -15,9 +15,9 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 
 import httpx2
-import structlog
 
 from config.errors import MemoryGatewayError
+from config.runtime.logs import Log
 from providers import proxies
 from providers.endpoints import Origin
 from providers.errors import (
@@ -32,7 +32,7 @@ from providers.errors import (
 from providers.remote.replies import Refusal, error_for
 from providers.remote.spec import RemoteSpec
 
-_log = structlog.get_logger(__name__)
+_log = Log()
 
 PLACEHOLDER = "set-by-the-transport"
 """Given to the libraries as their key."""

@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable, Collection, Iterator
 from typing import Final
 
 import anyio
-import structlog
 
 from backends.builtin.store.port import IndexDamagedError, View
 from backends.builtin.syncing.indexing import (
@@ -33,11 +32,12 @@ from backends.interface import (
     SyncReport,
     SyncRequest,
 )
+from config.runtime.logs import Log
 from config.runtime.remembered import Remembered, size_of
 from config.runtime.tasks import BoundedWork
 from config.settings import Source
 
-_log = structlog.get_logger(__name__)
+_log = Log()
 
 _SLICE_S: Final = 0.05
 """How long one visit to a worker thread may take before cancellation and progress get a turn."""

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 import msgspec
-import structlog
 
 from backends.builtin.store.opening import look_into
 from backends.builtin.store.port import (
@@ -52,6 +51,7 @@ from backends.files.reading import (
 from backends.files.roots import MemoryRoots
 from backends.files.scan import FoundFile, ScanResult, scan, stamp
 from backends.interface import SkippedFile, SyncProgress, SyncReport, SyncRequest
+from config.runtime.logs import Log
 from config.settings import Settings, Source
 
 
@@ -92,7 +92,7 @@ class LevelMemory:
         level.versions[version.reader] = version.number
 
 
-_log = structlog.get_logger(__name__)
+_log = Log()
 
 
 Task: TypeAlias = FoundFile | ObsoleteFile | TranscriptPart

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Final
 
 import apsw
-import structlog
 
 from backends.builtin.store.port import IndexDamagedError
 from backends.builtin.store.sqlite import schema
 from backends.errors import IndexUnavailableError
 from backends.files.scan import shared_type
+from config.runtime.logs import Log
 
-_log = structlog.get_logger(__name__)
+_log = Log()
 
 RESERVED_BYTES: Final = 8
 """At the end of each page, for its checksum. In a file that has others, nothing is checked."""
