@@ -37,36 +37,38 @@ class _Sink:
     def __init__(self) -> None:
         self.least = 0
         self.set_up: Callable[[], object] | None = None
-        self.lock = threading.Lock()
-
-    def open(self) -> Any:
-        """structlog, as it was to be set up. Raises ImportError, and OSError where files are short."""
-        with self.lock:
-            structlog = _import_without_rich()
-            if self.set_up is not None:
-                self.set_up()
-                self.set_up = None
-        return structlog
+        self.with_rich = True
+        self.lock = threading.RLock()
 
 
 _sink: Final = _Sink()
 
 
-def write_from(level: str, set_up: Callable[[], object] | None = None) -> None:
-    """Writes records from this level on; `set_up` configures structlog and runs with the first one."""
+def write_from(
+    level: str, set_up: Callable[[], object] | None = None, *, with_rich: bool = True
+) -> None:
+    """Writes records from this level on; `set_up` configures structlog and runs with the first one.
+
+    `with_rich`: whether this process may use rich itself, which structlog imports wherever it is installed, to draw
+    tracebacks that we never ask for.
+    """
     with _sink.lock:
-        _sink.least, _sink.set_up = LEVELS[level], set_up
+        _sink.least, _sink.set_up, _sink.with_rich = LEVELS[level], set_up, with_rich
 
 
 def open_structlog() -> Any:
-    """For who formats records of others. Raises ImportError, OSError."""
-    return _sink.open()
+    """structlog, as it was to be set up. Raises ImportError, and OSError where files are short."""
+    with _sink.lock:
+        structlog = _import(with_rich=_sink.with_rich)
+        if _sink.set_up is not None:
+            _sink.set_up()
+            _sink.set_up = None
+    return structlog
 
 
-def _import_without_rich() -> Any:
-    """Where rich is installed, structlog imports it, to draw tracebacks that we never ask for."""
+def _import(*, with_rich: bool) -> Any:
     modules: dict[str, Any] = sys.modules
-    is_kept_out = "structlog" not in modules and "rich" not in modules
+    is_kept_out = not with_rich and modules.keys().isdisjoint({"structlog", "rich"})
     if is_kept_out:
         modules["rich"] = None  # to `import`, a module that does not exist
     try:
@@ -101,7 +103,7 @@ def _write(level: str, event: str, fields: Mapping[str, object]) -> None:
     if LEVELS[level] < _sink.least:
         return
     try:
-        structlog = _sink.open()
+        structlog = open_structlog()
     except (
         ImportError,
         OSError,

@@ -24,7 +24,8 @@ _HEAD_CHARS: Final = 2000
 
 def configure_logs(level: str = "info", *, for_people: bool = False) -> None:
     """Call before the first record. On a terminal records are for people in any case."""
-    write_from(level, partial(_configure_structlog, for_people=for_people))
+    set_up = partial(_configure_structlog, for_people=for_people)
+    write_from(level, set_up, with_rich=for_people)
     handler = _LibraryRecords(sys.stderr, for_people=for_people)
     handler.setLevel(logging.WARNING)  # at lower levels vendors' libraries log the texts themselves
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
