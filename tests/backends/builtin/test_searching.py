@@ -24,11 +24,18 @@ NOTES = {
 }  # fmt: skip
 
 
-@pytest.fixture
-async def backend(home):
+@pytest.fixture(scope="module")
+def noted(lasting_home):
+    """The agent of `backend`; neither is changed by a test."""
+    home = lasting_home("noted")
     for path, text in NOTES.items():
         home.write(path, text)
-    async with home.open() as backend:
+    return home
+
+
+@pytest.fixture(scope="module")
+async def backend(noted):
+    async with noted.open() as backend:
         await backend.sync(SyncRequest())
         yield backend
 
@@ -136,10 +143,10 @@ async def test_the_threshold_is_a_threshold(backend, hits_of):
         assert len(kept) >= len([score for score in scores if score > least])
 
 
-async def test_a_hit_is_a_passage_of_the_file_on_disk(backend, home, hits_of):
+async def test_a_hit_is_a_passage_of_the_file_on_disk(backend, noted, hits_of):
     for query in ("boiler", "membrane", "茶叶", "a828e60 sqlite", "party"):
         for hit in await hits_of(backend, query):
-            lines = (home.workspace / hit.path).read_text(encoding="utf-8").split("\n")
+            lines = (noted.workspace / hit.path).read_text(encoding="utf-8").split("\n")
             assert "\n".join(lines[hit.start_line - 1 : hit.end_line]) == hit.snippet
             assert hit.source == "memory"
 
@@ -217,9 +224,10 @@ async def test_repeated_text_is_one_hit(home, hits_of):
 
 
 class TestFilters:
-    @pytest.fixture
-    async def backend(self, home):
+    @pytest.fixture(scope="class")
+    async def backend(self, lasting_home):
         """A hundred notes that match better than the one that is looked for."""
+        home = lasting_home("filtered")
         for number in range(100):
             home.write(
                 f"memory/2026-01-{number % 28 + 1:02}-{number}.md",
