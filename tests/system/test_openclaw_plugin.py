@@ -64,7 +64,7 @@ def installed(openclaw_command, tmp_path_factory) -> Iterator[Installed]:
             write(host.workspace, path, text)
         agents = {"main": {"workspace": str(host.workspace)}, "ops": {"workspace": str(other)}}
         host.configure({"agents": {"ownership": "explicit", "entries": agents}})
-        by_hand = "// the boiler's agent\n" + host.config.read_text()
+        by_hand = json.dumps(json.loads(host.config.read_text()), indent=3)  # as no program has it
         host.config.write_text(by_hand)
         printed = host.install_plugin()
         yield Installed(host, model, by_hand, printed, host.config.read_text())
@@ -134,10 +134,12 @@ def test_the_host_s_own_commands_reach_our_memory(installed):
 def test_without_the_slot_the_tools_are_not_ours(installed):
     """With it they are, in every other test."""
     host, words = installed.host, ("agent", "--local", "--agent", "main", "--message", "Hello.")
-    assert host.run("config", "set", "plugins.slots.memory", "none").returncode == 0
-    installed.model.script("Good morning.")
-    host.run_alone(*words)
-    host.config.write_text(installed.installed)
+    try:
+        assert host.run("config", "set", "plugins.slots.memory", "none").returncode == 0
+        installed.model.script("Good morning.")
+        host.run_alone(*words)
+    finally:
+        host.config.write_text(installed.installed)
     assert "memory_search" not in installed.model.asked[-1].tools
 
 
@@ -146,10 +148,12 @@ def test_before_a_compaction_the_agent_is_asked_to_write_in_our_words(installed)
     config["agents"]["defaults"]["compaction"] = {"maxActiveTranscriptBytes": "1kb"}
     installed.host.config.write_text(json.dumps(config))
     before, session = len(installed.model.asked), "agent:main:long"
-    with installed.host.gateway() as running:
-        installed.turn(running, "Good morning." * 100, session=session)
-        running.say("The avocet is back.", session)
-    installed.host.config.write_text(installed.installed)
+    try:
+        with installed.host.gateway() as running:
+            installed.turn(running, "Good morning." * 100, session=session)
+            running.say("The avocet is back.", session)
+    finally:
+        installed.host.config.write_text(installed.installed)
     asked = [json.dumps(one.messages) for one in installed.model.asked[before:]]
     flushes = [text for text in asked if "This conversation is about to be compacted" in text]
     day = re.search(r"into memory/(\d{4}-\d\d-\d\d)\.md now", flushes[0])

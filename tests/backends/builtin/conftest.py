@@ -336,8 +336,8 @@ def a_minute_later(look) -> Callable[[Path], None]:
 
 @pytest.fixture
 def pause_s() -> float:
-    """Between two looks at a status."""
-    return 0.01
+    """Between two looks at a status, which cost more than a wait."""
+    return 0.03
 
 
 @pytest.fixture
