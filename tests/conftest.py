@@ -47,6 +47,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("promises_seconds"):
             item.add_marker(pytest.mark.flaky(reruns=2))
+    # A process that runs out of tests takes over the last ones of another, never its first.
+    items.sort(key=lambda item: item.get_closest_marker("shares_a_host") is None)
 
 
 _NOBODY: Final = 65534

@@ -20,6 +20,8 @@ from endurance.openclaw_kills import turn as search_turn
 from fakes.openclaw import MAIN, OpenClaw, RunningHost, install_openclaw
 from fakes.openclaw_model import FakeModel, ToolCall
 
+pytestmark = pytest.mark.shares_a_host
+
 PATIENCE_S = 120
 DOCUMENT = (Path(__file__).parents[2] / "docs/openclaw.md").read_text(encoding="utf-8")
 SEARCH = ToolCall("memory_search", {"query": "Who services the boiler?"})

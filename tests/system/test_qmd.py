@@ -11,7 +11,7 @@ import pytest
 
 from fakes.qmd import install_qmd
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.shares_a_host]
 
 DIRECT = "agent:main:main"
 PATIENCE_S = 120

@@ -1,4 +1,7 @@
-"""Searching: any words of any script, filters inside the search, stable order, honest scores."""
+"""Searching: any words of any script, filters inside the search, stable order, honest scores.
+
+Through a pooler what reaches the database is the same; there the questions of other shapes are asked, not all words.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import pytest
 
 from backends.interface import SearchRequest, SyncRequest
 
-pytestmark = [pytest.mark.anyio, pytest.mark.every_store, pytest.mark.and_pooled]
+pytestmark = [pytest.mark.anyio, pytest.mark.every_store]
 
 NOTES = {
     "MEMORY.md": "# Memory\n\n- The boiler is serviced by Hartmann, every October.\n",
@@ -115,6 +118,7 @@ async def test_syntax_of_the_search_engine_is_plain_text(backend, query, paths_o
     assert found[:1] == ["MEMORY.md"] or query == "OR"
 
 
+@pytest.mark.and_pooled
 @pytest.mark.parametrize("length", [100_000, 1_000_000])
 async def test_an_endless_query_is_answered(backend, length, paths_of):
     words = " ".join(f"word{number}" for number in range(length // 10))
@@ -184,6 +188,7 @@ async def test_the_same_question_has_the_same_answer_each_time(backend, hits_of)
     assert answers[0] == answers[1] == answers[2]
 
 
+@pytest.mark.and_pooled
 async def test_an_empty_index_answers_with_nothing(home, new_home, hits_of):
     async with new_home("empty").open() as backend:
         answer = await backend.search(SearchRequest(query="boiler"))
@@ -200,6 +205,7 @@ async def test_a_missing_workspace_is_an_empty_memory(home, hits_of):
     assert status.sources[0].on_disk == 0
 
 
+@pytest.mark.and_pooled
 async def test_asking_for_fewer_gives_the_beginning_of_the_longer_answer(home, hits_of):
     for number in range(260):
         more = "pump " * (number % 7) + "valve " * (number % 3)
@@ -223,6 +229,7 @@ async def test_repeated_text_is_one_hit(home, hits_of):
     assert sorted(snippets) == ["The boiler is new.", "The boiler is old."]
 
 
+@pytest.mark.and_pooled
 class TestFilters:
     @pytest.fixture(scope="class")
     async def backend(self, lasting_home):
