@@ -45,13 +45,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     is_asked = metafunc.definition.get_closest_marker("every_store") is not None
     if is_asked and "keeping" in used and not used & _OF_FILES:
         more = ["pooled"] if metafunc.definition.get_closest_marker("and_pooled") else []
-        metafunc.parametrize("keeping", ["sqlite", "postgres", *more], indirect=True)
+        stores = ["sqlite", "postgres", *more]
+        metafunc.parametrize("keeping", stores, indirect=True, scope="module")
 
 
 Keeping = Callable[[Path], StoreSettings]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def keeping(request: pytest.FixtureRequest) -> Keeping:
     """The settings of a new index: a file, and where a module says `every_store`, PostgreSQL, too.
 
@@ -122,6 +123,14 @@ def home(tmp_path: Path, keeping: Keeping) -> Home:
 @pytest.fixture
 def index_file(home: Home) -> Path:
     return home.index
+
+
+@pytest.fixture(scope="module")
+def lasting_home(
+    tmp_path_factory: pytest.TempPathFactory, keeping: Keeping
+) -> Callable[[str], Home]:
+    """Makes agents that stay as they are for all tests of a module."""
+    return lambda name: Home(tmp_path_factory.mktemp(name) / "home", keeping)
 
 
 @pytest.fixture
@@ -327,8 +336,8 @@ def a_minute_later(look) -> Callable[[Path], None]:
 
 @pytest.fixture
 def pause_s() -> float:
-    """Between two looks at a status."""
-    return 0.01
+    """Between two looks at a status, which cost more than a wait."""
+    return 0.03
 
 
 @pytest.fixture

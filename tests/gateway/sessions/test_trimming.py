@@ -1,11 +1,10 @@
 """Notes that are too long to be loaded whole."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.sessions import Trimmed, trim
 
-QUICK = settings(derandomize=True, max_examples=200, deadline=None)
 LINES = "".join(f"line {number}\n" for number in range(1, 101))
 
 
@@ -34,7 +33,6 @@ def test_one_endless_line_is_cut():
     assert (trimmed.first, trimmed.last) == (1, 1)
 
 
-@QUICK
 @given(
     st.text(alphabet="ab\n\u2028\r", max_size=400),
     st.integers(1, 100),
