@@ -272,7 +272,7 @@ class BuiltinBackend:
         self, request: SyncRequest, *, progress: ProgressCallback | None = None
     ) -> SyncReport:
         report = await self._mended(lambda: self._sync(request, progress))
-        if report.changed or report.removed:
+        if report.added or report.changed or report.removed:
             with suppress(IndexUnavailableError):  # the sync itself was a success
                 await _of_index(self._tidying, self._give_back_space)
         return report
