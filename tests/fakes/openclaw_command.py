@@ -78,6 +78,8 @@ elif words[:2] == ["plugins", "uninstall"]:
     data["plugins"]["entries"]["memory-gateway"] = {{"enabled": False}}
     data["plugins"]["slots"].pop("memory")
     write(data)
+    if behaviour["done_by_another"]:
+        sys.exit("Plugin has no authoritative package-owner metadata.")
 elif words[:2] == ["config", "set"]:
     data = read()
     place = data
@@ -99,11 +101,18 @@ def make_openclaw(
     issue: str = "",
     status: str = "loaded",
     locked_s: float = 0,
+    done_by_another: bool = False,
 ) -> Path:
     """The command, in a directory with a `node` of that version beside it."""
     directory.mkdir(parents=True, exist_ok=True)
     behaviour = json.dumps(
-        {"version": version, "issue": issue, "status": status, "locked_s": locked_s}
+        {
+            "version": version,
+            "issue": issue,
+            "status": status,
+            "locked_s": locked_s,
+            "done_by_another": done_by_another,
+        }
     )
     command = directory / "openclaw"
     command.write_text(_PROGRAM.format(python=sys.executable, behaviour=behaviour))

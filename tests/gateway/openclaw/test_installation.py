@@ -153,6 +153,13 @@ def test_a_host_that_takes_too_long_is_ended_whole_and_all_is_as_before(machine,
     assert machine.config.read_text() == WRITTEN_BY_HAND
 
 
+def test_what_a_command_that_was_killed_has_taken_out_meanwhile_is_taken_out(machine):
+    machine.install()
+    machine.behave(done_by_another=True)
+    assert machine.uninstall().config == "restored"
+    assert machine.config.read_text() == WRITTEN_BY_HAND
+
+
 def test_nothing_is_changed_where_nothing_was_installed(machine):
     assert machine.uninstall().config == "untouched"
     assert machine.config.read_text() == WRITTEN_BY_HAND
