@@ -192,14 +192,21 @@ def _run(
         return subprocess.CompletedProcess(argv, 1, "", f"it cannot be run: {error}")
     with process:
         try:
-            for wait_s in (min(_LONG_S, patience_s), max(0.0, patience_s - _LONG_S)):
-                with suppress(subprocess.TimeoutExpired):
-                    said, complained = process.communicate(timeout=wait_s)
-                    return subprocess.CompletedProcess(argv, process.returncode, said, complained)
-                when_long()
+            first_s = min(_LONG_S, patience_s)
+            with suppress(subprocess.TimeoutExpired):
+                return _ended(process, first_s)
+            when_long()
+            with suppress(subprocess.TimeoutExpired):
+                return _ended(process, patience_s - first_s)
             return None
         finally:
             _end(process)
+
+
+def _ended(process: subprocess.Popen[str], within_s: float) -> subprocess.CompletedProcess[str]:
+    """Raises TimeoutExpired; nothing that it printed is lost then."""
+    said, complained = process.communicate(timeout=within_s)
+    return subprocess.CompletedProcess(process.args, process.returncode, said, complained)
 
 
 def _end(process: subprocess.Popen[str]) -> None:

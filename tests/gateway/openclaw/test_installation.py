@@ -148,6 +148,7 @@ def test_a_host_that_takes_too_long_is_ended_whole_and_all_is_as_before(machine,
     with pytest.raises(HostError, match="and was ended") as raised:
         install(host, machine.state, plan)
     assert "See what else of OpenClaw runs" in str(raised.value.remedy)
+    assert len(machine.told) == 1
     worker = int((machine.state / "worker.pid").read_text())
     assert not Path(f"/proc/{worker}").exists()
     assert machine.config.read_text() == WRITTEN_BY_HAND
