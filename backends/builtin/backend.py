@@ -109,6 +109,7 @@ class BuiltinBackend:
     ) -> None:
         search = settings.search
         self._settings = settings
+        self._embeds = background
         self._store = store
         self._roots = MemoryRoots.of(settings)
         self._priority = SearchPriority()
@@ -192,7 +193,8 @@ class BuiltinBackend:
         if meaning.vector is None or found.mode != "keyword":
             return None
         model = meaning.vector.fingerprint.model
-        return f"Answered by keywords: {model} has not embedded any note yet."
+        by_whom = "" if self._embeds else "; a gateway that runs does (`memory-gateway serve`)"
+        return f"Answered by keywords: {model} has not embedded any note yet{by_whom}."
 
     async def _prepare(self, query: str) -> tuple[Stale | None, Meaning, float]:
         """Brings the index level with the disk while the provider reads the query.

@@ -189,9 +189,11 @@ def _typed(error: Exception, spec: RemoteSpec) -> ProviderError:
             return ProviderRedirectError(f"{spec.place} redirects in a loop.")
         if isinstance(cause, httpx2.TransportError | OSError):
             name = type(cause).__name__
+            remedy = "Check the network, the proxy (HTTPS_PROXY) and the address."
+            if spec.endpoint.origin.local:
+                remedy = "Start it on this machine, or check the port in its address."
             return ProviderTransientError(
-                f"{spec.place} cannot be reached or hung up ({name}).",
-                remedy="Check the network, the proxy (HTTPS_PROXY) and the address.",
+                f"{spec.place} cannot be reached or hung up ({name}).", remedy=remedy
             )
     *_, (frame, line) = traceback.walk_tb(error.__traceback__)  # reads no source, which would stay
     _log.debug("embedding.not_understood", file=frame.f_code.co_filename, line=line)

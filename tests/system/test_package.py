@@ -351,13 +351,20 @@ def test_every_command_runs_in_an_empty_home_with_the_core_libraries_alone(
         assert text.strip()
 
 
-def test_a_shell_can_ask_for_completions(command, bare):
-    asked = {"_MEMORY_GATEWAY_COMPLETE": "complete_bash", "COMP_CWORD": "1"}
-    typed = {"COMP_WORDS": "memory-gateway re"}
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("memory-gateway re", ["remember", "reload", "report"]),
+        ("memory-gateway connect c", ["claude-code", "claude-desktop", "codex", "cursor"]),
+    ],
+)
+def test_a_shell_can_ask_for_completions(command, bare, typed, offered):
+    place = str(len(typed.split()) - 1)
+    asked = {"_MEMORY_GATEWAY_COMPLETE": "complete_bash", "COMP_CWORD": place, "COMP_WORDS": typed}
     done = subprocess.run(
-        [command], env=bare | asked | typed, capture_output=True, encoding="utf-8", check=True
+        [command], env=bare | asked, capture_output=True, encoding="utf-8", check=True
     )
-    assert done.stdout.split() == ["remember", "reload", "report"]
+    assert done.stdout.split() == offered
 
 
 def test_a_model_cannot_be_fetched_without_an_http_library_and_that_says_what_to_install(

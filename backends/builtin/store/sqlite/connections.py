@@ -165,7 +165,8 @@ _REMEDIES: Final = (
     (apsw.ConnectionClosedError, "The gateway is ending."),
 )
 _DEFAULT_REMEDY: Final = (
-    "See the permissions and the free space of its directory, or set memorySearch.store.path."
+    "See the permissions and the free space of its directory, or name another place: --state-dir, or "
+    "memorySearch.store.path."
 )
 
 
@@ -176,7 +177,8 @@ def is_damage(error: BaseException) -> bool:
 
 def index_unavailable(path: Path, error: apsw.Error | OSError) -> IndexUnavailableError:
     """The error to raise instead of `error`, which becomes its cause."""
-    message = f"The index {path} cannot be used: {error}."
+    cause = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    message = f"The index {path} cannot be used: {cause}."
     if is_damage(error):
         return IndexDamagedError(message, remedy=_DAMAGE_REMEDY)
     remedy = next((text for kind, text in _REMEDIES if isinstance(error, kind)), _DEFAULT_REMEDY)
