@@ -19,6 +19,7 @@ from anyio.to_thread import run_sync
 from backends.builtin.embedding.semantics import Meaning, Semantics
 from backends.builtin.index_status import probe_weaknesses, report_status
 from backends.builtin.searching import Found, Searcher, links_in, resolve_links
+from backends.builtin.store.leasing import LeaseHolder
 from backends.builtin.store.opening import connect
 from backends.builtin.store.port import (
     READERS,
@@ -27,7 +28,6 @@ from backends.builtin.store.port import (
     Store,
     Unavailable,
 )
-from backends.builtin.store.turns import Turns
 from backends.builtin.syncing.freshness import Freshness
 from backends.builtin.syncing.indexing import Indexer, SearchPriority
 from backends.builtin.syncing.preparing import Preparer
@@ -138,7 +138,7 @@ class BuiltinBackend:
         )
         self._reporting = BoundedWork("status")
         self._scrubbing = BoundedWork("scrub of the index")
-        self._verifying = Turns(store, "verify")
+        self._verifying = LeaseHolder(store, "verify")
         self._searcher = Searcher(search)
         self._finding = BoundedWork("search of the index", READERS)
         self._scanning_ahead = BoundedWork("scan ahead", READERS)

@@ -15,8 +15,8 @@ import msgspec
 from backends.builtin.backend import open_builtin
 from backends.builtin.batch.claiming import REMEMBERED as OF_BATCH_JOBS
 from backends.builtin.embedding.backfill import LEARNED_KEY
+from backends.builtin.store.leasing import LeaseHolder
 from backends.builtin.store.port import Store, View
-from backends.builtin.store.turns import Turns
 from backends.interface import ProgressCallback, SyncProgress, SyncReport, SyncRequest
 from config.runtime.tasks import BoundedWork
 from config.settings import Settings
@@ -56,14 +56,14 @@ async def copy_index(
     """`settings` are those of the target. Raises IndexUnavailableError; what was copied until then stays."""
     async with open_builtin(settings, background=False, store=target) as backend:
         sync = await backend.sync(SyncRequest(reason="cli"), progress=on_sync)
-    disk, turns = BoundedWork("copying of the index"), Turns(target, "embedding")
-    async with turns.turn():
-        jobs = await disk.run_out(partial(_copy_jobs, source, target, turns))
+    disk, lease = BoundedWork("copying of the index"), LeaseHolder(target, "embedding")
+    async with lease.hold():
+        jobs = await disk.run_out(partial(_copy_jobs, source, target, lease))
         vectors = 0
         for fingerprint in await disk.run_out(partial(_fingerprints, source)):
             wanted = await disk.run_out(partial(_lacking, target, fingerprint))
             for done, part in _slices(wanted):
-                vectors += await disk.run_out(partial(_copy, source, turns, fingerprint, part))
+                vectors += await disk.run_out(partial(_copy, source, lease, fingerprint, part))
                 on_vectors(SyncProgress(done=done, total=len(wanted), path=fingerprint.model))
     return await disk.run_out(partial(_report, source, target, sync, vectors, jobs))
 
@@ -84,16 +84,18 @@ def _slices(wanted: Sequence[bytes]) -> Iterator[tuple[int, Sequence[bytes]]]:
         yield begin + len(part), part
 
 
-def _copy(source: Store, turns: Turns, fingerprint: Fingerprint, wanted: Sequence[bytes]) -> int:
+def _copy(
+    source: Store, lease: LeaseHolder, fingerprint: Fingerprint, wanted: Sequence[bytes]
+) -> int:
     with source.view() as view:
         vectors = view.embeddings.vectors_of(fingerprint, wanted)
     if vectors:
-        with turns.writer() as writer:
+        with lease.writer() as writer:
             writer.embeddings.put(fingerprint, vectors)
     return len(vectors)
 
 
-def _copy_jobs(source: Store, target: Store, turns: Turns) -> int:
+def _copy_jobs(source: Store, target: Store, lease: LeaseHolder) -> int:
     """Before the vectors: texts that wait for a job are not to be embedded otherwise."""
     with source.view() as view:
         jobs = [
@@ -105,7 +107,7 @@ def _copy_jobs(source: Store, target: Store, turns: Turns) -> int:
     with target.view() as view:
         known = {job.label for job in view.jobs.recent()}
     new = [(job, sorted(waiting)) for job, waiting in jobs if job.label not in known]
-    with turns.writer() as writer:
+    with lease.writer() as writer:
         for key, text in remembered.items():
             if text is not None and writer.remembered(key) is None:
                 writer.remember(key, text)

@@ -27,8 +27,8 @@ from backends.ranking.fusion import PassageRanker
 from backends.ranking.passages import Passage, passage_near
 from backends.ranking.query import Query, QueryAnalyser, Weights
 from backends.text.analyser import Analyser, guess_latin_language
-from backends.text.passages import split_units, utf16_length
 from backends.text.times import date_of
+from backends.text.units import split_units, utf16_length
 from config.runtime.remembered import Remembered, size_of
 from config.settings import QmdLimits
 

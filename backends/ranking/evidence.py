@@ -14,8 +14,8 @@ import msgspec
 from msgspec.structs import replace
 
 from backends.ranking.query import Weights
-from backends.text.passages import split_units, utf16_length
 from backends.text.times import tells_time
+from backends.text.units import split_units, utf16_length
 
 BM25_K1: Final = 1.2
 """The constant of FTS5's bm25(); a term's score is below `idf * (k1 + 1)`."""

@@ -23,7 +23,7 @@ from typing import Any
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
-from backends.builtin.store.turns import LEASE_S
+from backends.builtin.store.leasing import LEASE_S
 from benchmarks.qmd_home import DIRECT_CHAT
 from fakes import postgres
 from fakes.vendors import FakeVendor

@@ -26,7 +26,7 @@ from backends.qmd.process import QmdUnavailableError
 from backends.qmd.server import Row, post_query, rows_of_answer
 from backends.ranking.passages import GAP
 from backends.redaction import redact
-from backends.text.passages import split_units, utf16_length
+from backends.text.units import split_units, utf16_length
 from backends.transcripts.host_database import decompressed
 from backends.transcripts.jsonl import digest_of, read_stretch
 from backends.transcripts.turns import render_event, render_turn

@@ -11,9 +11,9 @@ import anyio
 from backends.builtin.batch import claiming
 from backends.builtin.batch.claiming import THRESHOLD
 from backends.builtin.batch.steps import Steps, Verdicts
+from backends.builtin.store.leasing import LOOK_S, LeaseHolder
 from backends.builtin.store.opening import if_there
 from backends.builtin.store.port import READERS, JobRecord, Store, View, Writer, now_ms
-from backends.builtin.store.turns import LOOK_S, Turns
 from backends.errors import IndexUnavailableError
 from backends.interface import BatchReport, JobReport
 from config.runtime.logs import Log
@@ -116,9 +116,9 @@ class BatchJobs:
         self._store = store
         self._access = access
         self._settings = settings
-        self._turns = Turns(store, "batch")
-        self._verdicts = Verdicts(self._turns, access, settings)
-        self._steps = Steps(store, self._turns, access, settings, self._verdicts, on_stored)
+        self._lease = LeaseHolder(store, "batch")
+        self._verdicts = Verdicts(self._lease, access, settings)
+        self._steps = Steps(store, self._lease, access, settings, self._verdicts, on_stored)
         self._on_released = on_released
         self._disk = BoundedWork("records of batch jobs", READERS)
         self._wake = ResettableEvent()
@@ -151,7 +151,7 @@ class BatchJobs:
             while True:
                 self._wake.clear()
                 try:
-                    async with self._turns.turn():
+                    async with self._lease.hold():
                         pause_s = await self._round()
                     if pause_s is None and self._store.is_shared:
                         pause_s = LOOK_S  # others may have left some

@@ -38,7 +38,7 @@ _UNKNOWN: Final = frozenset({404, 405, 410})
 
 
 class Writes(Protocol):
-    """What gives writers: turns at this work, or a store that is not shared."""
+    """What gives writers: the lease of this work, or a store that is not shared."""
 
     def writer(self) -> AbstractContextManager[Writer]: ...
 

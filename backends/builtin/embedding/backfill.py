@@ -22,8 +22,8 @@ import msgspec
 
 from backends.builtin.batch.claiming import KEPT_BACK, THRESHOLD
 from backends.builtin.batch.jobs import BatchJobs
+from backends.builtin.store.leasing import LOOK_S, LeaseHolder
 from backends.builtin.store.port import LeaseLostError, Store, Version, View, Writer, now_ms
-from backends.builtin.store.turns import LOOK_S, Turns
 from backends.errors import IndexUnavailableError
 from backends.interface import BackfillState
 from config.errors import ErrorKind
@@ -97,7 +97,7 @@ class Backfill:
         are made while `is_indexing`.
         """
         self._store = store
-        self._turns = Turns(store, "embedding")
+        self._lease = LeaseHolder(store, "embedding")
         self._disk = BoundedWork("storing of embeddings")
         self._embeddings = embeddings
         self._cache = cache
@@ -192,7 +192,7 @@ class Backfill:
     async def _embed_all(self) -> bool:
         """Whether nothing is left to do for the provider in use."""
         try:
-            async with self._turns.turn():
+            async with self._lease.hold():
                 self.running = True
                 await self._embed_pending()
                 await self._disk.run_out(self._tidy)
@@ -261,7 +261,7 @@ class Backfill:
         self._batch.wake()
 
     def _claim(self, batch: BatchJobs, mark: Fingerprint) -> None:
-        with self._turns.writer() as writer:
+        with self._lease.writer() as writer:
             batch.claim(writer, mark)
 
     def _is_still_growing(self) -> bool:
@@ -300,7 +300,7 @@ class Backfill:
         async def on_send(positions: Sequence[int]) -> None:
             claimed = [texts[position][0] for position in positions]
             sent.update(claimed)
-            await self._disk.run_out(partial(self._turns.claim, claimed))
+            await self._disk.run_out(partial(self._lease.claim, claimed))
 
         async def on_batch(delivery: Delivery) -> None:
             answers.append(_answer(texts, delivery))
@@ -335,7 +335,7 @@ class Backfill:
             await self._disk.run_out(release)
 
     def _offer_again(self, mark: Fingerprint) -> None:
-        with self._turns.writer() as writer:
+        with self._lease.writer() as writer:
             writer.embeddings.offer_again(mark)
 
     def _pending(self, mark: Fingerprint, dimensions: int | None) -> list[tuple[bytes, str]]:
@@ -346,7 +346,7 @@ class Backfill:
         """Stores what has arrived, in one transaction; what could not be stored is kept for later."""
         limits = self._embeddings.learned()
         self._is_untidy = True
-        with self._turns.writer() as writer:
+        with self._lease.writer() as writer:
             for answer in self._unsaved:
                 if answer.vectors:
                     writer.embeddings.put(answer.fingerprint, answer.vectors)
@@ -382,10 +382,10 @@ class Backfill:
             self._claims_end_s = view.embeddings.claims_end_s()
         awaits |= self._claims_end_s is not None
         if is_untidy:
-            with self._turns.writer() as writer:
+            with self._lease.writer() as writer:
                 self._drop_unused(writer, fallen, may_supersede=not awaits)
         elif self._is_to_tell_models:
-            with self._turns.writer() as writer:
+            with self._lease.writer() as writer:
                 self._tell_models(writer)
         if self._retry_in_s is None:
             self._offers.succeeded()

@@ -20,8 +20,8 @@ from backends.text.analyser import (
     guess_latin_language,
 )
 from backends.text.frontmatter import FRONT_MATTER_VERSION, read_front_matter, told_in
-from backends.text.passages import EXCERPT_VERSION, Unit, cut_excerpts, split_units
 from backends.text.times import date_of, date_words
+from backends.text.units import EXCERPT_VERSION, Unit, cut_excerpts, split_units
 
 HEADING_SEPARATOR: Final = "\x1f"
 

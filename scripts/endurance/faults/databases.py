@@ -15,7 +15,7 @@ import anyio
 import psycopg
 from anyio import to_thread
 
-from backends.builtin.store.turns import LEASE_S
+from backends.builtin.store.leasing import LEASE_S
 from endurance.agent import ANSWER_S
 from endurance.database import STATEMENT_MS, Database, lay_on_small_disk
 from endurance.faults.base import Fault, Impossible

@@ -10,8 +10,8 @@ from backends.builtin.syncing import preparing
 from backends.builtin.syncing.preparing import HEADING_SEPARATOR, Preparer
 from backends.chunking import ChunkLimits
 from backends.text.analyser import Analyser, stop_words_of
-from backends.text.passages import split_units
 from backends.text.times import date_of
+from backends.text.units import split_units
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from backends.builtin.backend import open_builtin
 from backends.builtin.embedding import backfill
-from backends.builtin.store import turns
+from backends.builtin.store import leasing
 from backends.builtin.store.postgres.store import PostgresStore
 from backends.interface import SyncRequest
 from fakes.faults import status
@@ -24,9 +24,9 @@ pytestmark = [
 
 
 @pytest.fixture(autouse=True)
-def short_turns(monkeypatch):
+def short_leases(monkeypatch):
     """Whoever waits for a turn asks again soon."""
-    monkeypatch.setattr(turns, "_RENEWALS", 300)
+    monkeypatch.setattr(leasing, "_RENEWALS", 300)
     monkeypatch.setattr(backfill, "LOOK_S", 0.05)
 
 

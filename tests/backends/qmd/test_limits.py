@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from backends.interface import Hit
 from backends.qmd.answering import limited, shorten
-from backends.text.passages import utf16_length
+from backends.text.units import utf16_length
 
 
 def hit(snippet: str) -> Hit:

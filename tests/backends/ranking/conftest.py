@@ -10,7 +10,7 @@ from backends.ranking.fusion import PassageRanker, RankedPassage
 from backends.ranking.passages import Passage
 from backends.ranking.query import QueryAnalyser, Weights
 from backends.text.analyser import Analyser
-from backends.text.passages import split_units
+from backends.text.units import split_units
 
 WHOLE = ChunkLimits(tokens=100_000, overlap=0)
 

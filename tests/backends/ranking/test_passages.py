@@ -24,7 +24,7 @@ from backends.ranking.passages import (
     to_passage,
 )
 from backends.ranking.query import Concept, Weights
-from backends.text.passages import utf16_length
+from backends.text.units import utf16_length
 
 WORDS = (
     "boiler pump membrane valve invoice supplier tea price garden kitchen meeting router".split()

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from backends.text.analyser import Analyser, guess_latin_language
-from backends.text.passages import split_units
+from backends.text.units import split_units
 
 KINDS = {
     "words": lambda rng: rng.choice(["meeting ", "café ", "Anna's ", f"w{rng.random()} "]),

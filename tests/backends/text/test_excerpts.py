@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.chunking import estimate_tokens
-from backends.text.passages import EXCERPT_TOKENS, cut_excerpts, split_units
+from backends.text.units import EXCERPT_TOKENS, cut_excerpts, split_units
 
 LINE = "- The boiler was serviced by Hartmann, visit number {}."
 

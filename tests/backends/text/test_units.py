@@ -6,7 +6,7 @@ import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.text.passages import MAX_LINE_CHARS, MAX_PIECE_CHARS, split_units, utf16_length
+from backends.text.units import MAX_LINE_CHARS, MAX_PIECE_CHARS, split_units, utf16_length
 
 PIECES = st.sampled_from(
     [

@@ -1,4 +1,4 @@
-"""Turns at work that one gateway at a time does: waiting for one, keeping it, and writing that is refused without it.
+"""The lease of work that one gateway at a time does: waiting for it, renewing it, and writing that is refused without it.
 
 What costs money or reads everything is such work. Files are published by anyone, at any time.
 """
@@ -23,27 +23,27 @@ _log = Log()
 LEASE_S: Final = 15.0
 """So long nobody does the work of a gateway that died or hangs. A host may be busy, a database may fail over."""
 _RENEWALS: Final = 3
-"""In the time of a lease; who waits for a turn asks as often."""
+"""In the time of a lease; who waits for one asks as often."""
 LOOK_S: Final = 60.0
 """How often a gateway that has nothing to do looks whether others left something."""
 _GIVING_BACK_S: Final = 1.0
 
 
-class Turns:
-    """The turns of one process at one work. Belongs to one event loop, has one turn at a time."""
+class LeaseHolder:
+    """Holds the lease of one work for a process, now and then. Belongs to one event loop, is held once at a time."""
 
     def __init__(self, store: Store, work: Work, *, lease_s: float = LEASE_S) -> None:
         self._store = store
         self._work: Work = work
         self._lease_s = lease_s
         self._lease: Lease | None = None
-        self._disk = BoundedWork(f"turns at {work}")
+        self._disk = BoundedWork(f"lease of {work}")
 
     @asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
+    async def hold(self) -> AsyncIterator[None]:
         """Waits until nobody else does the work, then has it until the end of the block.
 
-        Raises IndexUnavailableError when the store cannot say whose turn it is.
+        Raises IndexUnavailableError when the store cannot say who holds it.
         """
         while True:
             if await self._take():
@@ -63,7 +63,7 @@ class Turns:
 
     @contextmanager
     def writer(self) -> Iterator[Writer]:
-        """A writer of the store, for this turn. Blocks, from any thread.
+        """A writer of the store, for as long as the lease is held. Blocks, from any thread.
 
         Raises LeaseLostError when somebody else has the work by now: nothing was written then.
         """
