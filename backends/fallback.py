@@ -10,7 +10,6 @@ from functools import partial
 from typing import Final, Protocol
 
 import anyio
-import structlog
 from msgspec.structs import replace
 
 from backends.errors import IndexUnavailableError, out_of_reach
@@ -32,6 +31,7 @@ from backends.interface import (
 from backends.qmd.backend import QmdBackend, open_qmd
 from backends.qmd.process import QmdUnavailableError
 from backends.transcripts.agents import is_conversation
+from config.runtime.logs import Log
 from config.runtime.tasks import Backoff
 from config.settings import ExtraPath, Settings
 
@@ -89,7 +89,7 @@ def replaced(reason: str) -> str:
     return f"The builtin index answers in place of QMD: {reason}"
 
 
-_log = structlog.get_logger(__name__)
+_log = Log()
 
 
 class WatchfulBackend(MemoryBackend, Protocol):

@@ -11,16 +11,16 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 import anyio
-import structlog
 
 from config.errors import ungrouped
+from config.runtime.logs import Log
 
 if TYPE_CHECKING:
     from gateway.agent.memory import Memory
     from gateway.metrics import Metrics
     from gateway.tools.status import Health
 
-_log = structlog.get_logger(__name__)
+_log = Log()
 
 FIRST_DESCRIPTOR: Final = 3
 
@@ -157,15 +157,18 @@ async def _supervise(notifier: Notifier, memory: Memory) -> None:
 
 async def status_line(memory: Memory) -> str:
     """`Agent main: ok. 48 files at the last sync (09:41, boot), 12 searches.`"""
-    return describe(memory.settings.agent_id, await memory.health(), memory.counted)
+    settings = memory.settings
+    whose = "Notes" if settings.notes_folder else f"Agent {settings.agent_id}"
+    return describe(whose, await memory.health(), memory.counted)
 
 
-def describe(agent_id: str, health: Health, metrics: Metrics) -> str:
+def describe(whose: str, health: Health, metrics: Metrics) -> str:
     state = health.status + (f" ({health.reasons[0].rstrip('.')})" if health.reasons else "")
     searches = sum(metrics.activity().searches.values())
     parts = [f"{searches:,} searches" if searches != 1 else "1 search"]
     if metrics.last_sync is not None:
         sync = metrics.last_sync
         at = time.strftime("%H:%M", time.localtime(metrics.last_sync_at))
-        parts.insert(0, f"{sync.scanned:,} files at the last sync ({at}, {sync.reason})")
-    return f"Agent {agent_id}: {state}. {', '.join(parts)}."
+        files = "1 file" if sync.scanned == 1 else f"{sync.scanned:,} files"
+        parts.insert(0, f"{files} at the last sync ({at}, {sync.reason})")
+    return f"{whose}: {state}. {', '.join(parts)}."

@@ -7,10 +7,10 @@ from typing import Final
 
 import anyio
 import msgspec
-import structlog
 
 from backends.interface import MemoryBackend, SkippedFile, SyncReport, SyncRequest
 from config.errors import MemoryGatewayError
+from config.runtime.logs import Log
 from config.runtime.tasks import Wakeup
 
 MAX_REASONS: Final = 32
@@ -78,7 +78,7 @@ class Generations:
         }
 
 
-_log = structlog.get_logger(__name__)
+_log = Log()
 
 FIRST_RETRY_S: Final = 1.0
 LAST_RETRY_S: Final = 300.0

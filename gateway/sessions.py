@@ -6,7 +6,7 @@ import re
 from collections.abc import Awaitable, Callable
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from itertools import accumulate
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 import msgspec
 
@@ -19,7 +19,7 @@ ChatKind = Literal["direct", "group", "channel"]
 
 _NO_PERSON = frozenset({"subagent", "cron", "hook", "heartbeat"})
 """Sessions that an agent or a timer has with itself."""
-_AGENT_KEY = re.compile(r"agent:(?P<agent>[^:]*):(?P<rest>.+)", re.IGNORECASE | re.DOTALL)
+_AGENT_KEY: Final = r"(?is)agent:(?P<agent>[^:]*):(?P<rest>.+)"
 
 
 class SessionKey(msgspec.Struct, frozen=True, gc=False):
@@ -32,7 +32,7 @@ class SessionKey(msgspec.Struct, frozen=True, gc=False):
 
 def parse_session_key(key: str) -> SessionKey:
     key = key.strip()
-    match = _AGENT_KEY.fullmatch(key)
+    match = re.fullmatch(_AGENT_KEY, key)
     if match is None:
         return SessionKey(None, tuple(key.lower().split(":")))
     return SessionKey(match["agent"].lower(), tuple(match["rest"].lower().split(":")))
@@ -288,11 +288,11 @@ def daily_log(day: date) -> str:
     return f"{MEMORY_DIRECTORY}/{day.isoformat()}.md"
 
 
-_LINE: Final = re.compile(r"[^\n]*\n|[^\n]+")
+_LINE: Final = r"[^\n]*\n|[^\n]+"
 """Only a newline ends a line, as everywhere where lines are counted."""
 
 
-class Trimmed(NamedTuple):
+class Trimmed(msgspec.Struct, frozen=True):
     """`first` to `last` are the lines that were left out, counted from 1; None when nothing was."""
 
     text: str
@@ -304,7 +304,7 @@ def trim(path: str, text: str, *, max_chars: int, head_share: float) -> Trimmed:
     """At most about `max_chars` characters of the text, of which `head_share` from its beginning."""
     if len(text) <= max_chars:
         return Trimmed(text)
-    lines = _LINE.findall(text)
+    lines = re.findall(_LINE, text)
     head = _fitting(lines, int(max_chars * head_share))
     tail = _fitting(lines[head:][::-1], max_chars - sum(map(len, lines[:head])))
     if head + tail == 0:
@@ -342,7 +342,7 @@ _HEAD_SHARE: dict[Role, float] = {
 """Long-term memory begins with what matters most; a log ends with what is newest."""
 
 
-class Part(NamedTuple):
+class Part(msgspec.Struct, frozen=True):
     """One file to load: the first of `paths` that exists."""
 
     role: Role

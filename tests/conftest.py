@@ -13,6 +13,7 @@ import pytest
 import structlog
 from hypothesis.internal.conjecture import providers
 
+from config.runtime.logs import write_from
 from config.settings import StoreSettings
 from fakes import postgres
 
@@ -21,10 +22,14 @@ def pytest_configure() -> None:
     # Some thousand processes are started, and each would compile again all that it imports.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
-    # Other work on the machine must not decide whether a property holds.
-    hypothesis.settings.register_profile(
-        "repository", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+    # Other work on the machine must not decide whether a property holds. The same examples each time, as many as a
+    # mistake in what is at work needs to show; `--hypothesis-profile thorough` looks for what nobody thought of.
+    patient = hypothesis.settings(
+        deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow], database=None
     )
+    register = hypothesis.settings.register_profile
+    register("repository", patient, max_examples=50, derandomize=True)
+    register("thorough", patient, max_examples=1_000, print_blob=True)
     hypothesis.settings.load_profile("repository")
     # Examples are taken from constants of the modules that were imported so far, too: those of one test
     # would depend on which others its process ran before, and "derandomize" would not mean it.
@@ -43,6 +48,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("promises_seconds"):
             item.add_marker(pytest.mark.flaky(reruns=2))
+    # A process that runs out of tests takes over the last ones of another, never its first.
+    items.sort(key=lambda item: item.get_closest_marker("shares_a_host") is None)
 
 
 _NOBODY: Final = 65534
@@ -62,6 +69,7 @@ def _logging_is_left_as_it_was() -> Iterator[None]:
     """What runs a command line within the tests' process has the log write to what captures that test."""
     before = structlog.get_config()
     yield
+    write_from("debug")
     if structlog.get_config() != before:
         structlog.configure(**before)
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 import anyio
 import msgspec
-import structlog
 from anyio import CancelScope, create_task_group
 from anyio.to_thread import run_sync
 
@@ -52,6 +51,7 @@ from backends.interface import (
 )
 from backends.transcripts.agents import AgentTranscripts, is_conversation, read_conversation
 from config.errors import MemoryGatewayError, ungrouped
+from config.runtime.logs import Log
 from config.runtime.tasks import BoundedWork
 from config.settings import Settings
 
@@ -79,7 +79,7 @@ def chunk_limits(settings: Settings) -> ChunkLimits:
 
 
 T = TypeVar("T")
-_log = structlog.get_logger(__name__)
+_log = Log()
 
 CHOICE_PATIENCE_S: Final = 0.3
 """What `health` waits to know which provider is in use; a probe has a second in all."""
@@ -109,6 +109,7 @@ class BuiltinBackend:
     ) -> None:
         search = settings.search
         self._settings = settings
+        self._embeds = background
         self._store = store
         self._roots = MemoryRoots.of(settings)
         self._priority = SearchPriority()
@@ -192,7 +193,8 @@ class BuiltinBackend:
         if meaning.vector is None or found.mode != "keyword":
             return None
         model = meaning.vector.fingerprint.model
-        return f"Answered by keywords: {model} has not embedded any note yet."
+        by_whom = "" if self._embeds else "; a gateway that runs does (`memory-gateway serve`)"
+        return f"Answered by keywords: {model} has not embedded any note yet{by_whom}."
 
     async def _prepare(self, query: str) -> tuple[Stale | None, Meaning, float]:
         """Brings the index level with the disk while the provider reads the query.
@@ -272,7 +274,7 @@ class BuiltinBackend:
         self, request: SyncRequest, *, progress: ProgressCallback | None = None
     ) -> SyncReport:
         report = await self._mended(lambda: self._sync(request, progress))
-        if report.changed or report.removed:
+        if report.added or report.changed or report.removed:
             with suppress(IndexUnavailableError):  # the sync itself was a success
                 await _of_index(self._tidying, self._give_back_space)
         return report

@@ -26,7 +26,7 @@ MAX_FILE_BYTES = 64 * 1024 * 1024
 HASH_BYTES = 16
 READ_ATTEMPTS = 3
 # Each run is tried once, from its start, and never backtracked into: linear in any text.
-_CARRIAGE_RETURNS = re.compile(r"(?<!\r)\r++\n")
+_CARRIAGE_RETURNS = r"(?<!\r)\r++\n"
 BOM = b"\xef\xbb\xbf"
 _MARK = "\ufeff"
 
@@ -118,7 +118,7 @@ def decode(data: bytes, encoding: str | None = None) -> tuple[str, tuple[str, ..
         text = text.replace("\0", "\N{REPLACEMENT CHARACTER}")
         notes.append(HOLDS_NUL)
     if "\r\n" in text:
-        text = _CARRIAGE_RETURNS.sub("\n", text)
+        text = re.sub(_CARRIAGE_RETURNS, "\n", text)
     return text, tuple(notes)
 
 

@@ -14,7 +14,6 @@ from typing import Any, Final, NamedTuple, NoReturn
 
 import anyio
 import msgspec
-import structlog
 from anyio.to_thread import run_sync
 
 from backends.files.reading import READ_PATIENCE_S, NoteReads
@@ -44,6 +43,7 @@ from backends.qmd.server import ask, question_for
 from backends.qmd.sidecar import home_of, open_sidecar, qmd_command, qmd_environment
 from backends.transcripts.agents import AgentTranscripts
 from config.runtime.files import lock_within, open_lock, try_lock
+from config.runtime.logs import Log
 from config.runtime.tasks import Backoff, BoundedWork, Wakeup
 from config.settings import Settings, Source
 
@@ -196,7 +196,7 @@ def _size(index: Path) -> int:
     return sum(one.stat().st_size for one in files if one.exists())
 
 
-_log = structlog.get_logger(__name__)
+_log = Log()
 
 _ANSWERS_AT_ONCE: Final = 8
 _REMEMBERED_SYNCS: Final = 10

@@ -12,7 +12,6 @@ from typing import Final
 
 import anyio
 import msgspec
-import structlog
 from anyio.to_thread import run_sync
 
 from backends.files.scan import FoundFile, scan
@@ -22,6 +21,7 @@ from backends.qmd.process import QmdUnavailableError
 from backends.qmd.server import WarmServer
 from backends.qmd.sidecar import Registered, Sidecar, register
 from config.runtime.files import open_lock, try_lock
+from config.runtime.logs import Log
 from config.runtime.tasks import Backoff, ResettableEvent
 from config.settings import QmdSettings, QmdUpdateSettings, Source
 
@@ -178,7 +178,7 @@ def _empty_log(index: Path) -> None:
         raise QmdUnavailableError("broken", f"QMD's log cannot be emptied: {error}.") from None
 
 
-_log = structlog.get_logger(__name__)
+_log = Log()
 
 FIRST_PAUSE_S: Final = 1.0
 SECOND_PAUSE_S: Final = 60.0

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-import structlog
-
 from config.runtime.files import lock_within, make_directories
+from config.runtime.logs import Log
 
-_log = structlog.get_logger(__name__)
+_log = Log()
 
 _PATIENCE_MS: Final = 5_000
 """For a QMD that writes to the index in the former home."""

@@ -16,7 +16,6 @@ from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import unquote
 
 import anyio
-import structlog
 from anyio.abc import ByteReceiveStream, Process
 from anyio.to_thread import run_sync
 
@@ -27,6 +26,7 @@ from backends.qmd.sidecar import Sidecar
 from backends.ranking.query import content_words
 from backends.text.analyser import detect_language, is_unspaced, normalise
 from config.runtime.children import resident_bytes
+from config.runtime.logs import Log
 from config.runtime.tasks import Backoff, ResettableEvent
 
 HOST: Final = "127.0.0.1"
@@ -74,7 +74,7 @@ def _exchange(port: int, method: str, path: str, body: bytes | None, timeout_s: 
     return answer
 
 
-_log = structlog.get_logger(__name__)
+_log = Log()
 
 START_TIMEOUT_S: Final = 20.0
 CHECK_EVERY_S: Final = 5.0

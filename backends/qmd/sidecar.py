@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-import structlog
 from anyio.to_thread import run_sync
 
 from backends.qmd.collections import Collection
@@ -26,6 +25,7 @@ from backends.qmd.home import QmdHome, all_models, named_models, qmd_variables
 from backends.qmd.process import Finished, QmdUnavailableError, end_orphans, owner_variables, run
 from config.paths import former_qmd_home, qmd_home
 from config.runtime.files import replace_file
+from config.runtime.logs import Log
 from config.settings import Settings
 
 Version = tuple[int, int, int]
@@ -174,7 +174,7 @@ async def _broken(
     )
 
 
-_log = structlog.get_logger(__name__)
+_log = Log()
 
 _DAMAGE = re.compile(
     "SQLITE_(?:NOTADB|CORRUPT)|file is not a database|database disk image is malformed"

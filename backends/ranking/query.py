@@ -264,16 +264,14 @@ class Compounds:
         }
         self._candidates: dict[str, dict[str, tuple[str, ...]]] = {}
 
-    def found(self, longer: Iterable[Mapping[str, int]]) -> set[str]:
+    def found(self, longer: Iterable[Sequence[str]]) -> set[str]:
         """Takes the terms that begin or end with each of `parts`; which further terms have to be counted."""
         unread = iter(longer)
         for concept, word in self._words:
             candidates: dict[str, tuple[str, ...]] = {}
             for is_end in (False, True):
                 for part in self._stems[word, is_end]:
-                    terms = next(unread)
-                    self._counts.update(terms)
-                    for term in terms:
+                    for term in next(unread):
                         if term not in concept.alternatives:
                             others = self._beside(part, term, is_end=is_end)
                             if others is not None:
@@ -286,7 +284,7 @@ class Compounds:
             term for ways in self._divided.values() for way in ways for part in way for term in part
         }
         for candidates in self._candidates.values():
-            wanted.update(*candidates.values())
+            wanted.update(candidates, *candidates.values())
         return wanted - self._counts.keys()
 
     def extended(self, counts: Mapping[str, int]) -> tuple[Query, Mapping[str, int]]:

@@ -240,6 +240,7 @@ _STOP_PHRASES: Final = """
 _LATIN_LANGUAGES: Final = tuple(name for name in _STOP_WORDS if name != "russian")
 _SAMPLE_CHARS: Final = 3_000
 _WORD = re.compile(r"[^\W\d_]+")
+_NO_LETTERS = {code: " " for code in range(128) if not chr(code).isalpha()}
 
 
 @cache
@@ -270,14 +271,22 @@ def guess_latin_language(text: str, default: str = DEFAULT_LATIN) -> str:
 
     Fewer than three, or less than one different word in twenty-five: `default`.
     """
-    words = set(_WORD.findall(text[:_SAMPLE_CHARS].lower()))
-    languages = _languages_by_stop_word()
-    found = Counter(chain.from_iterable(languages[word] for word in words if word in languages))
+    words, found = _stop_words_in(text)
     best, most = default, found[default]
     for language in _LATIN_LANGUAGES:
-        if found[language] > most and found[language] >= max(3, len(words) / 25):
+        if found[language] > most and found[language] >= max(3, words / 25):
             best, most = language, found[language]
     return best
+
+
+def _stop_words_in(text: str) -> tuple[int, Counter[str]]:
+    """How many different words the beginning of `text` has, and how many of them are stop words, by language."""
+    sample = text[:_SAMPLE_CHARS].lower()
+    is_plain = sample.isascii()  # twice as fast
+    words = set(sample.translate(_NO_LETTERS).split() if is_plain else _WORD.findall(sample))
+    languages = _languages_by_stop_word()
+    known = languages.keys() & words
+    return len(words), Counter(chain.from_iterable(map(languages.__getitem__, known)))
 
 
 COMPOUNDING: Final = frozenset({"german", "dutch", "swedish", "danish", "norwegian", "finnish"})
@@ -286,9 +295,7 @@ COMPOUNDING: Final = frozenset({"german", "dutch", "swedish", "danish", "norwegi
 
 def may_hold_compounds(text: str) -> bool:
     """Whether no other language has more stop words in normalised `text` than those that write compounds as one word."""
-    words = set(_WORD.findall(text[:_SAMPLE_CHARS].lower()))
-    languages = _languages_by_stop_word()
-    found = Counter(chain.from_iterable(languages[word] for word in words if word in languages))
+    _, found = _stop_words_in(text)
     most = max((found[language] for language in COMPOUNDING), default=0)
     return most >= max(found.values(), default=0)
 
@@ -334,15 +341,14 @@ class Analyser:
         """The terms of `text`, separated by single spaces, in order, with repetitions."""
         text = normalise(text)
         pattern = _ASCII_TOKEN if text.isascii() else _pattern(_ANY_TOKEN)
-        words = self._words.newer
-        found = []
-        for token in pattern.findall(text):
-            terms = words.get(token)
-            if terms is None:
-                terms = self._word_terms(token)
-            if terms:
-                found.append(terms)
-        return " ".join(found)
+        tokens_found = pattern.findall(text)
+        found = list(map(self._words.newer.get, tokens_found))
+        if None in found:
+            found = [
+                self._word_terms(token) if terms is None else terms
+                for token, terms in zip(tokens_found, found, strict=True)
+            ]
+        return " ".join(filter(None, found))
 
     def concepts(self, token: str) -> tuple[tuple[str, ...], ...]:
         """What one token of normalised text says: concepts, each with its alternative terms.
@@ -361,7 +367,9 @@ class Analyser:
         known = self._words.get(token)
         if known is not None:
             return known
-        if is_unspaced(token):
+        if token.isascii() and token.isalpha() and token[1:].islower():  # most words
+            (joined,) = self._stems(token)
+        elif is_unspaced(token):
             run = fold(token)
             joined = " ".join((*_bigrams(run), run[-1]) if len(run) > 1 else run)
         else:

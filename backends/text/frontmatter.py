@@ -19,11 +19,12 @@ FRONT_MATTER_VERSION: Final = 3
 MAX_VALUES: Final = 100
 """The most values of one list; more say nothing about a note."""
 
-_KEY: Final = re.compile(r"([A-Za-z]+)[ \t]*:(?:[ \t]+(.*))?$")
-_ITEM: Final = re.compile(r"[ \t]*-[ \t]+(.*)$")
-_FLOW_ITEM: Final = re.compile(r"\s*(\"[^\"]*\"|'[^']*'|[^,\[\]]+)")
-_DAY: Final = re.compile(r"(\d{4})-(\d{2})-(\d{2})(?!\d)")
-_COMMENT: Final = re.compile(r"[ \t]#.*$")
+# As text: a start reads no front matter, and `re` remembers what it compiled.
+_KEY: Final = r"([A-Za-z]+)[ \t]*:(?:[ \t]+(.*))?$"
+_ITEM: Final = r"[ \t]*-[ \t]+(.*)$"
+_FLOW_ITEM: Final = r"\s*(\"[^\"]*\"|'[^']*'|[^,\[\]]+)"
+_DAY: Final = r"(\d{4})-(\d{2})-(\d{2})(?!\d)"
+_COMMENT: Final = r"[ \t]#.*$"
 _DATES: Final = ("date", "created", "updated")
 """The first that holds one is the date of the note."""
 _KEYS: Final = {"alias": "aliases", "name": "aliases", "tag": "tags"}
@@ -70,7 +71,7 @@ def read_front_matter(text: str) -> FrontMatter:
 
 def told_in(line: str) -> str:
     """What a line of front matter says without its key, which is a word of the form and not of the note."""
-    entry = _KEY.match(line)
+    entry = re.match(_KEY, line)
     return line if entry is None else entry[2] or ""
 
 
@@ -84,8 +85,8 @@ def _entries(block: str) -> Iterator[tuple[str, str]]:
     """Each key with each of its values, in order."""
     name = ""
     for line in block.split("\n"):
-        item = _ITEM.match(line) if name else None
-        key = _KEY.match(line.rstrip())
+        item = re.match(_ITEM, line) if name else None
+        key = re.match(_KEY, line.rstrip())
         if item:
             values = [item[1]]
         elif key:
@@ -103,7 +104,7 @@ def _values(written: str) -> list[str]:
     written = written.strip()
     if not written.startswith("["):
         return [written]
-    return _FLOW_ITEM.findall(written)
+    return re.findall(_FLOW_ITEM, written)
 
 
 def _plain(value: str) -> str:
@@ -113,12 +114,12 @@ def _plain(value: str) -> str:
         end = value.find(value[0], 1)
         value = value[1:end] if end > 0 else value[1:]
     else:
-        value = _COMMENT.sub("", value)
+        value = re.sub(_COMMENT, "", value)
     return value.strip()
 
 
 def _day(values: list[str] | None) -> date | None:
-    match = _DAY.match(values[0]) if values else None
+    match = re.match(_DAY, values[0]) if values else None
     if match is None:
         return None
     try:

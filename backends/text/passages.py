@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import cache
 from typing import Final
 
@@ -93,14 +94,16 @@ class ExcerptSpan(msgspec.Struct, frozen=True, gc=False):
     line: int
 
 
-def cut_excerpts(text: str, start: int = 0) -> list[ExcerptSpan]:
+def cut_excerpts(
+    text: str, start: int = 0, units: Sequence[Unit] | None = None
+) -> list[ExcerptSpan]:
     """Runs of whole units from character `start` on, of at most `EXCERPT_TOKENS` where units allow.
 
     Where a unit begins before `start`, only its rest counts. Each run begins and ends with a unit that is not
     blank. A heading ends a run and is in none: it is short, and the keyword lane knows it. Where there is
-    nothing else, headings are excerpts.
+    nothing else, headings are excerpts. `units`: those of the text, where they are known.
     """
-    units = [_from(unit, text, start) for unit in split_units(text) if unit.end > start]
+    units = [_from(one, text, start) for one in units or split_units(text) if one.end > start]
     lines = [text[unit.start : unit.end] for unit in units]
     only_headings = not any(line.strip() and not line.startswith("#") for line in lines)
     spans: list[ExcerptSpan] = []

@@ -273,12 +273,12 @@ class ByteSize(Kind, frozen=True):
         return size
 
 
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)([kmgt]?)b?", re.IGNORECASE)
+_SIZE = r"(?i)(\d+(?:\.\d+)?)([kmgt]?)b?"
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
 
 def _bytes(text: str) -> int | None:
-    match = _SIZE.fullmatch(text)
+    match = re.fullmatch(_SIZE, text)
     return round(float(match[1]) * 1024 ** _POWERS[match[2].lower()]) if match else None
 
 

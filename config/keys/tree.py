@@ -84,7 +84,9 @@ class Branch(msgspec.Struct):
         """The branch at a dotted path. A missing one is made, as strict as its parent."""
         branch = self
         for name in path.split(".") if path else ():
-            child = branch.children.setdefault(name, Branch(unknown=branch.unknown))
+            child = branch.children.get(name)
+            if child is None:
+                child = branch.children[name] = Branch(unknown=branch.unknown)
             assert isinstance(child, Branch), path
             branch = child
         return branch

@@ -98,8 +98,8 @@ def _name(lexeme: str, decode_string: Callable[[str], str]) -> str:
     return decode_string(lexeme) if "\\" in lexeme else lexeme[1:-1]
 
 
-_PLACE = re.compile(r" (?:found |starting )?near (\d+)")
-_TERM = re.compile(r"b'([^']*)'|U\+([0-9a-fA-F]+)")
+_PLACE = r" (?:found |starting )?near (\d+)"
+_TERM = r"b'([^']*)'|U\+([0-9a-fA-F]+)"
 _REMEDY = (
     "Correct the file there; JSON5 allows comments, trailing commas and names without quotes, "
     "and an empty file needs at least {}."
@@ -115,10 +115,10 @@ def error_at(source: SourceText, offset: int, message: str, remedy: str) -> Conf
 
 def parser_error(source: SourceText, complaint: str) -> ConfigInvalidError:
     """The parser's own complaint, with line and column for its count of characters (from 1)."""
-    place = _PLACE.search(complaint)
+    place = re.search(_PLACE, complaint)
     # For extra data the count is that of the last character before it.
     offset = int(place[1]) - (not complaint.startswith("Extra data")) if place else 0
-    reason = _TERM.sub(_term_words, _PLACE.sub("", complaint))
+    reason = re.sub(_TERM, _term_words, re.sub(_PLACE, "", complaint))
     return error_at(source, max(0, offset), f"{reason[:1].lower()}{reason[1:]}", _REMEDY)
 
 

@@ -13,7 +13,6 @@ from functools import partial
 from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
-import structlog
 
 from backends.errors import FileUnreadableError, FileUnwritableError
 from backends.files.append import Appended, append_entry
@@ -21,6 +20,7 @@ from backends.files.roots import MemoryRoots
 from backends.interface import SyncRequest
 from config.errors import MemoryGatewayError
 from config.paths import flush_records_path
+from config.runtime.logs import Log
 from config.runtime.tasks import BoundedWork
 from config.settings import Settings
 from gateway.agent.memory import Memory
@@ -136,7 +136,7 @@ class FlushDoneResult(
     compaction_count: int | None = None
 
 
-_log = structlog.get_logger(__name__)
+_log = Log()
 
 T = TypeVar("T")
 

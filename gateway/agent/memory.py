@@ -11,7 +11,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import anyio
-import structlog
 from anyio.abc import TaskStatus
 from msgspec.structs import replace
 
@@ -30,6 +29,7 @@ from backends.interface import (
 from backends.transcripts.agents import is_conversation
 from config.errors import MemoryGatewayError, ungrouped
 from config.host_keys import is_disabled, why_disabled
+from config.runtime.logs import Log
 from config.runtime.tasks import Wakeup
 from config.settings import CitationsMode, Settings, Source
 from gateway.metrics import Metrics
@@ -137,7 +137,7 @@ async def run_backend(
         await running.unused()
 
 
-_log = structlog.get_logger(__name__)
+_log = Log()
 
 _FOR_THE_MAIN_SESSION: Final = "transcripts are remembered for the main session alone"
 

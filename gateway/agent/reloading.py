@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 import msgspec
-import structlog
 from msgspec.structs import replace
 
 from config.errors import ConfigInvalidError, ConfigProblem, MemoryGatewayError
 from config.host_keys import is_disabled
 from config.loading.build import changed_keys
 from config.paths import auth_profile_paths
+from config.runtime.logs import Log
 from config.runtime.tasks import BoundedWork
 from config.settings import Settings
 
 if TYPE_CHECKING:
     from gateway.agent.memory import Memory
 
-_log = structlog.get_logger(__name__)
+_log = Log()
 
 _FIXED: Final = frozenset({"workspace", "memorySearch.store.path", "memorySearch.store.view"})
 """They say which index is owned, and for which files."""

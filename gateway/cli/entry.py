@@ -17,11 +17,7 @@ import msgspec
 from gateway.cli.guard import guarded
 from gateway.cli.options import LOG_LEVELS, SERVE_OPTIONS, SHARED_OPTIONS, Options
 from gateway.process.orphans import PARENT, is_orphan
-from gateway.process.tuning import (
-    forbid_core_dumps,
-    import_structlog_without_rich,
-    pause_collector,
-)
+from gateway.process.tuning import forbid_core_dumps, pause_collector
 
 _FIELDS: Final = {option.flag: option.field for option in SERVE_OPTIONS if option.metavar}
 _SOCKET_ONLY: Final = "--socket-only"
@@ -61,7 +57,6 @@ def run(arguments: Sequence[str]) -> int:
 # To import what a command needs is part of it: that may fail, too, where files or memory are short.
 def _serve(plain: PlainServe) -> int:
     pause_collector()
-    import_structlog_without_rich()
     from gateway.cli.running import run_gateway
 
     return run_gateway(plain.options, socket_only=plain.socket_only)

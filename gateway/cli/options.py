@@ -13,7 +13,6 @@ from config.errors import ConfigInvalidError, ConfigNotFoundError, ConfigProblem
 from config.loading.load import load_settings, refuse_unknown_names
 from config.settings import Settings, StartedAs
 from config.source.discover import LoadRequest
-from gateway.process.tuning import import_structlog_without_rich
 from gateway.rpc.wire import InvalidParamsError
 
 PROGRAM: Final = "memory-gateway"
@@ -75,7 +74,6 @@ def log_for(options: Options) -> None:
 
     What only asks a running gateway writes none, and does not import what would.
     """
-    import_structlog_without_rich()
     from gateway.process.logs import configure_logs
 
     configure_logs(options.log_level or "warning", for_people=not options.json)

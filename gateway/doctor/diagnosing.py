@@ -11,10 +11,10 @@ from typing import Final, NamedTuple
 
 import anyio
 import msgspec
-import structlog
 from anyio.to_thread import run_sync
 
 from config.errors import MemoryGatewayError, lone_error
+from config.runtime.logs import Log
 from config.settings import Settings
 from gateway.doctor.configuration import (
     check_configuration,
@@ -28,7 +28,7 @@ from gateway.doctor.providers import check_libraries, check_model, check_provide
 from gateway.doctor.surroundings import check_disk, check_qmd, check_service, check_watches
 from gateway.version import VERSION
 
-_log = structlog.get_logger(__name__)
+_log = Log()
 
 Look = Callable[[Settings], Awaitable[Iterable[Finding]]]
 _TIMEOUT_S: Final = 20.0

@@ -169,13 +169,13 @@ def uninstall(host: Host, state_dir: Path) -> Outcome:
     if record is None:
         if not host.inspect(PLUGIN_ID):
             return Outcome(config="untouched")
-        host.run("plugins", "uninstall", PLUGIN_ID, "--force")
+        _forget(host)
         return Outcome(config="edited")
     path = Path(record.config)
     original = _read(places.original) if record.existed else None
     before, now = _parse(original, path), _parse(_read(path), path)
     if host.inspect(PLUGIN_ID):
-        host.run("plugins", "uninstall", PLUGIN_ID, "--force")
+        _forget(host)
     if _same_but_for_ours(before, now, places.plugin):
         _put_back(path, original, record.mode)
         how: Literal["restored", "edited"] = "restored"
@@ -185,6 +185,15 @@ def uninstall(host: Host, state_dir: Path) -> Outcome:
     shutil.rmtree(places.plugin, ignore_errors=True)
     shutil.rmtree(places.kept, ignore_errors=True)
     return Outcome(config=how, path=str(path))
+
+
+def _forget(host: Host) -> None:
+    """The process behind a command of OpenClaw's that was killed works on, and may have done it meanwhile."""
+    try:
+        host.run("plugins", "uninstall", PLUGIN_ID, "--force")
+    except HostError:
+        if host.inspect(PLUGIN_ID):
+            raise
 
 
 def read_state(host: Host, state_dir: Path) -> State:

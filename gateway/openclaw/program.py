@@ -9,7 +9,8 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,6 +23,11 @@ PLUGIN_API: Final = (2026, 9, 6)
 """The oldest release whose plugins have what ours uses."""
 OLDEST_NODE: Final = (24, 16)
 _PATIENCE_S: Final = 180.0
+_LOCKED_S: Final = 300.0
+"""How long OpenClaw's plugins stay locked after a command of it was killed that was changing them."""
+_LONG_S: Final = 60.0
+"""After so long a change is worth a word."""
+_TO_END_S: Final = 10.0
 _VERSION: Final = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
 _LAST_LINES: Final = 3
 
@@ -46,20 +52,35 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
     node: str
     """Its version."""
     environment: Mapping[str, str]
+    tell: Callable[[str], None]
+    """Is given a line for the person who waits."""
 
     def run(self, *arguments: str) -> str:
-        """What the command printed on standard output. Raises HostError if it fails."""
-        done = _run([self.command, *arguments], self.environment)
+        """What a command that changes something printed on standard output. Raises HostError if it fails."""
+        command = f"`openclaw {' '.join(arguments)}`"
+        waiting = (
+            f"{command} is not done after {_LONG_S:.0f} s. Another command of OpenClaw may be changing its plugins, or "
+            f"one was killed meanwhile, which locks them for {_LOCKED_S / 60:.0f} minutes: this one waits for them."
+        )
+        patience_s = _LOCKED_S + _PATIENCE_S
+        done = _run(
+            [self.command, *arguments], self.environment, patience_s, lambda: self.tell(waiting)
+        )
+        if done is None:
+            raise HostError(
+                f"{command} was not done within {patience_s / 60:.0f} minutes, and was ended.",
+                remedy="See what else of OpenClaw runs, and wait for its end; then run it by hand to see all that it says.",
+            )
         if done.returncode:
             raise HostError(
-                f"`openclaw {' '.join(arguments)}` failed: {_last_words(done)}.",
+                f"{command} failed: {_last_words(done)}.",
                 remedy="Run it by hand to see all that it says.",
             )
         return done.stdout
 
     def read_config(self) -> HostConfig:
         """Raises HostError where it does not tell."""
-        done = _run([self.command, "config", "validate", "--json"], self.environment)
+        done = _ask([self.command, "config", "validate", "--json"], self.environment)
         said = _json_in(done.stdout)
         if not isinstance(said.get("path"), str):
             raise HostError(
@@ -71,12 +92,15 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
     def inspect(self, plugin: str) -> dict[str, Any]:
         """What it knows of a plugin, loaded to see; empty where it knows none of that name."""
         arguments = ("plugins", "inspect", plugin, "--runtime", "--json")
-        said = _json_in(_run([self.command, *arguments], self.environment).stdout)
+        said = _json_in(_ask([self.command, *arguments], self.environment).stdout)
         return said if "plugin" in said else {}
 
 
 def find_host(
-    environment: Mapping[str, str], command: str | None = None, overlay: Mapping[str, str] = {}
+    environment: Mapping[str, str],
+    command: str | None = None,
+    overlay: Mapping[str, str] = {},
+    tell: Callable[[str], None] = lambda _line: None,
 ) -> Host:
     """The one that `command` names, else the one on PATH; `overlay` is laid over its environment.
 
@@ -97,7 +121,7 @@ def find_host(
         **overlay,
     }
     node = _node_version(variables)
-    version = _run([found, "--version"], variables)
+    version = _ask([found, "--version"], variables)
     numbers = _numbers(version.stdout)
     if version.returncode or numbers is None:
         raise HostError(
@@ -110,7 +134,9 @@ def find_host(
             f"OpenClaw {_dotted(numbers)} is too old: the plugin needs {oldest} or later.",
             remedy="Update OpenClaw, or let it start `memory-gateway serve` as before.",
         )
-    return Host(command=found, version=_dotted(numbers), node=node, environment=variables)
+    return Host(
+        command=found, version=_dotted(numbers), node=node, environment=variables, tell=tell
+    )
 
 
 def _node_version(environment: Mapping[str, str]) -> str:
@@ -121,7 +147,7 @@ def _node_version(environment: Mapping[str, str]) -> str:
             "OpenClaw needs Node.js, and there is no `node` on PATH.",
             remedy=f"Install Node.js {needed} or later.",
         )
-    numbers = _numbers(_run([node, "--version"], environment).stdout)
+    numbers = _numbers(_ask([node, "--version"], environment).stdout)
     if numbers is None or numbers[:2] < OLDEST_NODE:
         found = _dotted(numbers) if numbers else "of an unknown version"
         raise HostError(
@@ -137,20 +163,60 @@ def host_overlay(state_dir: str | None, config: str | None) -> dict[str, str]:
     return {name: str(Path(place).absolute()) for name, place in named.items() if place}
 
 
-def _run(argv: list[str], environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+def _ask(argv: list[str], environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    """What a command says that changes nothing; why it says nothing is its error."""
+    done = _run(argv, environment, _PATIENCE_S)
+    return done or subprocess.CompletedProcess(
+        argv, 1, "", f"it did not end within {_PATIENCE_S:.0f} s"
+    )
+
+
+def _run(
+    argv: list[str],
+    environment: Mapping[str, str],
+    patience_s: float,
+    when_long: Callable[[], None] = lambda: None,
+) -> subprocess.CompletedProcess[str] | None:
+    """None: it did not end in time, and was ended. `when_long` is called once, after a minute."""
     try:
-        return subprocess.run(  # noqa: S603 - a program that was found, arguments of our own
+        process = subprocess.Popen(  # noqa: S603 - a program that was found, arguments of our own
             argv,
             env=dict(environment),
             stdin=subprocess.DEVNULL,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             encoding="utf-8",
             errors="replace",
-            timeout=_PATIENCE_S,
-            check=False,
         )
-    except (OSError, subprocess.TimeoutExpired) as error:
+    except OSError as error:
         return subprocess.CompletedProcess(argv, 1, "", f"it cannot be run: {error}")
+    with process:
+        try:
+            first_s = min(_LONG_S, patience_s)
+            with suppress(subprocess.TimeoutExpired):
+                return _ended(process, first_s)
+            when_long()
+            with suppress(subprocess.TimeoutExpired):
+                return _ended(process, patience_s - first_s)
+            return None
+        finally:
+            _end(process)
+
+
+def _ended(process: subprocess.Popen[str], within_s: float) -> subprocess.CompletedProcess[str]:
+    """Raises TimeoutExpired; nothing that it printed is lost then."""
+    said, complained = process.communicate(timeout=within_s)
+    return subprocess.CompletedProcess(process.args, process.returncode, said, complained)
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """Also the process that OpenClaw's launcher has started in a session of its own: only the launcher can end that."""
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(_TO_END_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
 
 
 def _last_words(done: subprocess.CompletedProcess[str]) -> str:

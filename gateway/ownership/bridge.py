@@ -11,12 +11,12 @@ from typing import Final
 
 import anyio
 import msgspec
-import structlog
 from anyio.abc import SocketStream, TaskGroup
 from msgspec import UNSET, Raw, UnsetType
 
 from backends.errors import IndexUnavailableError
 from config.errors import ErrorKind, MemoryGatewayError
+from config.runtime.logs import Log
 from config.runtime.tasks import Wakeup
 from gateway.ownership.lock import OWNER, OWNER_PATIENCE_S, LockDisk, OwnerLock
 from gateway.ownership.sockets import connect_owner
@@ -237,7 +237,7 @@ def _as_handshake(call: Call) -> bytes:
     return b'{"jsonrpc":"2.0","id":%b,"method":"initialize","params":%b}' % (_HANDSHAKE_ID, params)
 
 
-_log = structlog.get_logger(__name__)
+_log = Log()
 
 _LOOKS: Final = 10
 """How often a bridge looks for a sign of life in that time. Looks are counted and not seconds: where the

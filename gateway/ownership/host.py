@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 import msgspec
-import structlog
 from anyio.abc import SocketStream, TaskGroup
 from msgspec.structs import replace
 
 from backends.errors import IndexUnavailableError
 from config.errors import MemoryGatewayError, ungrouped
 from config.host_keys import is_disabled
+from config.runtime.logs import Log
 from config.settings import Settings
 from gateway.notify import STANDING_BY, Notifier
 from gateway.ownership.lock import (
@@ -128,7 +128,7 @@ class Peeked:
         return self._reader.hung_up()
 
 
-_log = structlog.get_logger(__name__)
+_log = Log()
 
 
 class Host:

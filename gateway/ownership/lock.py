@@ -100,8 +100,8 @@ def check_workspace(path: Path, workspace: Path) -> None:
     if owner is not None and owner.workspace != str(workspace):
         raise IndexUnavailableError(
             f"Process {owner.pid} owns this index, for the workspace {owner.workspace}.",
-            remedy="End that process, or choose another --state-dir, --agent or "
-            "memorySearch.store.path for this workspace.",
+            remedy=f"Ask it with --workspace {owner.workspace}, or end it. Another workspace needs another --agent, "
+            "--state-dir or memorySearch.store.path.",
         )
 
 

@@ -13,14 +13,14 @@ from typing import Final
 
 import anyio
 import msgspec
-import structlog
 from anyio.abc import SocketAttribute, SocketListener, SocketStream, TaskGroup
 
 from backends.errors import IndexUnavailableError
+from config.runtime.logs import Log
 from gateway.ownership.lock import LockDisk, make_private, read_owner, socket_address
 from gateway.rpc.transport import SocketChannel
 
-_log = structlog.get_logger(__name__)
+_log = Log()
 
 _BACKLOG: Final = 1024
 _FIRST_PAUSE_S: Final = 0.01

@@ -8,30 +8,44 @@ import logging
 import os
 import sys
 import traceback
-from typing import Final
+from functools import partial
+from typing import TYPE_CHECKING, Final, TextIO
 
-import structlog
-
+from config.runtime.logs import merge_bound, open_structlog, write_from
 from gateway.tools.search import escape_controls
+
+if TYPE_CHECKING:
+    import structlog
 
 LONGEST_TRACEBACK_CHARS: Final = 8000
 """A record of a fault stays a line that a log can hold; the end of a traceback tells most."""
 _HEAD_CHARS: Final = 2000
 
-LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
-
 
 def configure_logs(level: str = "info", *, for_people: bool = False) -> None:
     """Call before the first record. On a terminal records are for people in any case."""
+    set_up = partial(_configure_structlog, for_people=for_people)
+    write_from(level, set_up, with_rich=for_people)
+    handler = _LibraryRecords(sys.stderr, for_people=for_people)
+    handler.setLevel(logging.WARNING)  # at lower levels vendors' libraries log the texts themselves
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+
+
+def _configure_structlog(*, for_people: bool) -> None:
+    import structlog  # noqa: PLC0415 - with the first record
+
+    structlog.configure(
+        processors=_processors(for_people=for_people),
+        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+        cache_logger_on_first_use=False,
+    )
+
+
+def _processors(*, for_people: bool) -> list[structlog.types.Processor]:
+    import structlog  # noqa: PLC0415 - with the first record
+
     terminal = sys.stderr is not None and sys.stderr.isatty()
     plain = terminal or for_people
-    shared: list[structlog.types.Processor] = [
-        structlog.contextvars.merge_contextvars,
-        structlog.processors.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-        structlog.processors.ExceptionRenderer(_traceback_text),
-        *([_show_controls] if plain else []),
-    ]
     renderer: structlog.types.Processor = (
         structlog.dev.ConsoleRenderer(
             colors=terminal and not os.environ.get("NO_COLOR"),
@@ -40,15 +54,36 @@ def configure_logs(level: str = "info", *, for_people: bool = False) -> None:
         if plain
         else structlog.processors.JSONRenderer(ensure_ascii=False)
     )
-    structlog.configure(
-        processors=[*shared, renderer],
-        wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
-        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
-        cache_logger_on_first_use=False,
-    )
-    _adopt_library_logs(
-        [*shared, structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer]
-    )
+    return [
+        merge_bound,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.ExceptionRenderer(_traceback_text),
+        *([_show_controls] if plain else []),
+        renderer,
+    ]
+
+
+class _LibraryRecords(logging.StreamHandler[TextIO]):
+    """What libraries log with the standard library looks like our own, request ids included."""
+
+    def __init__(self, stream: TextIO, *, for_people: bool) -> None:
+        super().__init__(stream)
+        self._for_people = for_people
+        self._form: logging.Formatter | None = None
+
+    def format(self, record: logging.LogRecord) -> str:
+        self._form = self._form or self._like_ours()
+        return self._form.format(record)
+
+    def _like_ours(self) -> logging.Formatter:
+        structlog = open_structlog()
+        *shared, renderer = _processors(for_people=self._for_people)
+        form = structlog.stdlib.ProcessorFormatter
+        formatter: logging.Formatter = form(
+            processors=[*shared, form.remove_processors_meta, renderer]
+        )
+        return formatter
 
 
 def _show_controls(
@@ -69,11 +104,3 @@ def _traceback_text(exc_info: structlog.typing.ExcInfo) -> str:
         return text
     tail = text[_HEAD_CHARS + left_out :]
     return f"{text[:_HEAD_CHARS]}\n… {left_out:,} characters left out …\n{tail}"
-
-
-def _adopt_library_logs(processors: list[structlog.types.Processor]) -> None:
-    """What libraries log with the standard library looks like our own, request ids included."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setLevel(logging.WARNING)  # at lower levels vendors' libraries log the texts themselves
-    handler.setFormatter(structlog.stdlib.ProcessorFormatter(processors=processors))
-    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)

@@ -17,10 +17,10 @@ from contextlib import suppress
 from typing import Final
 
 import anyio
-import structlog
 from anyio.abc import TaskGroup
 
 from config.errors import ungrouped
+from config.runtime.logs import Log
 from config.settings import Settings
 from gateway.notify import Notifier
 from gateway.ownership.host import Host, Pipe
@@ -29,7 +29,7 @@ from gateway.process.orphans import OUTSIDE, PARENT, is_orphan
 from gateway.process.tuning import limit_arenas, settle_collector, share_interpreter
 from gateway.rpc.transport import DescriptorReader, DescriptorWriter, claim_stdio
 
-_log = structlog.get_logger(__name__)
+_log = Log()
 
 
 def serve(

@@ -6,7 +6,7 @@ import gc
 import os
 import resource
 import sys
-from typing import Any, Final
+from typing import Final
 
 MOST_ARENAS: Final = 2
 _VARIABLE: Final = "MALLOC_ARENA_MAX"
@@ -55,15 +55,3 @@ def settle_collector() -> None:
     gc.freeze()
     gc.enable()
     gc.set_threshold(NEW_OBJECTS, *gc.get_threshold()[1:])
-
-
-def import_structlog_without_rich() -> None:
-    """Where rich is installed, structlog imports it, to draw tracebacks that we never ask for."""
-    if "rich" in sys.modules:
-        return
-    modules: dict[str, Any] = sys.modules
-    modules["rich"] = None  # to `import`, a module that does not exist
-    try:
-        import structlog  # noqa: F401, PLC0415 - now, and not at the start
-    finally:
-        del modules["rich"]

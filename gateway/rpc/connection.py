@@ -17,11 +17,10 @@ from typing import Any, Protocol, TypeAlias
 import anyio
 import anyio.lowlevel
 import msgspec
-import structlog
 from anyio.abc import TaskGroup
 from msgspec import UNSET, Raw, UnsetType
-from structlog.contextvars import bind_contextvars
 
+from config.runtime.logs import Log, bind
 from config.runtime.tasks import Wakeup
 from gateway.rpc.registry import Method, MethodRegistry, RequestContext, Session, decode_params
 from gateway.rpc.transport import ByteReader, ByteWriter, Outbox
@@ -51,7 +50,7 @@ from gateway.rpc.wire import (
     to_wire,
 )
 
-_log = structlog.get_logger(__name__)
+_log = Log()
 
 
 ReplySlot = Callable[[bytes | None], bytes | None]
@@ -315,7 +314,7 @@ class Dispatcher:
         self._tasks.start_soon(self._serve, method, request, name=method.name)
 
     async def _serve(self, method: Method[Any], request: OpenRequest) -> None:
-        bind_contextvars(
+        bind(
             connection=self._session.connection,
             request=str(request.call.id or "notification"),
             method=method.name,

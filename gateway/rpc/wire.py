@@ -15,7 +15,10 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from config.errors import ErrorKind, MemoryGatewayError
+from config.runtime.logs import Log
 from config.runtime.tasks import lacks_threads
+
+_log = Log()
 
 
 def split_array(text: bytes, limit: int) -> list[bytes]:
@@ -34,7 +37,7 @@ def _array_type(limit: int) -> type[msgspec.Struct]:
     return msgspec.defstruct("_Array", slots, array_like=True, forbid_unknown_fields=True)
 
 
-_ESCAPE = re.compile(rb"\\(?:u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_ESCAPE = rb"(?s)\\(?:u[0-9a-fA-F]{4}|.)"
 _HIGH = frozenset({b"d8", b"d9", b"da", b"db"})
 _LOW = frozenset({b"dc", b"dd", b"de", b"df"})
 MOST_ESCAPES = 20_000
@@ -58,7 +61,7 @@ def replace_lone_escapes(line: bytes) -> bytes:
 
 def _lone(line: bytes) -> Iterator[re.Match[bytes]]:
     high: re.Match[bytes] | None = None
-    for escape in _ESCAPE.finditer(line):
+    for escape in re.finditer(_ESCAPE, line):
         kind = escape[0][2:4].lower()
         if high is not None and kind in _LOW and escape.start() == high.end():
             high = None
@@ -222,10 +225,7 @@ def to_wire(error: BaseException) -> WireError:
 
 def _internal(error: BaseException) -> WireError:
     reference = os.urandom(4).hex()
-    import structlog  # noqa: PLC0415 - what only prints data needs no logs
-
-    log = structlog.get_logger(__name__)
-    log.error("internal error", reference=reference, exc_info=error)
+    _log.error("internal error", reference=reference, exc_info=error)
     return WireError(
         CODES[ErrorKind.INTERNAL],
         f"Internal error, reference {reference}.",

@@ -79,7 +79,7 @@ MAX_RESULTS = 200
 
 ONLY_WORDS: Final = (
     "Only words were compared, not their meaning: the same thing in other words is not found. "
-    "A provider of embeddings (memorySearch.provider) would find it."
+    "Embeddings would find it: set memorySearch.provider, or see `memory-gateway models suggest`."
 )
 
 

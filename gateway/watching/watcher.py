@@ -10,10 +10,10 @@ from functools import partial
 from typing import Final, TypeVar
 
 import anyio
-import structlog
 from anyio import from_thread
 from anyio.lowlevel import EventLoopToken, current_token
 
+from config.runtime.logs import Log
 from config.runtime.tasks import BoundedWork, Wakeup, lacks_threads
 from gateway.scheduler import SyncScheduler
 from gateway.watching import STARTING, WatchState
@@ -26,7 +26,7 @@ from gateway.watching.directories import (
 )
 from gateway.watching.inotify import Bursts, DirectoryWatches
 
-_log = structlog.get_logger(__name__)
+_log = Log()
 
 POLL: Final = "poll"
 SHORTEST_POLL_S: Final = 2.0

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import anyio
 import msgspec
-import structlog
 
 from config.errors import ErrorKind
+from config.runtime.logs import Log
 from providers.embedding.requester import Requester
 from providers.embedding.sizing import LearnedLimits, Size, fill, size_of, total
 from providers.errors import (
@@ -69,7 +69,7 @@ class Job:
         return msgspec.structs.replace(limits, max_request_tokens=capped)
 
 
-_log = structlog.get_logger(__name__)
+_log = Log()
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from typing import Literal
 
 import anyio
 import msgspec
-import structlog
 
+from config.runtime.logs import Log
 from config.runtime.tasks import ResettableEvent
 from providers.embedding.documents import OnBatch, OnSend
 from providers.embedding.service import DEFAULT_QUERY_DEADLINE_S, EmbeddingService
@@ -21,7 +21,7 @@ from providers.errors import ProviderError, ProviderUnavailableError
 from providers.interface import EmbeddingsState, FallbackRecord, Fingerprint, QueryVector
 from providers.resilience import Clock, SystemClock
 
-_log = structlog.get_logger(__name__)
+_log = Log()
 _SHORTEST_PAUSE_S = 30.0
 
 

@@ -171,7 +171,8 @@ class LocalEmbedder:
                 if not self.is_prepared:
                     await run_sync(self._find)
         if self._model is None:
-            raise ProviderNotReadyError(f"{self._missing()}.")
+            remedy = "A gateway that runs fetches it; so does `memory-gateway models pull`."
+            raise ProviderNotReadyError(f"{self._missing()}.", remedy=remedy)
         return self._model
 
     def _missing(self) -> str:

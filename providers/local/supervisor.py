@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import anyio
 import msgspec
-import structlog
 from anyio.abc import Process
 
 from config.errors import ErrorKind, ungrouped
 from config.runtime.children import end_child, kill_group, resident_bytes, start_child
+from config.runtime.logs import Log
 from config.runtime.start import command_of
 from config.runtime.tasks import Backoff, Wakeup
 from providers.errors import ProviderError, ProviderTransientError, ProviderUnavailableError
@@ -340,7 +340,7 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-_log = structlog.get_logger(__name__)
+_log = Log()
 
 
 class Patience(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,9 +15,9 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 
 import httpx2
-import structlog
 
 from config.errors import MemoryGatewayError
+from config.runtime.logs import Log
 from providers import proxies
 from providers.endpoints import Origin
 from providers.errors import (
@@ -32,7 +32,7 @@ from providers.errors import (
 from providers.remote.replies import Refusal, error_for
 from providers.remote.spec import RemoteSpec
 
-_log = structlog.get_logger(__name__)
+_log = Log()
 
 PLACEHOLDER = "set-by-the-transport"
 """Given to the libraries as their key."""
@@ -189,9 +189,11 @@ def _typed(error: Exception, spec: RemoteSpec) -> ProviderError:
             return ProviderRedirectError(f"{spec.place} redirects in a loop.")
         if isinstance(cause, httpx2.TransportError | OSError):
             name = type(cause).__name__
+            remedy = "Check the network, the proxy (HTTPS_PROXY) and the address."
+            if spec.endpoint.origin.local:
+                remedy = "Start it on this machine, or check the port in its address."
             return ProviderTransientError(
-                f"{spec.place} cannot be reached or hung up ({name}).",
-                remedy="Check the network, the proxy (HTTPS_PROXY) and the address.",
+                f"{spec.place} cannot be reached or hung up ({name}).", remedy=remedy
             )
     *_, (frame, line) = traceback.walk_tb(error.__traceback__)  # reads no source, which would stay
     _log.debug("embedding.not_understood", file=frame.f_code.co_filename, line=line)

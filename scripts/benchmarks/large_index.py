@@ -37,7 +37,7 @@ WORDS: Final = 20_000
 LINES_A_CHUNK: Final = 8
 WORDS_A_LINE: Final = (8, 28)
 CHUNKS_A_FILE: Final = 100
-FILES_A_TRANSACTION: Final = 20
+FILES_A_TRANSACTION: Final = 5
 STOP_WORDS: Final = "what did the we about for when was with and of to".split()
 
 Vectors = NDArray[np.float32]

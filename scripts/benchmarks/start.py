@@ -109,12 +109,21 @@ def command_s(argv: Sequence[str]) -> float:
 
 
 def instructions(argv: Sequence[str], line: bytes = b"") -> int:
-    """How many the process executes, in all of its threads."""
+    """How many the process executes, in all of its threads. Its input ends once it has answered the line."""
     counter = ("valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null")
-    done = subprocess.run([*counter, *argv], check=True, input=line, capture_output=True)
-    found = _COUNT.search(done.stderr)
-    if found is None:
-        raise ValueError(f"valgrind counted nothing: {done.stderr[-500:]!r}")
+    pipe = subprocess.PIPE
+    with subprocess.Popen([*counter, *argv], stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        if line:
+            process.stdin.write(line)
+            process.stdin.flush()
+            if b'"result"' not in process.stdout.readline():
+                raise ValueError("the line was not answered")
+        errors = process.communicate()[1]
+    found = _COUNT.search(errors)
+    if found is None or process.returncode:
+        raise ValueError(f"valgrind counted nothing: {errors[-500:]!r}")
     return int(found[1])
 
 

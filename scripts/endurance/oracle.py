@@ -27,6 +27,7 @@ from msgspec.structs import replace
 
 from backends.builtin.backend import open_builtin
 from backends.builtin.searching import Searcher
+from backends.builtin.store.port import long_words
 from backends.builtin.store.sqlite.connections import connect_reader
 from backends.builtin.store.sqlite.store import SqliteView
 from backends.interface import SearchRequest, SyncRequest
@@ -56,7 +57,9 @@ def table_faults(db: apsw.Connection) -> Iterator[str]:
     chunks = set(db.execute("SELECT id FROM chunks"))
     if chunks != set(db.execute("SELECT id FROM chunk_terms_docsize")):
         yield "chunks and terms disagree"
-    if not chunks >= set(db.execute("SELECT id FROM word_ends_docsize")):
+    db.execute("CREATE VIRTUAL TABLE temp.terms USING fts5vocab (main, chunk_terms, row)")
+    held = long_words(term for (term,) in db.execute("SELECT term FROM temp.terms"))
+    if held != {word[::-1] for (word,) in db.execute("SELECT backwards FROM word_ends")}:
         yield "chunks and long words disagree"
     stored = dict(db.execute("SELECT id, chunk_count FROM files WHERE chunk_count > 0"))
     if stored != dict(db.execute("SELECT file_id, count(*) FROM chunks GROUP BY 1")):
@@ -174,7 +177,7 @@ _VOCABULARY: Final = "CREATE VIRTUAL TABLE temp.v USING fts5vocab (main, chunk_t
 _PLACE: Final = "JOIN chunks AS c ON c.id = v.doc JOIN files AS f ON f.id = c.file_id"
 _CONTENT: Final = {
     "files": "SELECT path, source, content_hash, pipeline, note_date, chunk_count FROM files",
-    "chunks": "SELECT f.path, c.start, start_line, end_line, identity, headings, text, terms"
+    "chunks": "SELECT f.path, c.start, start_line, end_line, identity, text, words"
     " FROM chunks AS c JOIN files AS f ON f.id = c.file_id",
     "excerpts": 'SELECT f.path, c.start, x.start, x."end", x.line, x.text_hash'
     " FROM excerpts AS x JOIN chunks AS c ON c.id = x.chunk_id"

@@ -5,12 +5,10 @@ from __future__ import annotations
 import contextlib
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from config.keys.kinds import MILLISECONDS, format_duration, parse_duration
-
-BOUNDED = settings(derandomize=True, max_examples=200, deadline=None)
 
 
 @pytest.mark.parametrize(
@@ -93,13 +91,11 @@ def test_a_length_is_written_in_its_largest_whole_unit(milliseconds, text):
     assert format_duration(milliseconds) == text
 
 
-@BOUNDED
 @given(st.integers(0, 10**15))
 def test_what_is_written_is_read_back(milliseconds):
     assert parse_duration(format_duration(milliseconds), "d") == milliseconds
 
 
-@BOUNDED
 @given(st.text(max_size=80))
 def test_any_text_is_a_length_or_refused(text):
     with contextlib.suppress(ValueError):

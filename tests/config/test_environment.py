@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from config.errors import ConfigInvalidError
@@ -188,7 +188,6 @@ def test_references_are_filled_in(text, filled, used, missing):
     assert (result.text, result.used, result.missing) == (filled, used, missing)
 
 
-@settings(derandomize=True, max_examples=200, deadline=None)
 @given(st.text("${}KEYab", max_size=30))
 def test_without_variables_only_escapes_change(text):
     result = substitute(text, {})

@@ -7,14 +7,13 @@ from pathlib import Path
 
 import pyjson5
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from config.errors import ConfigInvalidError
 from config.source.json5 import parse_json5
 
 FILE = Path("test.json5")
-BOUNDED = settings(derandomize=True, max_examples=150, deadline=None)
 
 names = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 scalars = st.one_of(
@@ -108,7 +107,6 @@ def offsets(node, at=()):
         yield from offsets(member, (*at, name))
 
 
-@BOUNDED
 @given(value=values, seed=st.integers(0, 2**32))
 def test_every_place_is_where_the_writer_put_it(value, seed):
     writer = Writer(seed)
@@ -120,7 +118,6 @@ def test_every_place_is_where_the_writer_put_it(value, seed):
     }
 
 
-@BOUNDED
 @given(value=values, seed=st.integers(0, 2**32))
 def test_the_values_are_those_of_the_parser(value, seed):
     writer = Writer(seed)
@@ -143,14 +140,12 @@ def error_of(data: bytes) -> ConfigInvalidError | None:
     return None
 
 
-@BOUNDED
 @given(data=st.binary(max_size=60))
 def test_random_bytes_give_a_value_or_a_typed_error(data):
     error = error_of(data)
     assert error is None or error.remedy
 
 
-@settings(BOUNDED, max_examples=400)
 @given(
     text=st.text(
         "{}[]:,\"'\\/*\n\r \tab1.-+eExuINntf\ufeff\u2028\0\u00e9\U0001f600#@", max_size=30
@@ -167,7 +162,6 @@ def test_mangled_json5_gives_a_value_or_an_error_inside_the_text(text, prefix):
         assert 1 <= problem.column <= len(lines[problem.line - 1]) + 1
 
 
-@BOUNDED
 @given(value=st.dictionaries(names, values, min_size=1, max_size=4), seed=st.integers(0, 2**32))
 def test_a_stray_character_is_reported_where_it_stands(value, seed):
     writer = Writer(seed)

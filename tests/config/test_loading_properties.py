@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 import pyjson5
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from config.describe import describe_json
@@ -15,8 +15,6 @@ from config.keys.table import SECTIONS
 from config.loading.load import load_settings
 from config.settings import Settings
 from config.source.discover import LoadRequest
-
-BOUNDED = settings(derandomize=True, max_examples=120, deadline=None)
 
 NAMES = sorted({part for s in SECTIONS for k in s.keys for part in k.path.split(".")})
 PLACES = sorted({part for s in SECTIONS for place in s.places for part in place.split(".")})
@@ -73,13 +71,11 @@ def check_bounds(loaded: Settings) -> None:
     describe_json(loaded)
 
 
-@BOUNDED
 @given(document=st.dictionaries(st.sampled_from(PLACES), trees, max_size=4))
 def test_any_document_loads_or_is_refused(document):
     check(load(document))
 
 
-@BOUNDED
 @given(
     document=st.dictionaries(names, trees, max_size=5),
     agent=st.dictionaries(names, trees, max_size=3),
@@ -92,7 +88,6 @@ def test_any_memory_section_loads_or_is_refused(document, agent):
 weights = st.floats(0, 1, allow_nan=False)
 
 
-@BOUNDED
 @given(vector=weights, text=weights, tokens=st.integers(1, 5000), overlap=st.integers(0, 9000))
 def test_valid_numbers_always_load(vector, text, tokens, overlap):
     search = {

@@ -9,7 +9,7 @@ import anyio
 from gateway.client import Client
 
 _PATIENCE_S: Final = 120
-_PAUSE_S: Final = 0.02
+_PAUSE_S: Final = 0.1
 
 
 async def vector_status(client: Client) -> dict[str, Any]:

@@ -303,9 +303,15 @@ class RunningHost:
         _wait_until_gone(self._process.pid)
 
     def kill(self) -> float:
-        """SIGKILL for the host alone. How many seconds later the last process of its group was gone."""
+        """SIGKILL for the host alone, its launcher and what that started. How many seconds later the last
+        process of its group was gone.
+        """
         self.was_killed = True
-        self._process.kill()
+        ours = self.children()
+        for pid in self._group():
+            if pid not in ours:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
         self._process.wait()
         killed = time.monotonic()
         _wait_until_gone(self._process.pid)
@@ -314,14 +320,20 @@ class RunningHost:
     def children(self) -> dict[int, list[str]]:
         """The processes of ours that it runs now: their arguments, by pid."""
         found = {}
+        for pid in self._group():
+            with suppress(OSError):
+                argv = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")[:-1]
+                if "serve" in argv and "--agent" in argv:
+                    found[pid] = argv
+        return found
+
+    def _group(self) -> Iterator[int]:
+        """The processes that live in the group of the one that was started."""
         for place in Path("/proc").glob("[0-9]*"):
             with suppress(OSError, IndexError):
                 status = (place / "stat").read_text().rpartition(")")[2].split()
-                argv = (place / "cmdline").read_bytes().decode().split("\0")[:-1]
-                is_ours = int(status[2]) == self._process.pid and status[0] != "Z"
-                if is_ours and "serve" in argv and "--agent" in argv:
-                    found[int(place.name)] = argv
-        return found
+                if int(status[2]) == self._process.pid and status[0] != "Z":
+                    yield int(place.name)
 
 
 def _wait_until_gone(group: int) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 _PROGRAM: Final = """#!{python}
-import json, os, sys
+import json, os, signal, subprocess, sys
 from pathlib import Path
 
 config = Path(os.environ["OPENCLAW_CONFIG_PATH"])
@@ -26,6 +26,15 @@ def read():
 def write(data):
     data["meta"] = {{"lastTouchedVersion": "2026.9.6"}}
     config.write_text(json.dumps(data, indent=2))
+
+if words[:2] == ["plugins", "install"] and behaviour["locked_s"]:
+    # As the real one, which works in a session of its own and hands on the signals that it gets.
+    waiting = [sys.executable, "-c", f"import time; time.sleep({{behaviour['locked_s']}})"]
+    worker = subprocess.Popen(waiting, start_new_session=True)
+    signal.signal(signal.SIGTERM, lambda *_: worker.terminate())
+    (config.parent / "worker.pid").write_text(str(worker.pid))
+    if worker.wait():
+        sys.exit(1)
 
 if words == ["--version"]:
     print("OpenClaw " + behaviour["version"] + " (abc)")
@@ -69,6 +78,8 @@ elif words[:2] == ["plugins", "uninstall"]:
     data["plugins"]["entries"]["memory-gateway"] = {{"enabled": False}}
     data["plugins"]["slots"].pop("memory")
     write(data)
+    if behaviour["done_by_another"]:
+        sys.exit("Plugin has no authoritative package-owner metadata.")
 elif words[:2] == ["config", "set"]:
     data = read()
     place = data
@@ -89,10 +100,20 @@ def make_openclaw(
     node: str | None = "24.21.0",
     issue: str = "",
     status: str = "loaded",
+    locked_s: float = 0,
+    done_by_another: bool = False,
 ) -> Path:
     """The command, in a directory with a `node` of that version beside it."""
     directory.mkdir(parents=True, exist_ok=True)
-    behaviour = json.dumps({"version": version, "issue": issue, "status": status})
+    behaviour = json.dumps(
+        {
+            "version": version,
+            "issue": issue,
+            "status": status,
+            "locked_s": locked_s,
+            "done_by_another": done_by_another,
+        }
+    )
     command = directory / "openclaw"
     command.write_text(_PROGRAM.format(python=sys.executable, behaviour=behaviour))
     command.chmod(0o755)

@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from endurance.fuzz import FOUND, TARGETS, directory, inputs
 
 OVER_SOCKETS = ("openai", "gemini", "voyage", "qmd-answer", "qmd-server")
-EXAMPLES = {name: 25 if name in OVER_SOCKETS else 150 for name in TARGETS}
+EXAMPLES = {
+    name: settings.default.max_examples // (4 if name in OVER_SOCKETS else 1) for name in TARGETS
+}
 
 
 @pytest.mark.parametrize("name", TARGETS)
@@ -40,7 +42,7 @@ def test_whatever_comes_is_taken(name):
     run = TARGETS[name].load()
     seeds = inputs(directory(name))
 
-    @settings(derandomize=True, database=None, max_examples=EXAMPLES[name])
+    @settings(max_examples=EXAMPLES[name])
     @given(st.binary(max_size=200) | mutations(seeds))
     def take(data):
         run(data)

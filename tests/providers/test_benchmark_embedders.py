@@ -6,7 +6,7 @@ import zipfile
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.hash_embedder import HashEmbedder
@@ -173,7 +173,6 @@ def test_texts_without_words_still_differ():
     assert abs(cosine(HASH, "!!!", "???")) < 0.5
 
 
-@settings(derandomize=True, max_examples=200, deadline=None)
 @given(st.lists(st.text(), max_size=4))
 def test_every_text_has_a_hashed_direction(texts):
     vectors = HASH.embed(texts)

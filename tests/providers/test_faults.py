@@ -234,6 +234,7 @@ async def test_a_host_that_is_not_there_is_transient(vendor, service_for, collec
     error = await fails(service, collected)
     assert type(error) is errors.ProviderTransientError
     assert "cannot be reached" in error.message
+    assert error.remedy == "Start it on this machine, or check the port in its address."
     assert len(clock.sleeps) == 3
 
 

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from providers.embedding.documents import Job
@@ -22,7 +22,6 @@ from providers.interface import InputLimits
 DOCUMENTED = InputLimits(
     max_input_tokens=8192, max_items=2048, max_request_tokens=250_000, max_request_bytes=1 << 25
 )
-QUICK = settings(derandomize=True, max_examples=200, deadline=None)
 
 
 LIMIT = {"items": "max_items", "tokens": "max_request_tokens", "bytes": "max_request_bytes"}
@@ -59,7 +58,6 @@ def test_a_limit_that_the_host_names_is_taken_at_its_word():
     assert learned.apply(DOCUMENTED).max_items == 10
 
 
-@QUICK
 @given(st.sampled_from(["tokens", "bytes"]), st.integers(1000, 240_000))
 def test_an_unnamed_cap_of_tokens_or_bytes_is_found_nearly(reason, true_cap):
     learned = LearnedLimits()
@@ -77,7 +75,6 @@ def test_a_usual_cap_of_items_is_found_exactly_and_in_few_steps(true_cap):
     assert refusals <= 5
 
 
-@QUICK
 @given(st.integers(1, 2000))
 def test_an_unusual_cap_of_items_is_never_exceeded_once_learned(true_cap):
     learned = LearnedLimits()
@@ -112,7 +109,6 @@ def test_a_named_limit_that_was_kept_already_is_not_believed():
     assert learned.apply(DOCUMENTED).max_items < 8
 
 
-@QUICK
 @given(st.integers(1, 2000))
 def test_what_was_learned_survives_a_restart(true_cap):
     learned = LearnedLimits()
@@ -166,19 +162,16 @@ def fits(request, limits):
     )
 
 
-@QUICK
 @given(SIZES, LIMITS)
 def test_every_text_is_sent_once_and_in_order(sizes, limits):
     assert [size for request in plan(sizes, limits) for size in request] == sizes
 
 
-@QUICK
 @given(SIZES, LIMITS)
 def test_a_request_keeps_every_limit_unless_it_holds_one_text_alone(sizes, limits):
     assert all(fits(request, limits) or len(request) == 1 for request in plan(sizes, limits))
 
 
-@QUICK
 @given(SIZES, LIMITS)
 def test_no_request_could_have_taken_the_first_text_of_the_next(sizes, limits):
     requests = plan(sizes, limits)
@@ -186,7 +179,6 @@ def test_no_request_could_have_taken_the_first_text_of_the_next(sizes, limits):
         assert not fits([*request, following[0]], limits)
 
 
-@QUICK
 @given(st.integers(1, 500), st.integers(1, 64))
 def test_equal_texts_take_the_fewest_requests_that_the_item_limit_allows(count, cap):
     limits = InputLimits(
@@ -237,7 +229,6 @@ def test_short_requests_and_hosts_that_do_not_count_teach_nothing():
     assert scale == TokenScale(limit=1000)
 
 
-@QUICK
 @given(st.integers(20_000, 100_000), st.floats(0.2, 8.0), st.booleans())
 def test_the_requests_of_a_named_limit_end_up_nearly_full_after_few_refusals(limit, ratio, counts):
     learned = LearnedLimits()
@@ -256,7 +247,6 @@ def test_the_requests_of_a_named_limit_end_up_nearly_full_after_few_refusals(lim
         assert tokens * ratio >= 0.9 * limit
 
 
-@QUICK
 @given(st.integers(1, 100_000), st.floats(0.2, 8.0))
 def test_what_was_learned_of_tokens_survives_a_restart(limit, ratio):
     learned = LearnedLimits()
@@ -316,7 +306,6 @@ def test_only_the_named_positions_are_worked_on():
     assert drain(work) == [[0, 2]]
 
 
-@settings(derandomize=True, max_examples=100, deadline=None)
 @given(st.lists(st.sampled_from(["done", "put_back", "split", "shrink"]), max_size=60))
 def test_no_text_is_lost_or_doubled_whatever_happens(events):
     work, finished = job(25), []

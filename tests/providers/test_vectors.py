@@ -4,7 +4,7 @@ import base64
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from config.errors import ErrorKind
@@ -12,20 +12,17 @@ from providers.interface import ItemError
 from providers.remote.vectors import collect, decode, in_order, normalise
 
 FLOATS = st.lists(st.floats(-1e6, 1e6, width=32), min_size=1, max_size=20)
-QUICK = settings(derandomize=True, max_examples=100, deadline=None)
 
 
 def base64_of(values):
     return base64.b64encode(np.array(values, dtype="<f4").tobytes()).decode()
 
 
-@QUICK
 @given(FLOATS)
 def test_both_encodings_decode_to_the_same_vector(values):
     np.testing.assert_array_equal(decode(values), decode(base64_of(values)))
 
 
-@QUICK
 @given(FLOATS)
 def test_a_vector_leaves_with_length_one_or_not_at_all(values):
     unit = normalise(np.array(values, dtype=np.float32))
@@ -51,7 +48,6 @@ def test_tiny_and_huge_numbers_keep_their_direction():
         np.testing.assert_allclose(unit, [0.6, 0.8], rtol=1e-5)
 
 
-@QUICK
 @given(st.permutations(range(6)))
 def test_indices_put_reordered_rows_in_order(order):
     assert in_order([(index, f"row {index}") for index in order], 6) == [

@@ -76,6 +76,7 @@ async def test_a_command_for_another_workspace_is_refused_and_names_the_owner_s(
         done = await run(home, "search", "boiler", "--workspace", str(tmp_path))
     assert done.returncode == os.EX_UNAVAILABLE
     assert f"for the workspace {home.workspace}" in done.stderr
+    assert f"Ask it with --workspace {home.workspace}" in done.stderr
 
 
 async def test_metrics_without_a_gateway_are_none_and_that_is_no_success(home):

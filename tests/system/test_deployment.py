@@ -71,6 +71,15 @@ def test_compose_names_only_what_it_has():
     assert not own[0] & own[1]
 
 
+def test_the_commands_that_its_head_shows_name_the_workspace_of_the_gateways():
+    text = (DEPLOY / "compose.yaml").read_text(encoding="utf-8")
+    shown = re.findall(r"^#.* exec (\S+) memory-gateway (\w+) (\S+ \S+)", text, re.MULTILINE)
+    assert shown == [
+        ("gateway-a", "remember", "--workspace /workspace"),
+        ("gateway-b", "search", "--workspace /workspace"),
+    ]
+
+
 def test_no_password_is_written_down():
     for one in COMPOSE["secrets"].values():
         assert not (DEPLOY / one["file"]).exists()

@@ -74,10 +74,19 @@ def test_a_wrong_key_is_told_with_its_place_and_remedy_and_words_still_answer(ho
         assert json.loads(home.run("search", "boiler", "--json").stdout)["results"]
 
 
-def test_no_network_is_told_with_a_remedy_and_words_still_answer(home):
-    access = {"baseUrl": "http://127.0.0.1:9/v1", "apiKey": "a-key-0123456789"}
+@pytest.mark.parametrize(
+    ("address", "remedy"),
+    [
+        ("255.255.255.255", "Check the network"),  # no route leads there
+        ("127.0.0.1", "Start it on this machine"),
+    ],
+)
+def test_a_host_that_cannot_be_reached_is_told_with_a_remedy_and_words_still_answer(
+    home, address, remedy
+):
+    access = {"baseUrl": f"http://{address}:9/v1", "apiKey": "a-key-0123456789"}
     home.configure(search_settings(provider="openai", remote=access))
-    assert "Fix: Check the network" in home.run("health", "--deep").stdout
+    assert f"Fix: {remedy}" in home.run("health", "--deep").stdout
     assert json.loads(home.run("search", "boiler", "--json").stdout)["results"]
 
 

@@ -8,7 +8,7 @@ import sys
 import threading
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 WAIT_S = 60
@@ -81,7 +81,6 @@ def check_search(pipe, params):
 
 
 def test_no_query_is_syntax(pipe):
-    @settings(max_examples=150, derandomize=True)
     @given(queries)
     @example('"' * 999 + "greenhouse")
     @example("NEAR(a b, 5) AND col:x OR ^y*")
@@ -109,7 +108,6 @@ def test_a_query_of_syntax_still_finds_its_words(pipe):
 
 
 def test_no_glob_session_key_or_reason_is_more_than_a_word(pipe):
-    @settings(max_examples=100, derandomize=True)
     @given(st.lists(globs, max_size=3), st.lists(globs, max_size=3), queries)
     @example(["**/" * 300], ["{" * 500 + "}" * 500], "a")
     @example(["{a,b}" * 150], ["[" * 1000], "a")

@@ -13,7 +13,7 @@ import pytest
 from fakes.openclaw import MAIN, HostError, OpenClaw, RunningHost, install_openclaw
 from fakes.openclaw_model import FakeModel, ToolCall
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.shares_a_host]
 
 PATIENCE_S = 120
 SEARCH = {

@@ -18,7 +18,7 @@ from fakes.openclaw import OpenClaw, install_openclaw
 from fakes.openclaw_config import configurations
 from fakes.openclaw_model import FakeModel
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.shares_a_host]
 
 FILES = 100
 MADE = 130

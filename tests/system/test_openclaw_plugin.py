@@ -9,8 +9,7 @@ import shlex
 import signal
 import textwrap
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,6 +19,8 @@ from endurance.openclaw_kills import kill_all_the_time, kill_once, outcome_of
 from endurance.openclaw_kills import turn as search_turn
 from fakes.openclaw import MAIN, OpenClaw, RunningHost, install_openclaw
 from fakes.openclaw_model import FakeModel, ToolCall
+
+pytestmark = pytest.mark.shares_a_host
 
 PATIENCE_S = 120
 DOCUMENT = (Path(__file__).parents[2] / "docs/openclaw.md").read_text(encoding="utf-8")
@@ -33,8 +34,12 @@ NOTES = {
 class Installed(NamedTuple):
     host: OpenClaw
     model: FakeModel
+    by_hand: str
+    """The configuration before the installation."""
     printed: str
     """By `memory-gateway openclaw install`."""
+    installed: str
+    """The configuration afterwards."""
 
     def turn(
         self, running: RunningHost, *replies: Any, session: str = MAIN
@@ -51,34 +56,21 @@ def openclaw_command() -> str:
 
 
 @pytest.fixture(scope="module")
-def install(openclaw_command, tmp_path_factory) -> Iterator[Any]:
-    """Makes fresh installations with the plugin. That the models refused nothing is shown at the end."""
-    with ExitStack() as stack:
-        models = []
-
-        def fresh(changes: Callable[[dict[str, str]], dict[str, Any]]) -> Installed:
-            """`changes` gets an agent's entry that names the workspace with the notes."""
-            model = stack.enter_context(FakeModel())
-            models.append(model)
-            host = OpenClaw(openclaw_command, tmp_path_factory.mktemp("plugin"), model)
-            for path, text in NOTES.items():
-                write(host.workspace, path, text)
-            host.configure(changes({"workspace": str(host.workspace)}))
-            return Installed(host, model, host.install_plugin())
-
-        yield fresh
-        assert [refused for model in models for refused in model.refused] == []
-
-
-@pytest.fixture(scope="module")
-def installed(install, tmp_path_factory) -> Installed:
-    """Two agents, each with a workspace of its own."""
+def installed(openclaw_command, tmp_path_factory) -> Iterator[Installed]:
+    """Two agents, each with a workspace of its own. That the model refused nothing is shown at the end."""
     other = tmp_path_factory.mktemp("other")
     write(other, "MEMORY.md", "# Memory\n\n- The boiler is serviced by Petersen, in May.\n")
-    ops = {"workspace": str(other)}
-    return install(
-        lambda own: {"agents": {"ownership": "explicit", "entries": {"main": own, "ops": ops}}}
-    )
+    with FakeModel() as model:
+        host = OpenClaw(openclaw_command, tmp_path_factory.mktemp("plugin"), model)
+        for path, text in NOTES.items():
+            write(host.workspace, path, text)
+        agents = {"main": {"workspace": str(host.workspace)}, "ops": {"workspace": str(other)}}
+        host.configure({"agents": {"ownership": "explicit", "entries": agents}})
+        by_hand = json.dumps(json.loads(host.config.read_text()), indent=3)  # as no program has it
+        host.config.write_text(by_hand)
+        printed = host.install_plugin()
+        yield Installed(host, model, by_hand, printed, host.config.read_text())
+        assert model.refused == []
 
 
 @pytest.fixture(scope="module")
@@ -133,18 +125,6 @@ def test_the_documented_transcript_is_what_happens_and_one_turn_alone_leaves_no_
     assert tool_result(installed.model.asked[-1].messages)["outcome"] == "ok"
 
 
-def test_uninstalling_leaves_the_configuration_byte_for_byte_as_it_was(openclaw_command, tmp_path):
-    with FakeModel() as model:
-        host = OpenClaw(openclaw_command, tmp_path, model)
-        by_hand = "// the boiler's agent\n" + host.config.read_text()
-        host.config.write_text(by_hand)
-        host.install_plugin()
-        assert host.config.read_text() != by_hand
-        done = host.memory_gateway("openclaw", "uninstall", "--yes")
-    assert "byte for byte" in done.stdout
-    assert host.config.read_text() == by_hand
-
-
 def test_the_host_s_own_commands_reach_our_memory(installed):
     found = installed.host.run("memory", "search", "heron nest", "--json", "--agent", "main")
     assert '"path": "memory/2026-02-01.md"' in found.stdout
@@ -153,17 +133,35 @@ def test_the_host_s_own_commands_reach_our_memory(installed):
     assert "main.memory-gateway.sqlite" in status
 
 
-def test_without_the_slot_the_tools_are_not_ours_and_with_it_they_are_again(installed):
-    words = ("agent", "--local", "--agent", "main", "--message", "Good morning.")
-
-    def offered(slot: str) -> set[str]:
-        assert installed.host.run("config", "set", "plugins.slots.memory", slot).returncode == 0
+def test_without_the_slot_the_tools_are_not_ours(installed):
+    """With it they are, in every other test."""
+    host, words = installed.host, ("agent", "--local", "--agent", "main", "--message", "Hello.")
+    try:
+        assert host.run("config", "set", "plugins.slots.memory", "none").returncode == 0
         installed.model.script("Good morning.")
-        installed.host.run_alone(*words)
-        return set(installed.model.asked[-1].tools)
+        host.run_alone(*words)
+    finally:
+        host.config.write_text(installed.installed)
+    assert "memory_search" not in installed.model.asked[-1].tools
 
-    assert "memory_search" not in offered("none")
-    assert "memory_search" in offered("memory-gateway")
+
+def test_before_a_compaction_the_agent_is_asked_to_write_in_our_words(installed):
+    config = json.loads(installed.installed)
+    config["agents"]["defaults"]["compaction"] = {"maxActiveTranscriptBytes": "1kb"}
+    installed.host.config.write_text(json.dumps(config))
+    before, session = len(installed.model.asked), "agent:main:long"
+    try:
+        with installed.host.gateway() as running:
+            installed.turn(running, "Good morning." * 100, session=session)
+            running.say("The avocet is back.", session)
+    finally:
+        installed.host.config.write_text(installed.installed)
+    asked = [json.dumps(one.messages) for one in installed.model.asked[before:]]
+    flushes = [text for text in asked if "This conversation is about to be compacted" in text]
+    day = re.search(r"into memory/(\d{4}-\d\d-\d\d)\.md now", flushes[0])
+    assert day
+    assert "only what is written to files will be remembered" in flushes[0]
+    assert (installed.host.workspace / f"memory/{day[1]}.md").exists()
 
 
 def test_the_second_request_of_a_turn_holds_the_passage(installed, running):
@@ -242,15 +240,10 @@ def test_a_changed_configuration_holds_for_the_next_search(installed, running):
     wait_for(without_source, "the change was never seen")
 
 
-def test_before_a_compaction_the_agent_is_asked_to_write_in_our_words(install):
-    compaction = {"maxActiveTranscriptBytes": "1kb"}
-    installed = install(lambda _own: {"agents": {"defaults": {"compaction": compaction}}})
-    with installed.host.gateway() as running:
-        installed.turn(running, "Good morning." * 100)
-        running.say("The avocet is back.")
-    asked = [json.dumps(one.messages) for one in installed.model.asked]
-    flushes = [text for text in asked if "This conversation is about to be compacted" in text]
-    day = re.search(r"into memory/(\d{4}-\d\d-\d\d)\.md now", flushes[0])
-    assert day
-    assert "only what is written to files will be remembered" in flushes[0]
-    assert (installed.host.workspace / f"memory/{day[1]}.md").exists()
+def test_uninstalling_leaves_the_configuration_byte_for_byte_as_it_was(installed, running):
+    running.stop()
+    host = installed.host
+    host.config.write_text(installed.installed)
+    assert installed.installed != installed.by_hand
+    assert "byte for byte" in host.memory_gateway("openclaw", "uninstall", "--yes").stdout
+    assert host.config.read_text() == installed.by_hand

@@ -11,7 +11,7 @@ import pytest
 
 from fakes.qmd import install_qmd
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.shares_a_host]
 
 DIRECT = "agent:main:main"
 PATIENCE_S = 120
@@ -20,6 +20,26 @@ PATIENCE_S = 120
 @pytest.fixture(scope="module")
 def qmd_command() -> str:
     return install_qmd()
+
+
+@pytest.fixture(scope="module")
+async def warm(make_home, tmp_path_factory, qmd_command):
+    """A home, and its gateway for which QMD answers."""
+    home = make_home(tmp_path_factory.mktemp("warm"))
+    home.configure(qmd(qmd_command))
+    async with home.gateway() as client:
+        with anyio.fail_after(PATIENCE_S):
+            while (await search(client, "heating pump membrane"))["backend"] != "qmd":
+                await anyio.sleep(0.05)
+        yield home, client
+
+
+@pytest.fixture(scope="module")
+def by_hand(make_home, tmp_path_factory, qmd_command):
+    """A home without a gateway: each command starts a QMD of its own, and leaves its index."""
+    home = make_home(tmp_path_factory.mktemp("by-hand"))
+    home.configure(qmd(qmd_command))
+    return home
 
 
 def qmd(command: str) -> dict[str, object]:
@@ -46,15 +66,14 @@ async def test_every_search_is_answered_and_qmd_takes_over_when_it_is_ready(home
         assert (await client.call("status"))["backend"] == "qmd"
 
 
-async def test_a_deep_look_asks_qmd_and_the_doctor_tries_the_program(home, qmd_command):
-    home.configure(qmd(qmd_command))
-    async with home.gateway() as client:
-        trials = []
-        with anyio.fail_after(PATIENCE_S):
-            while not any(one["part"] == "qmd" and one["outcome"] == "ok" for one in trials):
-                health = await client.call("health", {"deep": True}, timeout_s=PATIENCE_S)
-                trials = health["trials"]
-    done = home.run("doctor", "--json")
+async def test_a_deep_look_asks_qmd_and_the_doctor_tries_the_program(warm):
+    home, client = warm
+    trials = []
+    with anyio.fail_after(PATIENCE_S):
+        while not any(one["part"] == "qmd" and one["outcome"] == "ok" for one in trials):
+            health = await client.call("health", {"deep": True}, timeout_s=PATIENCE_S)
+            trials = health["trials"]
+    done = await anyio.to_thread.run_sync(home.run, "doctor", "--json")
     (one,) = [one for one in json.loads(done.stdout)["findings"] if one["check"] == "qmd"]
     assert (one["severity"], one["cause"].endswith("works.")) == ("ok", True)
 
@@ -84,12 +103,8 @@ async def test_groups_and_callers_without_a_session_are_denied_before_any_work(h
             assert "may not search" in result["error"]
 
 
-async def test_an_operator_runs_qmd_on_the_index_of_the_gateway(home, qmd_command):
-    home.configure(qmd(qmd_command))
-    async with home.gateway() as client:
-        with anyio.fail_after(PATIENCE_S):
-            while (await search(client, "heating pump membrane"))["backend"] != "qmd":
-                await anyio.sleep(0.05)
+async def test_an_operator_runs_qmd_on_the_index_of_the_gateway(warm):
+    home, _ = warm
     found = home.run("qmd", "--", "search", "membrane", "--json")
     assert found.returncode == 0, found.stderr
     assert json.loads(found.stdout)[0]["file"] == "qmd://memory-dir/2026-02-01.md"
@@ -115,24 +130,22 @@ def test_without_the_program_the_operator_is_told_where_to_get_it(home):
     assert "npm install" in done.stderr
 
 
-def test_a_search_by_hand_waits_for_qmd_to_start(home, qmd_command):
-    home.configure(qmd(qmd_command))
-    # Each time it starts one of its own; on a slow machine that takes longer than a person waits.
-    answer = home.command(
+def test_a_search_by_hand_waits_for_qmd_to_start(by_hand):
+    # On a slow machine that takes longer than a person waits.
+    answer = by_hand.command(
         "search", "heating pump membrane", "--json", until=lambda one: one["backend"] == "qmd"
     )
     assert answer.get("fallback") is None
     assert answer["results"][0]["path"] == "memory/2026-02-01.md"
 
 
-def test_a_deep_look_without_a_gateway_waits_for_the_server_of_qmd(home, qmd_command):
-    home.configure(qmd(qmd_command))
+def test_a_deep_look_without_a_gateway_waits_for_the_server_of_qmd(by_hand):
 
     def trial(health):
         (one,) = [one for one in health["trials"] if one["part"] == "qmd"]
         return one
 
-    health = home.command(
+    health = by_hand.command(
         "health", "--deep", "--json", until=lambda one: trial(one)["outcome"] == "ok"
     )
     assert trial(health)["detail"] == "QMD 2.8.3 answered."

@@ -124,7 +124,11 @@ SENT = f"{PLANTED['remote.apiKey']} and {PLANTED['remote.headers']}"
 ECHO = {"error": {"message": f"Wrong: {SENT}", "type": SENT, "code": SENT}, "detail": SENT}
 
 
-@pytest.mark.parametrize("echo", [None, 401, 500])
+@pytest.mark.parametrize(
+    ("wired", "echo"),
+    [*((vendor, echo) for vendor in VENDORS for echo in (None, 401)), ("openai", 500)],
+    indirect=["wired"],
+)
 def test_no_secret_comes_out_anywhere(wired, echo):
     if echo is not None:
         wired.host.misbehave(status(echo, body=ECHO))

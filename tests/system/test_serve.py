@@ -43,19 +43,17 @@ async def test_a_search_right_after_the_first_start_finds_a_note(home):
         assert result["mode"] == "keyword"
 
 
-@pytest.mark.parametrize(
-    ("query", "path"),
-    [
-        ("茶叶价格", "memory/2026-02-02.md"),
-        ("когда тренировки", "memory/2026-02-02.md"),
-        ("a828e60", "memory/projects/server.md"),
-        ("memorySearch.query.hybrid", "memory/projects/server.md"),
-        ("who services boilers?", "MEMORY.md"),
-    ],
-)
-async def test_every_script_and_identifiers_are_found(home, query, path):
+async def test_every_script_and_identifiers_are_found(home):
+    answers = {
+        "茶叶价格": "memory/2026-02-02.md",
+        "когда тренировки": "memory/2026-02-02.md",
+        "a828e60": "memory/projects/server.md",
+        "memorySearch.query.hybrid": "memory/projects/server.md",
+        "who services boilers?": "MEMORY.md",
+    }
     async with home.gateway() as client:
-        assert paths(await search(client, query))[:1] == [path]
+        for query, path in answers.items():
+            assert paths(await search(client, query))[:1] == [path]
 
 
 async def test_a_note_is_found_by_the_search_that_follows_its_writing(home):
@@ -132,7 +130,7 @@ async def test_search_syntax_in_a_query_is_plain_text(home):
 
 
 async def test_slow_work_does_not_delay_other_requests(home):
-    for number in range(400):
+    for number in range(100):
         home.write(f"memory/big/{number}.md", f"# Note {number}\n\n" + "word " * 2000)
     async with home.gateway() as client:
         done = []

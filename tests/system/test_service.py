@@ -204,6 +204,7 @@ def test_a_folder_of_notes_gets_a_service_of_its_own(home, manage):
     done, told = manage("install", *where)
     (name,) = (one.name for one in (home.root / ".local/share/memory-gateway/notes").iterdir())
     unit = f"memory-gateway@{name}.service"
+    assert done.stdout.endswith(f"started {unit}\n")
     assert (done.returncode, told[-1]) == (0, f"--user restart {unit}")
     drop_in = home.root / f".config/systemd/user/{unit}.d/installed.conf"
     text = drop_in.read_text(encoding="utf-8")

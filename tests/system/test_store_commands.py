@@ -62,8 +62,10 @@ def test_tables_are_made_by_a_role_of_their_own_and_checked_by_the_one_that_serv
     before = configured.store("check")
     assert before.returncode == 69
     assert "store migrate" in before.stderr
+    assert "--url-from" in before.stderr
     refused = configured.store("migrate")  # the role that serves may not
     assert refused.returncode == 69
+    assert "--url-from" in refused.stderr
     done = migrated(configured, postgres_server, database)
     assert (done.returncode, done.stderr) == (0, "")
     assert "now has version" in done.stdout
@@ -109,6 +111,7 @@ def test_an_index_goes_to_postgres_and_back_and_is_embedded_once(
         there = configured.store("copy", "--from", "sqlite", "--to", "postgres")
         assert there.returncode == 0, there.stderr
         assert "vectors copied" in there.stdout
+        assert 'Now set store.driver to "postgres".' in there.stdout
         again = configured.store("copy", "--from", "sqlite", "--to", "postgres", "--json")
         assert json.loads(again.stdout)["vectors"] == 0
         configured.use("postgres")

@@ -42,7 +42,7 @@ async def watcher_of(client):
 async def until_found(client, query):
     with anyio.fail_after(PATIENCE_S):
         while not (await client.call("memory_search", {"query": query}))["results"]:
-            await anyio.sleep(0.05)
+            await anyio.sleep(0.2)
 
 
 @pytest.fixture

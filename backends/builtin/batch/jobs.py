@@ -7,7 +7,6 @@ from functools import partial
 from typing import Final, NamedTuple
 
 import anyio
-import structlog
 
 from backends.builtin.batch import claiming
 from backends.builtin.batch.claiming import THRESHOLD
@@ -17,6 +16,7 @@ from backends.builtin.store.port import READERS, JobRecord, Store, View, Writer,
 from backends.builtin.store.turns import LOOK_S, Turns
 from backends.errors import IndexUnavailableError
 from backends.interface import BatchReport, JobReport
+from config.runtime.logs import Log
 from config.runtime.tasks import BoundedWork, ResettableEvent
 from config.settings import BatchSettings, Settings
 from providers.batch.hosts import BatchAccess, BatchHost, find_batch
@@ -88,7 +88,7 @@ def _pause_s(candidates: Sequence[JobRecord], now_ms: int) -> float | None:
     return min(max(_SHORTEST_PAUSE_S, (soonest_ms - now_ms) / 1000), _LONGEST_PAUSE_S)
 
 
-_log = structlog.get_logger(__name__)
+_log = Log()
 
 _LONGEST_STEP_S: Final = 3600.0
 """For an upload or a download of some hundred megabytes on a slow line."""

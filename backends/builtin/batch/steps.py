@@ -10,12 +10,12 @@ from functools import partial
 from typing import IO, Final, Protocol
 
 import anyio
-import structlog
 from msgspec.structs import replace
 
 from backends.builtin.batch import claiming
 from backends.builtin.batch.claiming import Switch
 from backends.builtin.store.port import BY_REQUEST, READERS, JobRecord, Store, View, Writer, now_ms
+from config.runtime.logs import Log
 from config.runtime.tasks import BoundedWork
 from config.settings import BatchSettings
 from providers.batch.hosts import BatchAccess, BatchHost, RemoteJob, Result
@@ -27,7 +27,7 @@ from providers.errors import (
 )
 from providers.interface import ItemError, Vector
 
-_log = structlog.get_logger(__name__)
+_log = Log()
 
 _MOST_ATTEMPTS: Final = 5
 _KEPT_CLOSED: Final = 20

@@ -19,7 +19,6 @@ from typing import Any, Final, NamedTuple
 
 import anyio
 import msgspec
-import structlog
 
 from backends.builtin.batch.claiming import KEPT_BACK, THRESHOLD
 from backends.builtin.batch.jobs import BatchJobs
@@ -28,6 +27,7 @@ from backends.builtin.store.turns import LOOK_S, Turns
 from backends.errors import IndexUnavailableError
 from backends.interface import BackfillState
 from config.errors import ErrorKind
+from config.runtime.logs import Log
 from config.runtime.tasks import Backoff, BoundedWork, ResettableEvent
 from config.settings import CacheSettings
 from providers.embedding.documents import Delivery
@@ -36,7 +36,7 @@ from providers.errors import ProviderError
 from providers.interface import Fingerprint, ItemError, QueryVector, Vector
 from providers.resilience import Clock, SystemClock
 
-_log = structlog.get_logger(__name__)
+_log = Log()
 
 _TEXTS_A_RUN: Final = 2_000
 """Enough to fill requests well, few enough to see what changed meanwhile."""

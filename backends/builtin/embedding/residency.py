@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import anyio
-import structlog
 
 from backends.errors import IndexUnavailableError
+from config.runtime.logs import Log
 from config.runtime.tasks import BoundedWork, ResettableEvent
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def _stalled(path: Path) -> float:
     return float(found[1]) if found else 0.0
 
 
-_log = structlog.get_logger(__name__)
+_log = Log()
 
 IDLE_S: Final = 30 * 60.0
 """Loading a hundred thousand vectors again takes a second or two."""

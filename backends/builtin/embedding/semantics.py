@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 import msgspec
-import structlog
 from anyio.to_thread import run_sync
 from msgspec.structs import replace
 
@@ -22,6 +21,7 @@ from backends.interface import (
     VectorStatus,
 )
 from config.errors import MemoryGatewayError
+from config.runtime.logs import Log
 from config.settings import Settings
 from providers.errors import ProviderError
 from providers.interface import Fingerprint, QueryVector
@@ -44,7 +44,7 @@ class Meaning(msgspec.Struct, frozen=True, gc=False):
     warning: str | None = None
 
 
-_log = structlog.get_logger(__name__)
+_log = Log()
 
 
 class QueryReader:

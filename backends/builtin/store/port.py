@@ -116,9 +116,10 @@ MOST_LONGER: Final = 200
 _NOT_LONG: Final = re.compile(r"[0-9_]")
 
 
-def long_words(terms: str) -> set[str]:
-    """The terms that may be compounds."""
-    return {term for term in terms.split() if len(term) >= MIN_LONG and not _NOT_LONG.search(term)}
+def long_words(texts: Iterable[str]) -> set[str]:
+    """Of terms, the different ones that may be compounds."""
+    different = {term for text in texts for term in text.split()}
+    return {term for term in different if len(term) >= MIN_LONG and not _NOT_LONG.search(term)}
 
 
 class Lookup(msgspec.Struct, frozen=True, gc=False):
@@ -155,10 +156,9 @@ class KeywordReads(Protocol):
         """In how many chunks each word is; of a prefix, its most frequent term."""
         ...
 
-    def longer(self, parts: Sequence[WordPart]) -> list[dict[str, int]]:
-        """The terms that begin, or the long words that end, with each part and have more characters, with the
-        numbers of chunks that they are in: the first `MOST_LONGER` in the order of their characters, of ends in that
-        of their characters backwards.
+    def longer(self, parts: Sequence[WordPart]) -> list[list[str]]:
+        """The terms that begin, or the long words that end, with each part and have more characters: the first
+        `MOST_LONGER` in the order of their characters, of ends in that of their characters backwards.
         """
         ...
 

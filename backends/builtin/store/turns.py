@@ -11,14 +11,14 @@ from functools import partial
 from typing import Final
 
 import anyio
-import structlog
 
 from backends.builtin.store.port import Lease, LeaseLostError, Store, Work, Writer
 from backends.errors import IndexUnavailableError
 from config.errors import ungrouped
+from config.runtime.logs import Log
 from config.runtime.tasks import BoundedWork
 
-_log = structlog.get_logger(__name__)
+_log = Log()
 
 LEASE_S: Final = 15.0
 """So long nobody does the work of a gateway that died or hangs. A host may be busy, a database may fail over."""

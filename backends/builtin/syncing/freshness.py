@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from typing import Final
 
 import anyio
-import structlog
 
 from backends.builtin.store.port import IndexDamagedError, View
 from backends.builtin.syncing.indexing import (
@@ -33,11 +32,12 @@ from backends.interface import (
     SyncReport,
     SyncRequest,
 )
+from config.runtime.logs import Log
 from config.runtime.remembered import Remembered, size_of
 from config.runtime.tasks import BoundedWork
 from config.settings import Source
 
-_log = structlog.get_logger(__name__)
+_log = Log()
 
 _SLICE_S: Final = 0.05
 """How long one visit to a worker thread may take before cancellation and progress get a turn."""
@@ -260,7 +260,7 @@ class Freshness:
         ]
         if not fitting or budget_s <= 0:
             return  # most searches: no thread for nothing
-        queue = iter(fitting)
+        queue = iter([(task,) for task in fitting])
 
         async def run(work: Callable[[], bool]) -> bool:
             left_s = max(0.0, deadline - time.perf_counter())
@@ -271,7 +271,7 @@ class Freshness:
     async def _work_off(
         self, tally: Tally, *, force: bool, progress: ProgressCallback | None
     ) -> None:
-        queue = iter(tally.tasks)
+        queue = self._indexer.grouped(tally.tasks)
 
         async def run(work: Callable[[], bool]) -> bool:
             def yielding() -> bool:
@@ -296,7 +296,7 @@ class Freshness:
 
     async def _slice(
         self,
-        queue: Iterator[Task],
+        queue: Iterator[Sequence[Task]],
         tally: Tally,
         deadline: float,
         run: Callable[[Callable[[], bool]], Awaitable[bool]],
@@ -314,14 +314,15 @@ class Freshness:
         outcomes: list[tuple[Task, FileOutcome]] = []
 
         def work() -> bool:
-            for task in queue:
-                patience_s = max(0.0, deadline - time.perf_counter()) if in_a_hurry else None
-                outcome = self._indexer.apply(
-                    task, force=force, patience_s=patience_s, is_wanted=is_wanted
-                )
-                if outcome.chunks:
+            for tasks in queue:
+                if in_a_hurry:
+                    patience_s = max(0.0, deadline - time.perf_counter())
+                    found = [self._indexer.apply(one, patience_s=patience_s) for one in tasks]
+                else:
+                    found = self._indexer.apply_together(tasks, force=force, is_wanted=is_wanted)
+                if any(outcome.chunks for outcome in found):
                     self._untold = True
-                outcomes.append((task, outcome))
+                outcomes.extend(zip(tasks, found, strict=True))
                 if time.perf_counter() >= deadline or not is_wanted():
                     return True
             return False

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 import msgspec
-import structlog
 
 from backends.builtin.store.opening import look_into
 from backends.builtin.store.port import (
     ARRIVAL_MS,
     OvertakenError,
+    PreparedFile,
     ReadFile,
     Store,
     View,
@@ -52,6 +52,7 @@ from backends.files.reading import (
 from backends.files.roots import MemoryRoots
 from backends.files.scan import FoundFile, ScanResult, scan, stamp
 from backends.interface import SkippedFile, SyncProgress, SyncReport, SyncRequest
+from config.runtime.logs import Log
 from config.settings import Settings, Source
 
 
@@ -92,11 +93,13 @@ class LevelMemory:
         level.versions[version.reader] = version.number
 
 
-_log = structlog.get_logger(__name__)
+_log = Log()
 
 
 Task: TypeAlias = FoundFile | ObsoleteFile | TranscriptPart
 _REMEMBERED_FAULTS: Final = 1_000
+_TOGETHER_BYTES: Final = 64 * 1024
+"""Of small files in one transaction: a commit costs as much as some kilobytes of text."""
 _ATTEMPTS: Final = 3
 """At a file that other gateways publish at the same time."""
 _REMEMBERING_PATIENCE_S: Final = 0.05
@@ -109,6 +112,14 @@ class _Fault(msgspec.Struct, frozen=True):
     task: Task
     cause: str
     outcome: FileOutcome
+
+
+class _Ready(msgspec.Struct, frozen=True, gc=False):
+    """A file that has been read and only has to be published."""
+
+    read: ReadFile
+    prepared: PreparedFile | None = None
+    """None: the index holds it as it is, but for its stamps."""
 
 
 class Survey(msgspec.Struct, frozen=True, gc=False):
@@ -297,6 +308,43 @@ class Indexer:
             self._faults.pop(task.path, None)
         return outcome
 
+    def apply_together(
+        self, tasks: Sequence[Task], *, force: bool, is_wanted: Callable[[], bool]
+    ) -> list[FileOutcome]:
+        """As `apply` to one after the other, with patience, but published in one transaction if all goes well."""
+        files = [one for one in tasks if isinstance(one, FoundFile)]
+        if 1 < len(tasks) == len(files) and self._faults.keys().isdisjoint(
+            one.path for one in files
+        ):
+            try:
+                ready = [
+                    self._get_ready(one, force=force, patience_s=None, is_wanted=is_wanted)
+                    for one in files
+                ]
+                return self._publish(ready, patience_s=None, is_wanted=is_wanted)
+            except IndexUnavailableError:
+                raise
+            except Exception as fault:  # noqa: BLE001 - which of them it is shows one by one
+                _log.debug("files indexed one by one", files=len(files), cause=repr(fault))
+        return [self.apply(one, force=force, is_wanted=is_wanted) for one in tasks]
+
+    def grouped(self, tasks: Sequence[Task]) -> Iterator[Sequence[Task]]:
+        """The tasks in their order, as many at once as `apply_together` should get.
+
+        On a shared store each for itself: whoever is overtaken at one file does not do others again.
+        """
+        group: list[Task] = []
+        left = _TOGETHER_BYTES
+        for task in tasks:
+            size = task.size if isinstance(task, FoundFile) else _TOGETHER_BYTES
+            if group and (size > left or self._store.is_shared):
+                yield group
+                group, left = [], _TOGETHER_BYTES
+            group.append(task)
+            left -= size
+        if group:
+            yield group
+
     def is_known(self, task: Task, *, again: bool = False, force: bool = False) -> bool:
         """Whether `apply` will not try the task: it failed as the file is now.
 
@@ -335,7 +383,10 @@ class Indexer:
             return self.sessions.apply(task, patience_s)
         for _ in range(_ATTEMPTS):
             with suppress(OvertakenError):
-                return self._index(task, force=force, patience_s=patience_s, is_wanted=is_wanted)
+                ready = self._get_ready(
+                    task, force=force, patience_s=patience_s, is_wanted=is_wanted
+                )
+                return self._publish([ready], patience_s=patience_s, is_wanted=is_wanted)[0]
         return FileOutcome(Change.LATER)
 
     def _faulted(self, task: Task, fault: Exception) -> FileOutcome:
@@ -363,14 +414,14 @@ class Indexer:
             )
         return FileOutcome(Change.GONE if removed else Change.LATER)
 
-    def _index(
+    def _get_ready(
         self,
         found: FoundFile,
         *,
         force: bool,
         patience_s: float | None,
         is_wanted: Callable[[], bool],
-    ) -> FileOutcome:
+    ) -> _Ready | FileOutcome:
         revision = self._revision(found)
         read_at_ns = time.time_ns()
         match read_for_index(self._roots, found):
@@ -381,8 +432,10 @@ class Indexer:
                     content.encoding,
                 )
                 read = ReadFile(seen, mark, read_at_ns, encoding, revision)
-                return self._index_content(
-                    read, content.text, force=force, patience_s=patience_s, is_wanted=is_wanted
+                if not force and self._holds(read):
+                    return _Ready(read)
+                return _Ready(
+                    read, self._preparer.prepare(seen.path, content.text, is_wanted=is_wanted)
                 )
             case FileGone():
                 return self._forget(found, patience_s)
@@ -401,30 +454,36 @@ class Indexer:
             writer.files.remove(found.source, found.path)
         return FileOutcome(Change.GONE)
 
-    def _index_content(
+    def _publish(
         self,
-        read: ReadFile,
-        text: str,
+        ready: Sequence[_Ready | FileOutcome],
         *,
-        force: bool,
         patience_s: float | None,
         is_wanted: Callable[[], bool],
-    ) -> FileOutcome:
-        size = read.found.size
-        if not force and self._holds(read):
-            with self._store.writer(patience_s) as writer:
-                writer.files.touch(read)
-            return FileOutcome(Change.SAME, bytes_read=size)
-        prepared = self._preparer.prepare(read.found.path, text, is_wanted=is_wanted)
+    ) -> list[FileOutcome]:
+        """In one transaction; what is an outcome already stays what it is."""
 
         def tick() -> None:
             if not is_wanted():
                 raise EndedError
 
+        if all(isinstance(one, FileOutcome) for one in ready):
+            return [one for one in ready if isinstance(one, FileOutcome)]
         with self._store.writer(patience_s) as writer:
-            if not self._is_current(read.found):
-                return FileOutcome(Change.LATER, bytes_read=size)
-            written = writer.files.publish(read, self._preparer.notes_pipeline, prepared, tick=tick)
+            return [
+                self._publish_one(writer, one, tick) if isinstance(one, _Ready) else one
+                for one in ready
+            ]
+
+    def _publish_one(self, writer: Writer, ready: _Ready, tick: Callable[[], None]) -> FileOutcome:
+        read, size = ready.read, ready.read.found.size
+        if ready.prepared is None:
+            writer.files.touch(read)
+            return FileOutcome(Change.SAME, bytes_read=size)
+        if not self._is_current(read.found):
+            return FileOutcome(Change.LATER, bytes_read=size)
+        pipeline = self._preparer.notes_pipeline
+        written = writer.files.publish(read, pipeline, ready.prepared, tick=tick)
         return FileOutcome(Change.WRITTEN, written, size)
 
     def _revision(self, found: FoundFile) -> int | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from backends.builtin.store.port import PreparedChunk, PreparedExcerpt, PreparedFile
@@ -20,7 +20,7 @@ from backends.text.analyser import (
     guess_latin_language,
 )
 from backends.text.frontmatter import FRONT_MATTER_VERSION, read_front_matter, told_in
-from backends.text.passages import EXCERPT_VERSION, cut_excerpts, split_units
+from backends.text.passages import EXCERPT_VERSION, Unit, cut_excerpts, split_units
 from backends.text.times import date_of, date_words
 
 HEADING_SEPARATOR: Final = "\x1f"
@@ -85,12 +85,13 @@ class Preparer:
             language = guess_latin_language(chunk_text, file_language)
             languages.add(language)
             analyser = self._analyser(language)
+            units = split_units(chunk_text)
             terms = "\n".join(
                 analyser.terms(told_in(line) if chunk.start + unit.start < facts.end else line)
-                for unit in split_units(chunk_text)
+                for unit in units
                 for line in (chunk_text[unit.start : unit.end],)
             )
-            excerpts = _excerpts(chunk_text, max(0, end - chunk.start))
+            excerpts = _excerpts(chunk_text, max(0, end - chunk.start), units)
             end = chunk.end
             headings = HEADING_SEPARATOR.join(chunk.headings)
             context = analyser.terms(f"{about_file} {' '.join(chunk.headings)}")
@@ -152,10 +153,10 @@ class _Ticks:
             raise TooCostlyError(f"it takes more than {MAX_SECONDS:g} s to index")
 
 
-def _excerpts(text: str, start: int) -> tuple[PreparedExcerpt, ...]:
+def _excerpts(text: str, start: int, units: Sequence[Unit]) -> tuple[PreparedExcerpt, ...]:
     return tuple(
         PreparedExcerpt(span.start, span.end, span.line, _digest(text[span.start : span.end]))
-        for span in cut_excerpts(text, start)
+        for span in cut_excerpts(text, start, units)
     )
 
 

@@ -25,11 +25,20 @@ if TYPE_CHECKING:
 _NAME: Final = "memory-gateway"
 _NAMES: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
+
+def _begun(typed: str) -> list[str]:
+    """The clients that what was typed into a shell may become."""
+    from gateway.connect.clients import CLIENTS
+
+    return [name for name in CLIENTS if name.startswith(typed)]
+
+
 ClientName = Annotated[
     str | None,
     typer.Argument(
         metavar="CLIENT",
         help="claude-code, claude-desktop, codex, gemini, cursor, vscode, zed or windsurf.",
+        autocompletion=_begun,
     ),
 ]
 ServerName = Annotated[

@@ -92,7 +92,7 @@ def _found(options: Options, openclaw: str | None) -> tuple[Host, Path]:
             remedy="Leave it out: the plugin serves the workspaces of OpenClaw's agents.",
         )
     overlay = host_overlay(options.state_dir, options.config)
-    host = find_host(os.environ, openclaw, overlay)
+    host = find_host(os.environ, openclaw, overlay, output.note)
     return host, discover(load_request(options)).state_dir
 
 

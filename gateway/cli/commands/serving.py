@@ -68,7 +68,7 @@ def service(
             f"{error.filename} cannot be written: {error.strerror}.",
             remedy="systemd reads its units there: make the directory writable for this user.",
         ) from error
-    return _show_change(options, action, change)
+    return _show_change(options, action, change, plan.name)
 
 
 def _plan(options: Options, settings: Settings) -> Plan:
@@ -113,7 +113,9 @@ def _writable(settings: Settings) -> Iterator[Path]:
         yield settings.workspace
 
 
-def _show_change(options: Options, action: str, change: Change) -> int:
+def _show_change(options: Options, action: str, change: Change, name: str) -> int:
+    from gateway.units import instance
+
     if options.json:
         output.write_json(change)
     else:
@@ -127,6 +129,8 @@ def _show_change(options: Options, action: str, change: Change) -> int:
         if change.problem:
             output.note(f"systemd could not be told: {change.problem}.")
             output.note("After a login of your own, run: " + "; ".join(change.by_hand))
+        elif change.paths:
+            output.say(f"{'started' if action == 'install' else 'stopped'} {instance(name)}")
     return os.EX_UNAVAILABLE if change.problem else os.EX_OK
 
 

@@ -92,7 +92,8 @@ def copy_store(
         raise InvalidParamsError(
             f"--from and --to are both {source}.", remedy="Name the other one in one of them."
         )
-    report = anyio.run(_copy, load(options), source, target)
+    settings = load(options)
+    report = anyio.run(_copy, settings, source, target)
     if options.json:
         output.write_json(report)
         return os.EX_OK
@@ -100,14 +101,17 @@ def copy_store(
     output.say(_copied(report))
     for remark in report.remarks:
         output.note(remark)
-    output.say(f'Now set memorySearch.store.driver to "{target}".')
+    if settings.search.store.driver != target:
+        output.say(f'Now set store.driver to "{target}".')
     return os.EX_OK
 
 
 def _copied(report: CopyReport) -> str:
+    from gateway.cli.rendering.words import counted
+
     parts = [
-        f"{report.files:,} files, {report.chunks:,} chunks",
-        f"{report.vectors:,} vectors copied",
+        f"{counted(report.files, 'file')}, {counted(report.chunks, 'chunk')}",
+        f"{counted(report.vectors, 'vector')} copied",
     ]
     if report.jobs:
         parts.append(f"{report.jobs:,} batch jobs taken over")

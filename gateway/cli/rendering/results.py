@@ -100,7 +100,10 @@ def no_match(params: SearchParams, files: int, workspace: str, issues: Sequence[
                 f"No matches. Nothing is indexed in {workspace}: {' '.join(issues)} "
                 "To search any folder of Markdown: --notes DIR."
             )
-        return f"No matches. Nothing is indexed: is {workspace} the right workspace?"
+        return (
+            f"No matches. Nothing is indexed: is {workspace} the right folder? "
+            "Of a folder of notes, files that end in .md are read."
+        )
     filtered = params.include or params.exclude or params.after or params.before or params.sources
     limited = filtered or params.tags or params.min_score
     limits = ", within the given limits" if limited else ""

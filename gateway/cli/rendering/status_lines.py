@@ -102,7 +102,7 @@ def _about(status: StatusResult) -> Iterator[tuple[str, str]]:
     yield "Model", status.model or "–"
     yield "Sources", ", ".join(count.source for count in status.sources)
     yield "Indexed", f"{_indexed(status.sources)} · {counted(status.chunks, 'chunk')}"
-    yield "Dirty", "yes: files have changed since the last sync" if status.dirty else "no"
+    yield "Up to date", "no: files have changed since the last sync" if status.dirty else "yes"
     if len(status.sources) > 1:
         yield from ((f"· {one.source}", _source(one)) for one in status.sources)
 

@@ -21,6 +21,7 @@ import pytest
 from msgspec.structs import replace
 
 from backends.builtin.backend import BuiltinBackend, open_builtin
+from backends.builtin.store.port import long_words
 from backends.builtin.store.postgres.store import PostgresStore
 from backends.interface import Hit, SearchRequest, SyncReport, SyncRequest
 from config.settings import QuerySettings, StoreSettings, SyncSettings
@@ -45,13 +46,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     is_asked = metafunc.definition.get_closest_marker("every_store") is not None
     if is_asked and "keeping" in used and not used & _OF_FILES:
         more = ["pooled"] if metafunc.definition.get_closest_marker("and_pooled") else []
-        metafunc.parametrize("keeping", ["sqlite", "postgres", *more], indirect=True)
+        stores = ["sqlite", "postgres", *more]
+        metafunc.parametrize("keeping", stores, indirect=True, scope="module")
 
 
 Keeping = Callable[[Path], StoreSettings]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def keeping(request: pytest.FixtureRequest) -> Keeping:
     """The settings of a new index: a file, and where a module says `every_store`, PostgreSQL, too.
 
@@ -122,6 +124,14 @@ def home(tmp_path: Path, keeping: Keeping) -> Home:
 @pytest.fixture
 def index_file(home: Home) -> Path:
     return home.index
+
+
+@pytest.fixture(scope="module")
+def lasting_home(
+    tmp_path_factory: pytest.TempPathFactory, keeping: Keeping
+) -> Callable[[str], Home]:
+    """Makes agents that stay as they are for all tests of a module."""
+    return lambda name: Home(tmp_path_factory.mktemp(name) / "home", keeping)
 
 
 @pytest.fixture
@@ -240,7 +250,9 @@ def check(home: Home) -> Callable[[Path], None]:
             db.execute("INSERT INTO chunk_terms (chunk_terms, rank) VALUES ('integrity-check', 1)")
             chunks = set(db.execute("SELECT id FROM chunks"))
             assert chunks == set(db.execute("SELECT id FROM chunk_terms_docsize"))
-            assert chunks >= set(db.execute("SELECT id FROM word_ends_docsize"))
+            db.execute("CREATE VIRTUAL TABLE temp.v USING fts5vocab (main, chunk_terms, row)")
+            held = long_words(term for (term,) in db.execute("SELECT term FROM temp.v"))
+            assert held == {word[::-1] for (word,) in db.execute("SELECT backwards FROM word_ends")}
             counted = "SELECT file_id, count(*) FROM chunks GROUP BY 1 ORDER BY 1"
             stored = "SELECT id, chunk_count FROM files WHERE chunk_count > 0 ORDER BY 1"
             assert list(db.execute(counted)) == list(db.execute(stored))
@@ -255,18 +267,16 @@ def content() -> Callable[[Path], dict[str, list[Any]]]:
     def read(path: Path) -> dict[str, list[Any]]:
         with _looking(path) as db:
             db.execute("CREATE VIRTUAL TABLE temp.v USING fts5vocab (main, chunk_terms, instance)")
-            db.execute("CREATE VIRTUAL TABLE temp.e USING fts5vocab (main, word_ends, instance)")
             place = "JOIN chunks AS c ON c.id = v.doc JOIN files AS f ON f.id = c.file_id"
             queries = {
                 "files": "SELECT source, path, content_hash, pipeline, note_date, chunk_count FROM files",
-                "chunks": "SELECT f.path, c.start, start_line, end_line, identity, headings,"
-                " text, terms FROM chunks AS c JOIN files AS f ON f.id = c.file_id",
+                "chunks": "SELECT f.path, c.start, start_line, end_line, identity,"
+                " text, words FROM chunks AS c JOIN files AS f ON f.id = c.file_id",
                 "excerpts": 'SELECT f.path, c.start, x.start, x."end", x.line, x.text_hash'
                 " FROM excerpts AS x JOIN chunks AS c ON c.id = x.chunk_id"
                 " JOIN files AS f ON f.id = x.file_id AND f.id = c.file_id",
                 "terms": f"SELECT f.path, c.start, v.term, v.col, v.offset FROM temp.v AS v {place}",
-                "ends": "SELECT f.path, c.start, e.term FROM temp.e AS e JOIN chunks AS c ON c.id = e.doc"
-                " JOIN files AS f ON f.id = c.file_id",
+                "ends": "SELECT backwards FROM word_ends",
             }
             return {name: sorted(db.execute(query)) for name, query in queries.items()}
 
@@ -327,8 +337,8 @@ def a_minute_later(look) -> Callable[[Path], None]:
 
 @pytest.fixture
 def pause_s() -> float:
-    """Between two looks at a status."""
-    return 0.01
+    """Between two looks at a status, which cost more than a wait."""
+    return 0.03
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from backends.builtin.backend import open_builtin
 from backends.interface import EmbeddingModel, SearchRequest, SyncRequest
 from fakes.settings import remote
 
@@ -138,4 +139,7 @@ async def test_without_any_old_vectors_the_answer_says_that_nothing_was_read_yet
         await backend.sync(SyncRequest())
         answer = await ask(backend, "the heating")
         assert answer.mode == "keyword"
-        assert "has not embedded any note yet" in answer.warning
+        assert answer.warning.endswith("has not embedded any note yet.")
+    async with open_builtin(home.settings, background=False) as command:
+        answer = await ask(command, "the heating")
+        assert "has not embedded any note yet; a gateway that runs does" in answer.warning

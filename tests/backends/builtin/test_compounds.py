@@ -141,3 +141,16 @@ async def test_words_of_a_language_without_compounds_are_not_looked_for_in_other
     async with home.open() as backend:
         await backend.sync(SyncRequest())
         assert await hits_of(backend, "shop for work at the end") == ()
+
+
+async def test_a_compound_is_found_until_the_last_note_that_holds_it_is_deleted(home, hits_of):
+    first = home.write("memory/a.md", "- Die Haushaltsversicherung ist bei der Donau.\n")
+    last = home.write("memory/b.md", "- Wir haben die Haushaltsversicherung nicht mehr.\n")
+    async with home.open() as backend:
+        for note, left in ((first, 2), (last, 1)):
+            await backend.sync(SyncRequest())
+            assert len(await hits_of(backend, "Versicherung")) == left
+            note.unlink()
+        home.write("memory/c.md", "- Die Reise ist nicht vor Mai, und wir fahren mit der Bahn.\n")
+        await backend.sync(SyncRequest())
+        assert await hits_of(backend, "Versicherung") == ()

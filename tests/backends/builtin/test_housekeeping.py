@@ -4,6 +4,7 @@ import pytest
 
 from backends.builtin.store.sqlite import store as store_module
 from backends.builtin.store.sqlite.store import (
+    MAX_LOG_BYTES,
     MIN_UNUSED_PAGES,
     PAGES_A_STEP,
     SqliteStore,
@@ -62,7 +63,7 @@ def test_one_call_writes_a_bounded_amount(database, monkeypatch):
 @pytest.mark.anyio
 async def test_a_sync_that_removes_notes_shortens_the_file(home, look):
     notes = [
-        home.write(f"memory/{number}.md", f"- boiler {number} of many\n" * 20_000)
+        home.write(f"memory/{number}.md", f"- boiler {number} of many\n" * 40_000)
         for number in range(8)
     ]
     async with home.open() as backend:
@@ -83,3 +84,20 @@ async def test_the_rows_of_chunks_leave_little_of_their_pages_empty(home):
     notes = sum(file.stat().st_size for file in home.workspace.rglob("*.md"))
     await home.synced()
     assert home.settings.search.store.path.stat().st_size < 5.2 * notes  # 5.7 on pages of 4 kB
+
+
+def log_of(database):
+    return database.path.with_name(f"{database.path.name}-wal").stat().st_size
+
+
+def test_a_long_log_is_emptied_unless_somebody_reads(database):
+    leave_unused(database, 2 * MIN_UNUSED_PAGES)
+    assert log_of(database) > MAX_LOG_BYTES
+    with database.reading() as reader:
+        assert reader.execute("SELECT count(*) FROM meta").get == 0
+        with database.writing() as connection:
+            connection.execute("INSERT INTO meta VALUES ('later', 'yes')")
+        database.tidy()
+        assert log_of(database) > MAX_LOG_BYTES
+    database.tidy()
+    assert log_of(database) == 0

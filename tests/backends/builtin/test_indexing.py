@@ -165,6 +165,64 @@ def test_several_threads_may_index_the_same_file(bench, home, in_threads, check,
     check(Path(home.index))
 
 
+@pytest.fixture
+def commits(bench):
+    """Counts the transactions that change the index."""
+    seen = []
+    bench.database._writer.set_commit_hook(lambda: bool(seen.append(1)))
+    return seen
+
+
+def index_together(bench, *, meanwhile=lambda: None):
+    """The outcomes of all that is to do, by path."""
+    tasks = bench.indexer.survey().plan.to_read
+    meanwhile()
+    (group,) = bench.indexer.grouped(tasks)
+    found = bench.indexer.apply_together(group, force=False, is_wanted=lambda: True)
+    return {task.path: outcome.change for task, outcome in zip(group, found, strict=True)}
+
+
+def test_small_files_are_published_in_one_transaction(bench, home, commits, check, long_note):
+    for name in "abc":
+        home.write(f"memory/{name}.md", long_note(1))
+    assert set(index_together(bench, meanwhile=commits.clear).values()) == {Change.WRITTEN}
+    assert len(commits) == 1
+    check(Path(home.index))
+
+
+def test_of_files_that_are_published_together_each_has_its_own_outcome(bench, home):
+    home.write("memory/same.md", "As it was.\n")
+    index_together(bench)
+    home.write("memory/same.md", "As it was.\n")
+    home.write("memory/gone.md", "Here for a moment.\n")
+    home.write("memory/new.md", "Here to stay.\n")
+
+    outcomes = index_together(bench, meanwhile=(home.workspace / "memory/gone.md").unlink)
+    assert outcomes == {
+        "memory/same.md": Change.SAME,
+        "memory/gone.md": Change.GONE,
+        "memory/new.md": Change.WRITTEN,
+    }
+
+
+def test_one_that_is_too_costly_keeps_no_other_from_being_published_with_it(bench, home):
+    home.write("memory/costly.md", "\n" * 500_001)
+    home.write("memory/good.md", "The boiler.\n")
+    tasks = bench.indexer.survey().plan.to_read
+    found = bench.indexer.apply_together(tasks, force=False, is_wanted=lambda: True)
+    outcomes = {task.path: one.change for task, one in zip(tasks, found, strict=True)}
+    assert outcomes == {"memory/costly.md": Change.SKIPPED, "memory/good.md": Change.WRITTEN}
+
+
+def test_what_is_done_together_is_bounded_by_its_bytes(bench, home):
+    for number in range(5):
+        home.write(f"memory/{number}.md", "x" * 20_000)
+    home.write("memory/long.md", "x" * 200_000)
+    groups = list(bench.indexer.grouped(bench.indexer.survey().plan.to_read))
+    assert sorted(len(group) for group in groups) == [1, 2, 3]
+    assert all(len(group) == 1 or sum(one.size for one in group) <= 65_536 for group in groups)
+
+
 def test_a_fault_of_ours_in_one_file_keeps_no_other_from_being_indexed(home, capfd):
     """The limit is of the wrong type on purpose: cutting any text with it really fails."""
     home.write("memory/bad.md", "brings the fault out\n")

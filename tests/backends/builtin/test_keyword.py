@@ -7,6 +7,7 @@ import pytest
 from backends.builtin import searching
 from backends.builtin.searching import Frequencies, TermCounts, lookup, tiers
 from backends.builtin.store.port import PreparedChunk, PreparedFile, ReadFile
+from backends.builtin.store.sqlite.keywords import pack, unpack
 from backends.builtin.store.sqlite.store import SqliteStore
 from backends.files.scan import FoundFile
 from backends.ranking.query import Concept, Query
@@ -181,3 +182,18 @@ def test_what_is_remembered_is_bounded(pile, monkeypatch):
     assert list(pile.counts(*words).by_term.values()) == [1, 1, 1, 1]
     pile.write("memory/b.md", " ".join(words))
     assert sum(count == 1 for count in pile.counts(*words).by_term.values()) == 2
+
+
+@pytest.mark.parametrize(
+    "text", ["", "The boiler.", "Die Küche, 台所 и кухня 🦅\n", "word " * 3_000]
+)
+def test_packed_words_come_back_as_they_were(text):
+    terms, context = f"{text.lower()}\nsecond line", "memory küche 台所"
+    chunk = PreparedChunk(0, 1, 2, b"", "", text, terms, context, ())
+    assert unpack(pack(chunk), text) == (terms, context)
+
+
+def test_packed_words_take_little_space_beside_their_text():
+    text = " ".join(f"word{number} boiler serviced" for number in range(60))
+    chunk = PreparedChunk(0, 1, 1, b"", "", text, text.replace("serviced", "servic"), "memory", ())
+    assert len(pack(chunk)) < len(text) / 5

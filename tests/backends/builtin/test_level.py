@@ -137,9 +137,7 @@ STEPS = st.one_of(
 )
 
 
-@settings(
-    derandomize=True, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(STEPS, max_size=12))
 def test_after_any_history_the_plan_is_that_of_a_full_comparison(bench, steps):
     for name, *arguments in steps:

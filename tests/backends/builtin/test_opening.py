@@ -6,9 +6,10 @@ import stat
 from contextlib import closing
 
 import apsw
+import numpy as np
 import pytest
 
-from backends.builtin.store.port import IndexedFile, PreparedFile, ReadFile
+from backends.builtin.store.port import PreparedFile, ReadFile
 from backends.builtin.store.sqlite import schema
 from backends.builtin.store.sqlite.connections import connect_writer
 from backends.builtin.store.sqlite.index_file import set_aside
@@ -16,6 +17,7 @@ from backends.builtin.store.sqlite.schema import APPLICATION_ID, SCHEMA_VERSION
 from backends.builtin.store.sqlite.store import SqliteStore
 from backends.errors import IndexUnavailableError
 from backends.files.scan import FoundFile
+from providers.interface import Fingerprint
 
 
 @pytest.fixture
@@ -111,23 +113,46 @@ def test_an_empty_file_becomes_an_index(opened, place):
     assert remembered(database) == "yes"
 
 
-def test_an_index_of_an_earlier_release_is_emptied_and_said_so(opened, place):
+def as_of_version(place, version: int, *, without: str = "") -> None:
+    with closing(apsw.Connection(str(place))) as connection:
+        connection.execute(f"PRAGMA user_version = {version}")
+        if without:
+            connection.execute(f"DROP TABLE {without}")
+
+
+def test_an_index_of_an_earlier_release_is_emptied_but_for_its_vectors_and_said_so(opened, place):
+    fingerprint = Fingerprint(provider="test", model="directions", endpoint="loopback")
+    database = opened()
+    publish(database, "memory/a.md")
+    with database.writer() as writer:
+        writer.embeddings.put(fingerprint, [(b"text", np.array([1, 0], np.float32))])
+        writer.remember("devices", "{}")
+        writer.remember("learned", "all")
+    database.close()
+    as_of_version(place, SCHEMA_VERSION - 1, without="stamps")
+    again = opened()
+    assert (again.path, len(again.notes)) == (place, 1)
+    assert "earlier release" in again.notes[0]
+    with again.view() as view:
+        assert view.files.indexed() == {}
+        assert [key for key, _ in view.embeddings.vectors_of(fingerprint, [b"text"])] == [b"text"]
+        assert view.remembered("learned") == "all"
+        assert view.remembered("devices") is None
+    publish(again, "memory/a.md")
+    again.close()
+    assert opened().notes == ()
+
+
+@pytest.mark.parametrize(("back", "without"), [(2, ""), (1, "embeddings")])
+def test_of_an_index_whose_vectors_cannot_be_read_nothing_is_kept(opened, place, back, without):
     database = opened()
     remember(database, "old")
     database.close()
-    with closing(apsw.Connection(str(place))) as connection:
-        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION - 1}")
-        connection.execute("DROP TABLE file_languages")
+    as_of_version(place, SCHEMA_VERSION - back, without=without)
     again = opened()
     assert again.path == place
     assert remembered(again) is None
     assert "earlier release" in again.notes[0]
-
-
-def as_before_viewpoints(place):
-    """Makes of the index what releases left that knew one host only."""
-    with closing(apsw.Connection(str(place))) as connection:
-        connection.execute("DROP TABLE stamps; DROP TABLE viewpoints")
 
 
 def publish(database: SqliteStore, path: str) -> None:
@@ -135,33 +160,6 @@ def publish(database: SqliteStore, path: str) -> None:
     with database.writer() as writer:
         read = ReadFile(found, b"hash", read_at_ns=14)
         writer.files.publish(read, "pipeline", PreparedFile((), None, frozenset()))
-
-
-@pytest.mark.parametrize("viewpoint", ["", "host"])
-def test_the_stamps_of_an_earlier_release_become_those_of_who_opens_it_first(place, viewpoint):
-    with closing(SqliteStore(place)) as database:
-        publish(database, "memory/a.md")
-        with database.writer() as writer:
-            writer.remember("devices", "{}")
-            writer.transcripts.enrol("sessions", [])
-            writer.remember("learned", "all")
-    as_before_viewpoints(place)
-    with closing(SqliteStore(place, viewpoint=viewpoint)) as database:
-        with database.view() as view:
-            (known,) = view.files.indexed().values()
-            assert known == IndexedFile(5, 11, 12, 13, "pipeline", 14, "here")
-            assert view.files.holds("memory", "memory/a.md", b"hash", "pipeline")
-            assert view.remembered("devices", here=True) == "{}"
-            assert view.transcripts.enrolled(["sessions"]) == {"sessions"}
-            assert view.remembered("learned") == "all"
-        assert database.notes == ()
-    with (
-        closing(SqliteStore(place, viewpoint="later")) as database,
-        database.view() as view,
-    ):
-        (known,) = view.files.indexed().values()
-        assert known.seen == "elsewhere"
-        assert view.transcripts.enrolled(["sessions"]) == frozenset()
 
 
 def test_what_an_earlier_release_takes_in_beside_this_one_was_seen_by_nobody(place):
@@ -341,15 +339,3 @@ def test_an_index_of_a_later_release_is_left_alone_and_another_one_made(opened, 
     assert "later release" in again.notes[0]
     assert remembered(again) is None
     assert place.read_bytes() == before
-
-
-def test_an_index_without_the_facts_of_notes_gets_their_table_and_keeps_its_rows(opened):
-    database = opened()
-    with database.writing() as connection:
-        connection.execute("INSERT INTO meta VALUES ('kept', 'yes'); DROP TABLE note_facts")
-    database.close()
-    again = opened()
-    assert again.notes == ()
-    with again.reading() as connection:
-        assert connection.execute("SELECT count(*) FROM note_facts").get == 0
-        assert connection.execute("SELECT value FROM meta WHERE key = 'kept'").get == "yes"

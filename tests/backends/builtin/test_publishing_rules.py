@@ -59,7 +59,7 @@ async def test_what_was_paid_for_is_not_paid_again_when_the_text_comes_back(
 async def test_searches_are_answered_at_every_moment_of_a_change_of_the_settings(
     home, paths_of, quiet, long_note, tmp_path, change
 ):
-    for number in range(60):
+    for number in range(20):
         home.write(f"memory/{number}.md", long_note(*range(number, number + 4)))
     await home.synced()
     (tmp_path / "more").mkdir()

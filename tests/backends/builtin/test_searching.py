@@ -1,4 +1,7 @@
-"""Searching: any words of any script, filters inside the search, stable order, honest scores."""
+"""Searching: any words of any script, filters inside the search, stable order, honest scores.
+
+Through a pooler what reaches the database is the same; there the questions of other shapes are asked, not all words.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import pytest
 
 from backends.interface import SearchRequest, SyncRequest
 
-pytestmark = [pytest.mark.anyio, pytest.mark.every_store, pytest.mark.and_pooled]
+pytestmark = [pytest.mark.anyio, pytest.mark.every_store]
 
 NOTES = {
     "MEMORY.md": "# Memory\n\n- The boiler is serviced by Hartmann, every October.\n",
@@ -24,11 +27,18 @@ NOTES = {
 }  # fmt: skip
 
 
-@pytest.fixture
-async def backend(home):
+@pytest.fixture(scope="module")
+def noted(lasting_home):
+    """The agent of `backend`; neither is changed by a test."""
+    home = lasting_home("noted")
     for path, text in NOTES.items():
         home.write(path, text)
-    async with home.open() as backend:
+    return home
+
+
+@pytest.fixture(scope="module")
+async def backend(noted):
+    async with noted.open() as backend:
         await backend.sync(SyncRequest())
         yield backend
 
@@ -108,6 +118,7 @@ async def test_syntax_of_the_search_engine_is_plain_text(backend, query, paths_o
     assert found[:1] == ["MEMORY.md"] or query == "OR"
 
 
+@pytest.mark.and_pooled
 @pytest.mark.parametrize("length", [100_000, 1_000_000])
 async def test_an_endless_query_is_answered(backend, length, paths_of):
     words = " ".join(f"word{number}" for number in range(length // 10))
@@ -136,10 +147,10 @@ async def test_the_threshold_is_a_threshold(backend, hits_of):
         assert len(kept) >= len([score for score in scores if score > least])
 
 
-async def test_a_hit_is_a_passage_of_the_file_on_disk(backend, home, hits_of):
+async def test_a_hit_is_a_passage_of_the_file_on_disk(backend, noted, hits_of):
     for query in ("boiler", "membrane", "茶叶", "a828e60 sqlite", "party"):
         for hit in await hits_of(backend, query):
-            lines = (home.workspace / hit.path).read_text(encoding="utf-8").split("\n")
+            lines = (noted.workspace / hit.path).read_text(encoding="utf-8").split("\n")
             assert "\n".join(lines[hit.start_line - 1 : hit.end_line]) == hit.snippet
             assert hit.source == "memory"
 
@@ -177,6 +188,7 @@ async def test_the_same_question_has_the_same_answer_each_time(backend, hits_of)
     assert answers[0] == answers[1] == answers[2]
 
 
+@pytest.mark.and_pooled
 async def test_an_empty_index_answers_with_nothing(home, new_home, hits_of):
     async with new_home("empty").open() as backend:
         answer = await backend.search(SearchRequest(query="boiler"))
@@ -193,6 +205,7 @@ async def test_a_missing_workspace_is_an_empty_memory(home, hits_of):
     assert status.sources[0].on_disk == 0
 
 
+@pytest.mark.and_pooled
 async def test_asking_for_fewer_gives_the_beginning_of_the_longer_answer(home, hits_of):
     for number in range(260):
         more = "pump " * (number % 7) + "valve " * (number % 3)
@@ -216,10 +229,12 @@ async def test_repeated_text_is_one_hit(home, hits_of):
     assert sorted(snippets) == ["The boiler is new.", "The boiler is old."]
 
 
+@pytest.mark.and_pooled
 class TestFilters:
-    @pytest.fixture
-    async def backend(self, home):
+    @pytest.fixture(scope="class")
+    async def backend(self, lasting_home):
         """A hundred notes that match better than the one that is looked for."""
+        home = lasting_home("filtered")
         for number in range(100):
             home.write(
                 f"memory/2026-01-{number % 28 + 1:02}-{number}.md",

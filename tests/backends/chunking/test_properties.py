@@ -5,21 +5,19 @@ from __future__ import annotations
 from itertools import pairwise
 
 import regex
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.chunking import ChunkLimits, chunk_markdown, estimate_tokens
 from backends.chunking.graphemes import LONGEST_CLUSTER, may_cut
 
 LIMITS = st.builds(ChunkLimits, tokens=st.integers(1, 120), overlap=st.integers(0, 130))
-bounded = settings(derandomize=True, max_examples=250, deadline=None)
 
 
 def cluster_ends(text: str) -> set[int]:
     return {0} | {match.end() for match in regex.finditer(r"\X", text)}
 
 
-@bounded
 @given(data=st.data(), limits=LIMITS)
 def test_chunks_hold_every_character_in_order(documents, data, limits):
     text = data.draw(documents)
@@ -32,7 +30,6 @@ def test_chunks_hold_every_character_in_order(documents, data, limits):
         assert one.start < two.start <= one.end < two.end
 
 
-@bounded
 @given(data=st.data(), limits=LIMITS)
 def test_no_chunk_is_over_its_limit_unless_it_is_one_grapheme(documents, data, limits):
     text = data.draw(documents)
@@ -43,7 +40,6 @@ def test_no_chunk_is_over_its_limit_unless_it_is_one_grapheme(documents, data, l
             assert len(inside) <= LONGEST_CLUSTER
 
 
-@bounded
 @given(data=st.data(), limits=LIMITS)
 def test_the_repeated_part_is_within_the_overlap(documents, data, limits):
     text = data.draw(documents)
@@ -51,7 +47,6 @@ def test_the_repeated_part_is_within_the_overlap(documents, data, limits):
         assert estimate_tokens(text[two.start : one.end]) <= limits.overlap
 
 
-@bounded
 @given(data=st.data(), limits=LIMITS)
 def test_chunks_begin_and_end_between_graphemes(documents, data, limits):
     text = data.draw(documents)
@@ -61,7 +56,6 @@ def test_chunks_begin_and_end_between_graphemes(documents, data, limits):
         assert chunk.end in ends
 
 
-@bounded
 @given(data=st.data(), limits=LIMITS)
 def test_line_numbers_are_those_of_the_first_and_last_character(documents, data, limits):
     text = data.draw(documents)
@@ -70,7 +64,6 @@ def test_line_numbers_are_those_of_the_first_and_last_character(documents, data,
         assert chunk.end_line == 1 + text[: chunk.end - 1].count("\n")
 
 
-@bounded
 @given(data=st.data(), limits=LIMITS)
 def test_equal_input_gives_equal_chunks(documents, data, limits):
     text = data.draw(documents)

@@ -6,7 +6,7 @@ import random
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.chunking import chunk_markdown
@@ -47,7 +47,6 @@ def one_line_edit(document: str, rng: random.Random, line: str) -> str:
     return "\n".join(lines)
 
 
-@settings(derandomize=True, max_examples=150, deadline=None)
 @given(kind=st.integers(0, 2), seed=st.integers(0, 2**32))
 def test_a_line_at_the_top_changes_two_chunks_at_most(note_kinds, bullet, kind, seed):
     rng = random.Random(seed)
@@ -58,7 +57,6 @@ def test_a_line_at_the_top_changes_two_chunks_at_most(note_kinds, bullet, kind, 
     assert changed(longer, note) <= 2
 
 
-@settings(derandomize=True, max_examples=150, deadline=None)
 @given(kind=st.integers(0, 2), seed=st.integers(0, 2**32))
 def test_a_line_at_the_end_changes_three_chunks_at_most(note_kinds, bullet, kind, seed):
     """The third once in a thousand times: the last cut but one may have been held off by the end."""

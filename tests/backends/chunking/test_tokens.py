@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.chunking import estimate_tokens
 from backends.chunking.tokens import prefix_end, suffix_start, weigh
 
-bounded = settings(derandomize=True, max_examples=200, deadline=None)
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
 
 
@@ -38,13 +37,11 @@ def test_the_estimate_of_tokens(text, tokens):
     assert estimate_tokens(text) == tokens
 
 
-@bounded
 @given(ANY_TEXT, ANY_TEXT)
 def test_weights_add_up_over_concatenation(one, two):
     assert weigh(one + two) == weigh(one) + weigh(two)
 
 
-@bounded
 @given(ANY_TEXT, st.integers(0, 200))
 def test_a_prefix_takes_all_that_fits(text, weight):
     end = prefix_end(text, 0, len(text), weight)
@@ -52,7 +49,6 @@ def test_a_prefix_takes_all_that_fits(text, weight):
     assert end == len(text) or weigh(text[: end + 1]) > weight
 
 
-@bounded
 @given(ANY_TEXT, st.integers(0, 200))
 def test_a_suffix_takes_all_that_fits(text, weight):
     start = suffix_start(text, 0, len(text), weight)

@@ -1,4 +1,4 @@
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.files.reading import LineWindow, select_lines
@@ -14,14 +14,12 @@ def select(data, first=1, count=None, limit=ROOMY, block=3):
 TEXTS = st.text(alphabet="ab\r\né", max_size=60).map(str.encode)
 
 
-@settings(derandomize=True, max_examples=500)
 @given(TEXTS, st.integers(1, 12), st.none() | st.integers(1, 12), st.integers(1, 9))
 def test_a_window_is_what_splitting_the_whole_text_gives(data, first, count, block):
     lines = data.split(b"\n")[first - 1 :][:count]
     assert select(data, first, count, block=block) == LineWindow(b"\n".join(lines), len(lines))
 
 
-@settings(derandomize=True, max_examples=500)
 @given(TEXTS, st.integers(1, 20), st.integers(1, 9), st.none() | st.integers(1, 9))
 def test_following_next_line_reads_every_line_once_unless_one_line_is_too_long(
     data, limit, block, count

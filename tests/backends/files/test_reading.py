@@ -3,7 +3,7 @@ import threading
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.files.encodings import encoding_of
@@ -90,7 +90,6 @@ def test_odd_bytes_become_text_that_later_stages_can_bear(listed, data, text, no
     assert (content.text, content.notes) == (text, notes)
 
 
-@settings(derandomize=True, max_examples=300)
 @given(st.binary(max_size=60) | st.text(alphabet="a\r\n\0\ufeff").map(str.encode))
 def test_decoding_never_moves_a_line(data):
     text, _ = decode(data)

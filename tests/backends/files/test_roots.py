@@ -1,7 +1,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.files.roots import MemoryRoots, Root, is_below
@@ -131,7 +131,6 @@ PARTS = st.sampled_from(
 )
 
 
-@settings(derandomize=True, max_examples=300)
 @given(st.lists(PARTS, max_size=8))
 def test_every_located_file_lies_below_a_root_without_dots_in_its_way(parts):
     roots = extra_of("/home/user/vault")
@@ -141,7 +140,6 @@ def test_every_located_file_lies_below_a_root_without_dots_in_its_way(parts):
         assert location.names[0] in {"vault", "memory", "MEMORY.md", "memory.md"}
 
 
-@settings(derandomize=True, max_examples=300)
 @given(st.lists(PARTS, max_size=8))
 def test_an_index_path_leads_back_to_its_place(parts):
     absolute = ROOTS.absolute("/".join(parts))

@@ -7,7 +7,7 @@ import json
 import anyio
 import pytest
 from anyio.abc import SocketStream
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.qmd.process import QmdUnavailableError
@@ -57,7 +57,6 @@ def test_an_address_without_scheme_is_understood():
     ]
 
 
-@settings(derandomize=True, max_examples=300, deadline=None)
 @given(
     st.lists(st.dictionaries(st.sampled_from(["file", "score", "line"]), values, max_size=3) | values)
 )  # fmt: skip

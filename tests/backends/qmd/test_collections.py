@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.qmd.collections import plan_collections, sanitise
@@ -76,7 +76,6 @@ def test_inside_the_workspace_only_the_workspace_is_trusted():
     assert (one.root.anchor, one.root.names) == ("/home/agent/workspace", ("deep", "notes"))
 
 
-@settings(derandomize=True, max_examples=100, deadline=None)
 @given(st.lists(st.tuples(st.text(max_size=8), st.sampled_from(["/a", "/b", "/c"])), max_size=6))
 def test_names_are_always_unique_and_safe(wishes):
     planned = plan(*(QmdPath(path=Path(path), name=name) for name, path in wishes))

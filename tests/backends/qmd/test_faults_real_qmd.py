@@ -126,14 +126,6 @@ async def test_searches_wait_for_the_first_update_where_that_is_wanted(
         assert (await backend.search(SearchRequest(query="boiler"))).hits
 
 
-async def test_nothing_runs_on_after_the_backend_is_closed(tmp_path, environment, qmd_command):
-    settings = qmd_settings(tmp_path, qmd_command)
-    async with open_qmd(settings, environment) as backend:
-        await answered(backend, "boiler")
-        assert processes_in(home_of(settings).config_dir)
-    assert not processes_in(home_of(settings).config_dir)
-
-
 async def test_the_server_ends_when_its_gateway_is_killed(tmp_path, environment, qmd_command):
     settings = qmd_settings(tmp_path, qmd_command)
     owner = f"""
@@ -223,11 +215,16 @@ async def test_an_operator_works_on_the_same_index(tmp_path, environment, qmd_co
         assert all(name in document for name in ("mine", "memory-root", "memory-dir"))
 
 
-async def test_no_credential_reaches_the_program(tmp_path, qmd_command):
+async def test_no_credential_reaches_the_program_and_nothing_of_it_runs_on_at_the_end(
+    tmp_path, qmd_command
+):
     spy = wrapper(tmp_path / "bin/qmd", qmd_command, before=f"env >> {tmp_path}/variables")
     environment = clean_environment(tmp_path, OPENAI_API_KEY="sk-hidden", CI="true", LC_ALL="C")
-    async with open_qmd(qmd_settings(tmp_path, spy), environment) as backend:
+    settings = qmd_settings(tmp_path, spy)
+    async with open_qmd(settings, environment) as backend:
         await answered(backend, "boiler")
+        assert processes_in(home_of(settings).config_dir)
+    assert not processes_in(home_of(settings).config_dir)
     variables = (tmp_path / "variables").read_text(encoding="utf-8")
     assert "sk-hidden" not in variables
     assert "CI=" not in variables.replace("QMD_CI=", "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.interface import Hit
@@ -43,7 +43,6 @@ def test_a_character_is_never_cut():
     assert shorten("e\u0301e\u0301", 3) == "e\u0301"
 
 
-@settings(derandomize=True, max_examples=300, deadline=None)
 @given(st.text(max_size=60), st.integers(min_value=0, max_value=40))
 def test_what_is_left_fits_and_is_a_beginning(text, limit):
     left = shorten(text, limit)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.files.roots import Location
@@ -68,7 +68,6 @@ words = st.lists(st.sampled_from("boiler walrus tea report of the".split()), max
 )
 
 
-@settings(derandomize=True, max_examples=100, deadline=None)
 @given(words, st.lists(words, max_size=6))
 def test_scores_stay_in_range_and_never_rise(question, texts):
     scores = [one.score for one in lexical_passages(question, proposals(*texts), max_chars=30)]

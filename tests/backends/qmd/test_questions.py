@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.qmd.server import MAX_TERMS, lexical, one_line, semantic, telling_words
-
-bounded = settings(derandomize=True, max_examples=300, deadline=None)
 
 
 def test_a_question_is_asked_together_and_word_by_word():
@@ -48,7 +46,6 @@ def test_a_minus_before_a_word_is_no_negation():
     assert semantic("-tea --without milk - now").text == "tea without milk - now"
 
 
-@bounded
 @given(st.text(max_size=200))
 def test_no_syntax_of_qmd_survives_in_words(text):
     for query in lexical(text):
@@ -58,7 +55,6 @@ def test_no_syntax_of_qmd_survives_in_words(text):
         assert query.text.strip() == query.text != ""
 
 
-@bounded
 @given(st.text(max_size=200))
 def test_a_meaning_is_one_line_that_qmd_does_not_obey(text):
     line = one_line(text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -12,7 +12,6 @@ from backends.ranking.fusion import ASSURED, WITHIN
 
 TRUSTED = Background(mean=0.0, deviation=0.2, dimensions=384)
 BOTH = Lanes(1.0, 1.0)
-bounded = settings(derandomize=True, max_examples=60, deadline=None)
 
 
 def notes_with(candidates_of, words, cosines):
@@ -61,7 +60,6 @@ def test_what_stands_in_other_results_already_is_not_shown_again(candidates_of, 
     assert sorted(texts(notes, lanes=BOTH, background=TRUSTED)) == sorted(texts(notes))
 
 
-@bounded
 @given(st.lists(st.tuples(st.integers(0, 3), st.floats(-1, 1)), min_size=1, max_size=14))
 def test_whatever_the_cosines_the_promise_is_kept(candidates_of, rank, weigh, drawn):
     notes = notes_with(candidates_of, *zip(*drawn, strict=True))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import astuple, replace
 
@@ -32,7 +32,6 @@ from backends.ranking.evidence import (
 )
 
 CLEAR = Background(mean=0.2, deviation=0.1, dimensions=384)
-bounded = settings(derandomize=True, max_examples=100, deadline=None)
 
 
 @pytest.fixture
@@ -170,7 +169,6 @@ def test_a_cosine_counts_by_how_far_it_stands_out():
     assert CLEAR.place(None) == Background(0.3, 0.0, 384).place(0.9) == 0
 
 
-@bounded
 @given(st.floats(-1, 1), st.floats(0, 1), st.integers(1, 4096))
 def test_trust_is_a_share(mean, deviation, dimensions):
     assert LEAST_TRUST <= Background(mean, deviation, dimensions).trust <= 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -170,7 +170,6 @@ def test_the_order_by_ranks_ignores_heights(notes, both):
     assert texts(ranked) == ["A note about the sea.", "Ships.", "The boiler is old."]
 
 
-@settings(derandomize=True)
 @given(shares, shares)
 def test_calibrating_keeps_the_order_and_the_ends(one, other):
     assert 0 <= calibrate(one) <= 1

@@ -6,7 +6,7 @@ from random import Random
 from typing import NamedTuple
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import asdict, replace
 
@@ -29,7 +29,6 @@ from backends.text.passages import utf16_length
 WORDS = (
     "boiler pump membrane valve invoice supplier tea price garden kitchen meeting router".split()
 )
-bounded = settings(derandomize=True, max_examples=150, deadline=None)
 
 
 def some_note(rng: Random) -> str:
@@ -222,7 +221,6 @@ def test_a_single_character_matches_every_run_that_holds_it(passages):
     assert "格" in passages("- 今天谈了茶叶的价格\n", "格")[0].text
 
 
-@bounded
 @given(searched())
 def test_every_passage_is_the_text_of_its_lines(candidates_of, weigh, rank, search):
     text, query, limits, _ = search
@@ -236,7 +234,6 @@ def test_every_passage_is_the_text_of_its_lines(candidates_of, weigh, rank, sear
         assert utf16_length(passage.text) <= 700
 
 
-@bounded
 @given(searched())
 def test_scores_are_shares_and_fall(candidates_of, weigh, rank, search):
     text, query, limits, rng = search
@@ -247,7 +244,6 @@ def test_scores_are_shares_and_fall(candidates_of, weigh, rank, search):
     assert all(one.score >= two.score for one, two in pairwise(found))
 
 
-@bounded
 @given(searched())
 def test_a_passage_covers_something_exactly_when_it_matched_something(
     candidates_of, weigh, rank, search
@@ -257,7 +253,6 @@ def test_a_passage_covers_something_exactly_when_it_matched_something(
         assert bool(ranked.passage.matched) == (ranked.passage.coverage > 0)
 
 
-@bounded
 @given(searched())
 def test_no_two_passages_share_a_character(candidates_of, weigh, rank, search):
     text, query, limits, _ = search
@@ -319,7 +314,6 @@ def selections_in_order(files: Sequence[File]) -> Iterator[Selection]:
         yield best
 
 
-@bounded
 @given(seed=st.integers(0, 2**32), count=st.integers(1, 5))
 def test_files_that_are_looked_at_late_give_the_order_of_all(weighed, seed, count):
     offers = [
@@ -329,7 +323,6 @@ def test_files_that_are_looked_at_late_give_the_order_of_all(weighed, seed, coun
     assert late == [(*one.order(), one.at) for one in selections_in_order(weighed(seed, count))]
 
 
-@bounded
 @given(seed=st.integers(0, 2**32))
 def test_a_selection_fits_is_free_and_begins_with_the_best_line(weighed, seed):
     for file in weighed(seed, 3):

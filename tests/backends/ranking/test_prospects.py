@@ -6,7 +6,7 @@ import math
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -18,7 +18,6 @@ from backends.ranking.fusion import PassageRanker
 QUERY = "boiler membrane pressure valve"
 WORDS = [*QUERY.split(), "garden", "walk", "lunch", "letter", "\n", "\n"]
 BACKGROUND = Background(mean=0.1, deviation=0.1, dimensions=384)
-bounded = settings(derandomize=True, max_examples=60, deadline=None)
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +49,6 @@ def rank(ranker, candidates):
     ]
 
 
-@bounded
 @given(seed=st.integers(0, 10_000), vector=st.sampled_from([0.0, 0.7, 1.0]))
 def test_files_that_are_not_weighed_have_nothing_to_offer(proposed, weigh, seed, vector):
     options = {
@@ -67,7 +65,6 @@ def test_files_that_are_not_weighed_have_nothing_to_offer(proposed, weigh, seed,
     assert some == every
 
 
-@bounded
 @given(seed=st.integers(0, 10_000))
 def test_no_selection_has_more_than_its_file_was_said_to_have(proposed, weigh, seed):
     weights, lanes = weigh(QUERY), Lanes.of(0.3, 0.7)

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.ranking.passages import Repeats
@@ -48,7 +48,6 @@ def test_texts_without_words_are_told_apart(repeats, text):
     assert repeats.is_new("🎉")
 
 
-@settings(derandomize=True, max_examples=100)
 @given(st.lists(st.text(alphabet="ab ,.\n", max_size=30), max_size=8))
 def test_no_text_is_dropped_for_the_sake_of_several(texts):
     repeats = Repeats()
@@ -71,7 +70,6 @@ def says_nothing_else(text: str, shown: str) -> bool:
     return runs <= others
 
 
-@settings(derandomize=True, max_examples=300)
 @given(*[st.text(alphabet="aAb9 ,.\n-", max_size=20)] * 2)
 def test_a_text_is_a_repeat_exactly_when_its_runs_of_words_stand_in_the_other(text, shown):
     repeats = Repeats()

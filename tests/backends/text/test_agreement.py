@@ -1,13 +1,12 @@
 """What is stored and what is asked are analysed alike, and FTS5 keeps every term whole."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.ranking.query import QueryAnalyser
 from backends.text.analyser import Analyser, normalise, tokens
 
 LANGUAGES = ("english", "german", "french", "turkish", "russian")
-bounded = settings(derandomize=True, max_examples=400, deadline=None)
 
 
 def is_word_character(character: str) -> bool:
@@ -15,7 +14,6 @@ def is_word_character(character: str) -> bool:
     return character.isalnum() or character == "_" or character > "\x7f"
 
 
-@bounded
 @given(data=st.data())
 def test_terms_hold_only_what_a_plain_tokenizer_keeps_together(texts, data):
     terms = Analyser().terms(data.draw(texts))
@@ -24,7 +22,6 @@ def test_terms_hold_only_what_a_plain_tokenizer_keeps_together(texts, data):
     assert "" not in terms.split(" ") or terms == ""
 
 
-@settings(bounded, max_examples=150)
 @given(data=st.data())
 def test_a_real_fts5_table_finds_a_text_by_each_of_its_terms(texts, found_by, data):
     terms = Analyser().terms(data.draw(texts))
@@ -32,7 +29,6 @@ def test_a_real_fts5_table_finds_a_text_by_each_of_its_terms(texts, found_by, da
         assert found_by(terms, term), term
 
 
-@bounded
 @given(data=st.data(), language=st.sampled_from(LANGUAGES), others=st.permutations(LANGUAGES))
 def test_every_word_of_a_text_asked_alone_finds_it(texts, data, language, others):
     text = data.draw(texts)
@@ -46,7 +42,6 @@ def test_every_word_of_a_text_asked_alone_finds_it(texts, data, language, others
                 assert stored & set(concept.alternatives), (token, concept)
 
 
-@bounded
 @given(data=st.data())
 def test_a_text_is_found_by_itself(texts, data):
     text = data.draw(texts)
@@ -55,7 +50,6 @@ def test_a_text_is_found_by_itself(texts, data):
         assert stored & set(concept.alternatives)
 
 
-@bounded
 @given(data=st.data())
 def test_no_concept_is_empty_and_none_has_an_empty_term(texts, data):
     for concept in QueryAnalyser(LANGUAGES).analyse(data.draw(texts)).concepts:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.chunking import estimate_tokens
@@ -60,14 +60,12 @@ def test_a_line_that_began_in_the_chunk_before_is_embedded_with_its_rest():
     assert texts(text, text.index(" It was")) == ["It was oiled.\n- done"]
 
 
-@settings(derandomize=True, max_examples=200, deadline=None)
 @given(st.text("ab \n", max_size=300), st.integers(0, 300))
 def test_without_headings_every_character_from_the_start_on_is_in_an_excerpt(text, start):
     held = {at for one in cut_excerpts(text, start) for at in range(one.start, one.end)}
     assert all(at in held for at in range(start, len(text)) if not text[at].isspace())
 
 
-@settings(derandomize=True, max_examples=200, deadline=None)
 @given(st.text("ab 水#.\n", max_size=2_000), st.integers(0, 50))
 def test_excerpts_are_whole_units_in_order_and_share_nothing(text, start):
     found = cut_excerpts(text, start)

@@ -3,12 +3,10 @@
 import unicodedata
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.text.analyser import fold, normalise
-
-bounded = settings(derandomize=True, max_examples=300, deadline=None)
 
 
 @pytest.mark.parametrize(
@@ -64,14 +62,12 @@ def test_case_is_kept_until_folding_because_camel_case_is_read_from_it():
     assert normalise("memorySearch É") == "memorySearch É"
 
 
-@bounded
 @given(st.text(max_size=40))
 def test_folding_twice_changes_nothing(text):
     once = fold(normalise(text))
     assert fold(normalise(once)) == once
 
 
-@bounded
 @given(st.text(max_size=40))
 def test_composed_and_decomposed_spellings_are_the_same(text):
     decomposed, composed = unicodedata.normalize("NFD", text), unicodedata.normalize("NFC", text)

@@ -3,12 +3,10 @@
 from itertools import pairwise
 
 import regex
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.text.passages import MAX_LINE_CHARS, MAX_PIECE_CHARS, split_units, utf16_length
-
-bounded = settings(derandomize=True, max_examples=200, deadline=None)
 
 PIECES = st.sampled_from(
     [
@@ -87,7 +85,6 @@ def test_solid_text_is_cut_between_graphemes():
     assert all(len(piece) % 2 == 0 for piece in flags)
 
 
-@bounded
 @given(TEXTS)
 def test_units_hold_every_character_but_the_newlines(text):
     units = split_units(text)
@@ -97,7 +94,6 @@ def test_units_hold_every_character_but_the_newlines(text):
     assert all(text.count("\n", 0, unit.start) == unit.line for unit in units)
 
 
-@bounded
 @given(TEXTS)
 def test_no_unit_is_longer_than_a_snippet(text):
     for unit in split_units(text):
@@ -109,14 +105,12 @@ def test_no_unit_is_longer_than_a_snippet(text):
         assert is_whole or len(piece) <= MAX_PIECE_CHARS
 
 
-@bounded
 @given(TEXTS)
 def test_units_begin_between_graphemes(text):
     boundaries = {0} | {match.end() for match in regex.finditer(r"\X", text)}
     assert all(unit.start in boundaries for unit in split_units(text))
 
 
-@bounded
 @given(st.text(max_size=50))
 def test_length_is_that_of_utf16(text):
     text = text.encode("utf-8", "ignore").decode()

@@ -6,7 +6,7 @@ import os
 import tracemalloc
 from contextlib import contextmanager
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.transcripts.jsonl import (
@@ -28,7 +28,6 @@ def descriptor_of(path):
         os.close(descriptor)
 
 
-@settings(derandomize=True, max_examples=100, deadline=None)
 @given(data=st.lists(st.binary(max_size=9), max_size=12).map(b"\n".join), step=st.integers(1, 30))
 def test_stretches_in_a_row_give_every_complete_line_once(tmp_path_factory, data, step):
     file = tmp_path_factory.mktemp("t") / "t.jsonl"

@@ -6,7 +6,7 @@ import json
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.transcripts.turns import render_event, render_turn
@@ -67,7 +67,6 @@ def test_every_other_line_is_no_turn(line):
     assert render_turn(line) is None
 
 
-@settings(derandomize=True, max_examples=200, deadline=None)
 @given(json_values | st.builds(lambda c, r: {"type": "message", "message": {"role": r, "content": c}},
                                json_values, st.sampled_from(["user", "assistant", "tool"])))  # fmt: skip
 def test_no_json_breaks_the_reading_and_a_turn_never_has_two_lines(value):

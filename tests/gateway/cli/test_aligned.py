@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.text import Text
@@ -35,7 +35,6 @@ def test_no_line_ends_in_blanks():
     assert plain([("a", ""), ("b", "c")], indent=2) == ["  a", "  b  c"]
 
 
-@settings(derandomize=True, max_examples=100, deadline=None)
 @given(st.lists(st.tuples(CELL, CELL), min_size=1, max_size=6))
 def test_the_second_column_begins_at_the_same_place_in_every_line(rows):
     starts = {

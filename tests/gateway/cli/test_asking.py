@@ -69,7 +69,10 @@ def test_a_search_in_an_empty_workspace_doubts_the_workspace(cli):
         "--state-dir",
         str(cli.home / "s"),
     )
-    assert done.out == "No matches. Nothing is indexed: is ~/elsewhere the right workspace?\n"
+    assert done.out == (
+        "No matches. Nothing is indexed: is ~/elsewhere the right folder? "
+        "Of a folder of notes, files that end in .md are read.\n"
+    )
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ def test_status_tells_everything_that_is_wrong():
         issues=("/extra does not exist (yet).",),
         warnings=("memory.foo: unknown",),
     )
-    assert row(found, "Dirty") == "yes: files have changed since the last sync"
+    assert row(found, "Up to date") == "no: files have changed since the last sync"
     assert row(found, "Syncing") == "1 of 3 files"
     assert row(found, "Last sync").startswith("boot: 3 files in 0.50 s")
     assert row(found, "Sync error") == "disk full"

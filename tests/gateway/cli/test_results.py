@@ -105,7 +105,7 @@ def test_nothing_found_mentions_limits_that_were_set(limit):
 
 
 def test_nothing_found_in_an_empty_index_doubts_the_workspace():
-    assert "is ~/ws the right workspace?" in no_match(SearchParams("x"), 0, "~/ws")
+    assert "is ~/ws the right folder?" in no_match(SearchParams("x"), 0, "~/ws")
 
 
 def test_who_has_no_workspace_yet_is_told_how_to_search_a_folder():

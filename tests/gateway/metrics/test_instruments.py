@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from prometheus_client.parser import text_string_to_metric_families as read_textfile
@@ -36,7 +36,6 @@ def test_a_counter_keeps_labels_apart_and_tells_them_in_order():
     assert family.samples == (Sample(labels=("a",), value=2), Sample(labels=("b",), value=1))
 
 
-@settings(derandomize=True, max_examples=100)
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=50))
 def test_buckets_count_what_is_at_most_their_bound(observed):
     histogram = Histogram("x", "Durations.")
@@ -49,7 +48,6 @@ def test_buckets_count_what_is_at_most_their_bound(observed):
     assert sample.value == pytest.approx(sum(observed), abs=1e-5)
 
 
-@settings(derandomize=True, max_examples=100)
 @given(st.lists(st.floats(0, 60), min_size=1, max_size=50), st.floats(0.01, 1))
 def test_a_quantile_lies_in_the_bucket_of_the_exact_one(observed, share):
     histogram = Histogram("x", "Durations.")

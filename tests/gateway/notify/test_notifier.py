@@ -151,7 +151,7 @@ async def test_where_nobody_listens_nothing_is_supervised(tmp_path):
 
 
 def test_a_fresh_service_says_that_it_is_well():
-    assert describe("main", Health("ok"), Metrics()) == "Agent main: ok. 0 searches."
+    assert describe("Agent main", Health("ok"), Metrics()) == "Agent main: ok. 0 searches."
 
 
 def test_work_done_and_what_is_wrong_are_told_in_one_line():
@@ -163,9 +163,9 @@ def test_work_done_and_what_is_wrong_are_told_in_one_line():
             chunks_written=1, bytes_read=1, duration_ms=1, complete=True,
         )
     )  # fmt: skip
-    line = describe("main", Health("degraded", ("No vectors: refused.", "x")), metrics)
+    line = describe("Notes", Health("degraded", ("No vectors: refused.", "x")), metrics)
     assert re.fullmatch(
-        r"Agent main: degraded \(No vectors: refused\)\. "
+        r"Notes: degraded \(No vectors: refused\)\. "
         r"1,200 files at the last sync \(\d\d:\d\d, boot\), 1 search\.",
         line,
     )

@@ -11,6 +11,7 @@ import pytest
 
 from fakes.openclaw_command import make_openclaw
 from gateway.cli.app import run_app
+from gateway.openclaw import program
 from gateway.openclaw.installation import install, plan_installation, read_state, uninstall
 from gateway.openclaw.program import HostError, find_host, host_overlay
 
@@ -30,6 +31,7 @@ class Machine:
         self.config.write_text(WRITTEN_BY_HAND)
         self.config.chmod(0o640)
         self.bin = root / "bin"
+        self.told: list[str] = []
         self.behave(**behaviour)
 
     def behave(self, **behaviour: Any) -> None:
@@ -38,7 +40,7 @@ class Machine:
     def host(self) -> Any:
         path = f"{self.bin}{os.pathsep}/usr/bin{os.pathsep}/bin"
         overlay = host_overlay(str(self.state), str(self.config))
-        return find_host({"PATH": path}, None, overlay)
+        return find_host({"PATH": path}, None, overlay, self.told.append)
 
     def install(self) -> dict[str, Any]:
         host = self.host()
@@ -125,6 +127,37 @@ def test_a_plugin_that_is_not_loaded_is_taken_out_again(machine):
     machine.behave(status="error")
     with pytest.raises(HostError, match="does not load the plugin into its memory slot: it is bro"):
         machine.install()
+    assert machine.config.read_text() == WRITTEN_BY_HAND
+
+
+def test_a_host_that_waits_for_its_locked_plugins_is_waited_for_with_a_word(machine, monkeypatch):
+    monkeypatch.setattr(program, "_LONG_S", 0.1)
+    machine.behave(locked_s=1)
+    assert machine.install()["plugin"]["status"] == "loaded"
+    assert "is not done after 0 s" in machine.told[0]
+    assert "locks them for 5 minutes" in machine.told[0]
+
+
+def test_a_host_that_takes_too_long_is_ended_whole_and_all_is_as_before(machine, monkeypatch):
+    monkeypatch.setattr(program, "_LONG_S", 0.1)
+    monkeypatch.setattr(program, "_LOCKED_S", 0.0)
+    machine.behave(locked_s=300)
+    host = machine.host()
+    plan = plan_installation(host, machine.state)
+    monkeypatch.setattr(program, "_PATIENCE_S", 3.0)
+    with pytest.raises(HostError, match="and was ended") as raised:
+        install(host, machine.state, plan)
+    assert "See what else of OpenClaw runs" in str(raised.value.remedy)
+    assert len(machine.told) == 1
+    worker = int((machine.state / "worker.pid").read_text())
+    assert not Path(f"/proc/{worker}").exists()
+    assert machine.config.read_text() == WRITTEN_BY_HAND
+
+
+def test_what_a_command_that_was_killed_has_taken_out_meanwhile_is_taken_out(machine):
+    machine.install()
+    machine.behave(done_by_another=True)
+    assert machine.uninstall().config == "restored"
     assert machine.config.read_text() == WRITTEN_BY_HAND
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.ownership.bridge import OpenLines, read_reply
@@ -120,7 +120,6 @@ def test_a_refusal_is_told_from_every_other_answer():
     assert not read_reply(notification("notifications/progress", done=1)).keys
 
 
-@settings(max_examples=200, derandomize=True, deadline=None)
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 5)), max_size=40))
 def test_what_is_open_is_what_was_asked_and_not_answered_in_the_order_of_asking(steps):
     lines = OpenLines()

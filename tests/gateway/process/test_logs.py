@@ -13,10 +13,10 @@ from gateway.process.logs import LONGEST_TRACEBACK_CHARS
 
 SCRIPT = """
 import logging
-from structlog.contextvars import bind_contextvars
+from config.runtime.logs import bind
 from gateway.process.logs import configure_logs
 configure_logs("info")
-bind_contextvars(request="7")
+bind(request="7")
 logging.getLogger("some.library").warning("%s is odd", "this")
 logging.getLogger("some.library").info("not told")
 """
@@ -31,8 +31,44 @@ def test_what_a_library_logs_is_a_record_like_ours_with_the_id_of_the_request():
     assert record["request"] == "7"
 
 
+QUIET = """
+import sys
+from config.runtime.logs import Log
+from gateway.process.logs import configure_logs
+configure_logs("warning")
+Log().info("not told")
+print("structlog" in sys.modules)
+Log().warning("told", place="here")
+print("structlog" in sys.modules, "rich" in sys.modules)
+"""
+
+
+def test_structlog_is_loaded_with_the_first_record_and_without_rich():
+    done = subprocess.run(
+        [sys.executable, "-c", QUIET], capture_output=True, encoding="utf-8", check=True
+    )
+    assert done.stdout.split() == ["False", "True", "False"]
+    (record,) = map(json.loads, done.stderr.splitlines())
+    assert (record["event"], record["place"], record["level"]) == ("told", "here", "warning")
+
+
+def test_a_record_is_told_without_form_where_structlog_cannot_be_loaded():
+    """As where the process may open no more files."""
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            QUIET.replace("import sys", "import sys; sys.modules['structlog'] = None"),
+        ],
+        capture_output=True,
+        encoding="utf-8",
+        check=True,
+    )
+    assert done.stderr == "warning: told {'place': 'here'}\n"
+
+
 FAULT = """
-import structlog
+from config.runtime.logs import Log
 from gateway.process.logs import configure_logs
 def sink(depth):
     memory_text = "kestrel-canary"
@@ -43,7 +79,7 @@ configure_logs("info")
 try:
     sink(5)
 except ValueError:
-    structlog.get_logger("x").exception("fault")
+    Log().exception("fault")
 """
 
 

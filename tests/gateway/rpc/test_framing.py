@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.rpc.wire import LineRoom, LineSplitter, LineTooLongError, ParseError
@@ -72,7 +72,6 @@ def test_a_line_that_never_ends_is_not_kept():
         assert room.held_bytes <= 11
 
 
-@settings(derandomize=True, max_examples=200)
 @given(st.lists(st.binary(max_size=12), max_size=8), st.data())
 def test_cutting_the_bytes_differently_changes_nothing(lines, data):
     stream = b"\n".join(lines)
@@ -81,7 +80,6 @@ def test_cutting_the_bytes_differently_changes_nothing(lines, data):
     assert kinds(split(*pieces, limit=8)) == kinds(split(stream, limit=8))
 
 
-@settings(derandomize=True, max_examples=200)
 @given(st.lists(st.text(alphabet="ab é\x00", min_size=1, max_size=12), max_size=8))
 def test_each_line_comes_out_once_as_itself_or_as_an_error(texts):
     expected = [

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Meta, inspect
 
@@ -148,7 +148,6 @@ def test_nesting_without_end_is_refused():
     )
 
 
-@settings(derandomize=True, max_examples=200)
 @given(
     st.dictionaries(
         st.sampled_from([*Params.__struct_encode_fields__, "other"]),

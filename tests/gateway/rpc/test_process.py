@@ -218,5 +218,6 @@ def test_the_package_imports_little_and_nothing_of_the_floors_below(run_python):
         "config",
         "config.errors",
         "config.runtime",
+        "config.runtime.logs",
         "config.runtime.tasks",
     }

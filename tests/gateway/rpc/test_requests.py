@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from structlog.contextvars import merge_contextvars
 from structlog.testing import capture_logs
+
+from config.runtime.logs import merge_bound
 
 pytestmark = pytest.mark.anyio
 
@@ -278,7 +279,7 @@ async def test_no_more_requests_run_than_allowed_and_all_are_answered(connect):
 
 
 async def test_every_request_leaves_one_log_record_with_its_id_method_and_outcome(connect):
-    with capture_logs(processors=[merge_contextvars]) as records:
+    with capture_logs(processors=[merge_bound]) as records:
         async with connect() as client:
             await client.call("find-me", "echo", {"text": "private"})
             await client.call(2, "hurried")

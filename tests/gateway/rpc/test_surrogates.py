@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.rpc.wire import replace_lone_escapes, replace_lone_surrogates
@@ -36,14 +36,12 @@ def test_only_escapes_without_their_partner_are_replaced(line, repaired):
     assert replace_lone_escapes(line) == repaired
 
 
-@settings(derandomize=True, max_examples=300)
 @given(ANY_TEXT)
 def test_repairing_the_json_equals_repairing_the_text(text):
     line = json.dumps(text).encode()
     assert json.loads(replace_lone_escapes(line)) == replace_lone_surrogates(json.loads(line))
 
 
-@settings(derandomize=True, max_examples=300)
 @given(ANY_TEXT)
 def test_a_repaired_text_is_fit_for_utf8_and_a_fit_one_is_left_alone(text):
     repaired = replace_lone_surrogates(text)

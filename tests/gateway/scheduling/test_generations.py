@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.scheduler import MAX_REASONS, OTHER_REASONS, Generations
@@ -73,7 +73,6 @@ STEPS = st.lists(
 )  # fmt: skip
 
 
-@settings(derandomize=True, max_examples=300)
 @given(STEPS)
 def test_whatever_happens_every_request_is_done_by_a_sync_that_began_after_it(steps):
     asked = Generations()

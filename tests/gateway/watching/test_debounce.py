@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.watching.inotify import LONGEST_WAIT, Debounce
@@ -42,7 +42,6 @@ def test_a_change_after_the_end_of_a_burst_begins_another(debounce):
     assert debounce.due == 13.6
 
 
-@settings(derandomize=True, max_examples=200)
 @given(st.lists(st.floats(0.0, 1.0), min_size=1, max_size=200), st.floats(0.0, 3.0))
 def test_no_change_waits_longer_than_the_bound_however_many_follow(pauses, quiet_s):
     debounce = Debounce(quiet_s)

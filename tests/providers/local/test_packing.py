@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from providers.local.worker.llama import BATCH_TEXTS, BATCH_TOKENS, batches, cut
@@ -10,7 +10,6 @@ from providers.local.worker.llama import BATCH_TEXTS, BATCH_TOKENS, batches, cut
 LENGTHS = st.lists(st.integers(1, 2 * BATCH_TOKENS), max_size=200)
 
 
-@settings(derandomize=True, max_examples=200)
 @given(LENGTHS)
 def test_every_text_is_in_one_batch_in_order_and_no_batch_is_too_large(lengths):
     packed = list(batches(lengths))
@@ -20,7 +19,6 @@ def test_every_text_is_in_one_batch_in_order_and_no_batch_is_too_large(lengths):
         assert len(batch) == 1 or sum(lengths[at] for at in batch) <= BATCH_TOKENS
 
 
-@settings(derandomize=True, max_examples=200)
 @given(LENGTHS)
 def test_two_neighbouring_batches_would_not_have_fitted_into_one(lengths):
     packed = list(batches(lengths))

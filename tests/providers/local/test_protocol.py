@@ -1,7 +1,7 @@
 """Frames on the pipe between gateway and worker."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from providers.local.protocol import (
@@ -24,7 +24,6 @@ MESSAGES = st.lists(
 )
 
 
-@settings(derandomize=True, max_examples=200)
 @given(MESSAGES, st.integers(1, 40))
 def test_messages_arrive_whole_however_the_pipe_cuts_them(messages, size):
     data = b"".join(map(frame, messages))

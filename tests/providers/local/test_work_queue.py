@@ -4,7 +4,7 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from providers.errors import ProviderUnavailableError
@@ -70,7 +70,6 @@ def put(queue, lane, texts):
     return job
 
 
-@settings(derandomize=True, max_examples=150, deadline=None)
 @given(
     st.lists(st.lists(st.sampled_from(["n", "n", "n", "poison"]), max_size=14), max_size=4),
     st.lists(st.sampled_from(["n", "n", "poison"]), max_size=5),

@@ -108,11 +108,11 @@ class Address(NamedTuple):
         try:
             parts = conninfo_to_dict(self.url.reveal())
         except psycopg.ProgrammingError:
-            return "the PostgreSQL database of memorySearch.store.url"
+            return "PostgreSQL at memorySearch.store.url"
         host, port = parts.get("host") or parts.get("hostaddr") or "", parts.get("port") or ""
         name = parts.get("dbname") or parts.get("service") or ""
         place = f"{host}:{port}" if port else f"{host}"
-        return f"the PostgreSQL database {name!r} at {place or 'this machine'}"
+        return f"PostgreSQL database {name!r} at {place or 'this machine'}"
 
     def connect(self, within_s: float = CONNECT_TIMEOUT_S) -> Connection:
         """A connection of its own, in which nothing is begun. Raises psycopg.Error, IndexUnavailableError.
@@ -479,7 +479,10 @@ _REMEDIES: Final = (
     ("42704", "Install pgvector on the server, then run `memory-gateway store migrate`."),
     ("0A000", "Install pgvector on the server, then run `memory-gateway store migrate`."),
     ("58P01", "Install pgvector on the server, then run `memory-gateway store migrate`."),
-    ("42501", "Let the role have its rights by `memory-gateway store migrate --role`."),
+    (
+        "42501",
+        "Run `memory-gateway store migrate --role ROLE` as one that may make tables (--url-from).",
+    ),
     ("53100", "The disk of the server is full: free some space; searches go on meanwhile."),
     (
         "53300",

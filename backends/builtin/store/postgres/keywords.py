@@ -42,14 +42,14 @@ _COUNT: Final = """
 """
 
 _LONGER: Final = f"""
-    SELECT w.number, f.term, f.chunks FROM unnest(%(parts)s::text[], %(ends)s::boolean[]) WITH ORDINALITY
+    SELECT w.number, f.term FROM unnest(%(parts)s::text[], %(ends)s::boolean[]) WITH ORDINALITY
         AS w (part, is_end, number)
     CROSS JOIN LATERAL (
-        (SELECT term, chunks FROM term_counts WHERE NOT w.is_end AND agent_id = %(agent)s
+        (SELECT term FROM term_counts WHERE NOT w.is_end AND agent_id = %(agent)s
             AND term > w.part AND term < w.part || U&'\\+10FFFF'
             ORDER BY term LIMIT %(most)s::bigint)
         UNION ALL
-        (SELECT term, chunks FROM term_counts WHERE w.is_end AND agent_id = %(agent)s AND {LONG}
+        (SELECT term FROM term_counts WHERE w.is_end AND agent_id = %(agent)s AND {LONG}
             AND reverse(term) > w.part AND reverse(term) < w.part || U&'\\+10FFFF'
             ORDER BY reverse(term) LIMIT %(most)s::bigint)
     ) AS f
@@ -172,8 +172,8 @@ class PostgresKeywords:
         self._transaction.word_counts.update(zip(words, counts, strict=True))
         return counts
 
-    def longer(self, parts: Sequence[WordPart]) -> list[dict[str, int]]:
-        found: list[dict[str, int]] = [{} for _ in parts]
+    def longer(self, parts: Sequence[WordPart]) -> list[list[str]]:
+        found: list[list[str]] = [[] for _ in parts]
         rows = self._transaction.run(
             _LONGER,
             {
@@ -182,8 +182,8 @@ class PostgresKeywords:
                 "most": MOST_LONGER,
             },
         )
-        for number, term, chunks in rows:
-            found[number - 1][term] = chunks
+        for number, term in rows:
+            found[number - 1].append(term)
         return found
 
     def matches(self, lookup: Lookup, file_ids: Sequence[int] | None) -> PostgresMatches:

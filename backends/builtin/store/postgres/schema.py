@@ -464,7 +464,8 @@ def check_extension(address: Address, version: str | None) -> None:
         least = ".".join(map(str, MIN_PGVECTOR))
         raise IndexUnavailableError(
             f"{address} {found}.",
-            remedy=f"Install pgvector {least} or later on the server, then run `memory-gateway store migrate`.",
+            remedy="Run `memory-gateway store migrate` as a role that may make tables (--url-from). "
+            f"Install pgvector {least} or later on the server before, if it is not there.",
         )
 
 

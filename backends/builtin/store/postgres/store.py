@@ -279,7 +279,10 @@ class PostgresStore:
                 agent = self._agent or self._find_agent() or self._make_agent()
                 wait_s = PATIENCE_S if patience_s is None else patience_s
                 begun = self._begin(agent, read_only=False, lock_s=wait_s)
-                with self._pool.transaction(begun, max(wait_s, 0.0)) as inner:
+                with (
+                    self._telling_its_limit(),
+                    self._pool.transaction(begun, max(wait_s, 0.0)) as inner,
+                ):
                     transaction = WritingTransaction(
                         inner, agent, self.viewpoint, self._claimant, self._forget(agent)
                     )
@@ -293,6 +296,21 @@ class PostgresStore:
                         raise
         finally:
             self._writing.release()
+
+    @contextmanager
+    def _telling_its_limit(self) -> Iterator[None]:
+        """Of a change that took too long the library tells only that the server has gone."""
+        started = time.monotonic()
+        try:
+            yield
+        except psycopg.OperationalError as error:
+            limit_s = self._change_ms() / 1000
+            if 0 < limit_s <= time.monotonic() - started:
+                raise IndexUnavailableError(
+                    f"{self.place} cannot be used: a change took longer than {limit_s:g} s and was undone.",
+                    remedy="The server is slow; it is tried again. See memorySearch.store.statementTimeoutMs.",
+                ) from error
+            raise
 
     @contextmanager
     def _beside(self) -> Iterator[AgentTransaction]:
@@ -346,9 +364,15 @@ class PostgresStore:
             "mg.tenant": self._name["tenant"],
             "mg.name": self._name["name"],
         }
-        if not read_only and self._limits_transactions and self._timeout_ms:
-            settings["transaction_timeout"] = str(max(_WRITING_MS, 2 * self._timeout_ms))
+        if not read_only and (limit_ms := self._change_ms()):
+            settings["transaction_timeout"] = str(limit_ms)
         return begin(schema_path=self._path, settings=settings, read_only=read_only, agent_id=agent)
+
+    def _change_ms(self) -> int:
+        """What the server may take for one change as a whole before it ends it and the connection. 0: any time."""
+        if not (self._limits_transactions and self._timeout_ms):
+            return 0
+        return max(_WRITING_MS, 2 * self._timeout_ms)
 
     def _statement_ms(self, until: float) -> int:
         """What the server may take for one statement: it ends it before the connection is given up. 0: any time."""

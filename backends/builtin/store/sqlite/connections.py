@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Final
 
 import apsw
-import structlog
 
 from backends.builtin.store.port import IndexDamagedError
 from backends.builtin.store.sqlite import schema
 from backends.errors import IndexUnavailableError
 from backends.files.scan import shared_type
+from config.runtime.logs import Log
 
-_log = structlog.get_logger(__name__)
+_log = Log()
 
 RESERVED_BYTES: Final = 8
 """At the end of each page, for its checksum. In a file that has others, nothing is checked."""
@@ -62,7 +62,7 @@ PATIENCE_S: Final = 1.5
 _PAGE_CACHE_KIB: Final = 8 * 1024
 
 
-def connect_writer(path: Path, viewpoint: str = "") -> apsw.Connection:
+def connect_writer(path: Path) -> apsw.Connection:
     """Raises apsw.CorruptError when tables or the end are missing, and every other apsw.Error."""
     connection = open_checked(path)
     try:
@@ -73,29 +73,14 @@ def connect_writer(path: Path, viewpoint: str = "") -> apsw.Connection:
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute(f"PRAGMA cache_size = -{_PAGE_CACHE_KIB}")
         _look_for_end(connection, path)
-        schema.extend(connection, viewpoint)
     except BaseException:
         connection.close()
         raise
     return connection
 
 
-_WORD_ENDS: Final = (
-    "CREATE VIRTUAL TABLE temp.word_end_statistics USING fts5vocab (main, word_ends, row)"
-)
-_NO_WORD_ENDS: Final = "CREATE TABLE temp.word_end_statistics (term TEXT, doc INTEGER)"
-"""For an index that no gateway of this release has written to yet."""
-
-
-def has_word_ends(connection: apsw.Connection) -> bool:
-    found = connection.execute("SELECT 1 FROM main.sqlite_schema WHERE name = 'word_ends'")
-    return found.fetchone() is not None
-
-
 def connect_reader(path: Path) -> apsw.Connection:
-    """It knows `temp.term_statistics`, how many chunks hold each term, and `temp.word_end_statistics`, the long
-    ones backwards. Raises apsw.Error.
-    """
+    """It knows `temp.term_statistics`, how many chunks hold each term. Raises apsw.Error."""
     connection = open_checked(path)
     try:
         connection.set_busy_timeout(milliseconds(PATIENCE_S))
@@ -103,7 +88,6 @@ def connect_reader(path: Path) -> apsw.Connection:
         connection.execute(
             "CREATE VIRTUAL TABLE temp.term_statistics USING fts5vocab (main, chunk_terms, row)"
         )
-        connection.execute(_WORD_ENDS if has_word_ends(connection) else _NO_WORD_ENDS)
         connection.execute("PRAGMA query_only = ON")
     except BaseException:
         connection.close()
@@ -181,7 +165,8 @@ _REMEDIES: Final = (
     (apsw.ConnectionClosedError, "The gateway is ending."),
 )
 _DEFAULT_REMEDY: Final = (
-    "See the permissions and the free space of its directory, or set memorySearch.store.path."
+    "See the permissions and the free space of its directory, or name another place: --state-dir, or "
+    "memorySearch.store.path."
 )
 
 
@@ -192,7 +177,8 @@ def is_damage(error: BaseException) -> bool:
 
 def index_unavailable(path: Path, error: apsw.Error | OSError) -> IndexUnavailableError:
     """The error to raise instead of `error`, which becomes its cause."""
-    message = f"The index {path} cannot be used: {error}."
+    cause = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    message = f"The index {path} cannot be used: {cause}."
     if is_damage(error):
         return IndexDamagedError(message, remedy=_DAMAGE_REMEDY)
     remedy = next((text for kind, text in _REMEDIES if isinstance(error, kind)), _DEFAULT_REMEDY)

@@ -20,6 +20,7 @@ from backends.builtin.store.port import (
     long_words,
 )
 from backends.builtin.store.sqlite.connections import int64s
+from backends.builtin.store.sqlite.keywords import change_ends, pack, words_of
 from backends.builtin.store.sqlite.schema import ENTER_VIEWPOINT
 from backends.files.encodings import UTF8
 from backends.files.scan import FoundFile
@@ -286,8 +287,11 @@ class SqliteFiles:
         ).get
         if file_id is None:
             return False
-        chunks = self._connection.execute("SELECT id FROM chunks WHERE file_id = ?", (file_id,))
-        _delete_chunks(self._connection, chunks)
+        rows = self._connection.execute("SELECT id FROM chunks WHERE file_id = ?", (file_id,))
+        doomed = [chunk_id for (chunk_id,) in rows]
+        went = words_of(self._connection, doomed)
+        _delete_chunks(self._connection, doomed)
+        change_ends(self._connection, set(), went)
         self._connection.execute("DELETE FROM files WHERE id = ?", (file_id,))
         return True
 
@@ -356,38 +360,39 @@ def replace_chunks(
         (file_id, first, before),
     ):
         kept[identity].append(chunk_id)
-    moved, written = [], 0
+    moved, written = [], []
     for chunk in chunks:
         if kept[chunk.identity]:
             place = (chunk.start, chunk.start_line, chunk.end_line)
             moved.append((*place, kept[chunk.identity].pop(), *place))
         else:
             _insert_chunk(connection, file_id, chunk)
-            written += 1
-    obsolete = [(chunk_id,) for ids in kept.values() for chunk_id in ids]
+            written.append(chunk)
+    obsolete = [chunk_id for ids in kept.values() for chunk_id in ids]
+    came = long_words(words for one in written for words in (one.terms, one.context))
+    went = words_of(connection, obsolete) if obsolete else set()
     _delete_chunks(connection, obsolete)
+    change_ends(connection, came, went)
     connection.executemany(
         "UPDATE chunks SET start = ?, start_line = ?, end_line = ?"
         " WHERE id = ? AND (start, start_line, end_line) IS NOT (?, ?, ?)",
         moved,
     )
-    return Replaced(written, len(obsolete))
+    return Replaced(len(written), len(obsolete))
 
 
 def _insert_chunk(connection: apsw.Connection, file_id: int, chunk: PreparedChunk) -> None:
     connection.execute(
-        "INSERT INTO chunks (file_id, start, start_line, end_line, identity, headings, text,"
-        " terms, context) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO chunks (file_id, start, start_line, end_line, identity, text, words)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
         (
             file_id,
             chunk.start,
             chunk.start_line,
             chunk.end_line,
             chunk.identity,
-            chunk.headings,
             chunk.text,
-            chunk.terms,
-            chunk.context,
+            pack(chunk),
         ),
     )
     chunk_id = connection.last_insert_rowid()
@@ -395,9 +400,6 @@ def _insert_chunk(connection: apsw.Connection, file_id: int, chunk: PreparedChun
         "INSERT INTO chunk_terms (rowid, body, context) VALUES (?, ?, ?)",
         (chunk_id, chunk.terms, chunk.context),
     )
-    if long := long_words(f"{chunk.terms} {chunk.context}"):
-        ends = " ".join(word[::-1] for word in sorted(long))
-        connection.execute("INSERT INTO word_ends (rowid, word) VALUES (?, ?)", (chunk_id, ends))
     connection.executemany(
         'INSERT INTO excerpts (chunk_id, file_id, start, "end", line, text_hash)'
         " VALUES (?, ?, ?, ?, ?, ?)",
@@ -408,8 +410,7 @@ def _insert_chunk(connection: apsw.Connection, file_id: int, chunk: PreparedChun
     )
 
 
-def _delete_chunks(connection: apsw.Connection, ids: Iterable[tuple[int]]) -> None:
-    doomed = list(ids)
+def _delete_chunks(connection: apsw.Connection, ids: Sequence[int]) -> None:
+    doomed = [(chunk_id,) for chunk_id in ids]
     connection.executemany("DELETE FROM chunk_terms WHERE rowid = ?", doomed)
-    connection.executemany("DELETE FROM word_ends WHERE rowid = ?", doomed)
     connection.executemany("DELETE FROM chunks WHERE id = ?", doomed)

@@ -22,6 +22,7 @@ from backends.builtin.store.sqlite import schema
 from backends.builtin.store.sqlite.connections import (
     PATIENCE_S,
     index_unavailable,
+    is_damage,
     milliseconds,
     open_checked,
     reserve_checksums,
@@ -44,7 +45,7 @@ class Verdict(Enum):
     """No file, or an empty one: free to use."""
     OURS = auto()
     OURS_OLDER = auto()
-    """Made by an earlier release: it is emptied and filled again."""
+    """Made by an earlier release: it is emptied but for its vectors, and filled again."""
     OURS_NEWER = auto()
     """Made by a later release: left alone."""
     FOREIGN = auto()
@@ -117,8 +118,11 @@ def ensure_index(wanted: Path) -> tuple[Path, tuple[str, ...]]:
     with alone_in(wanted.parent):
         path, verdict, notes = choose_path(wanted)
         if verdict is Verdict.OURS_OLDER:
-            notes = (*notes, f"{path.name} had the format of an earlier release and was rebuilt.")
-        if verdict is not Verdict.OURS:
+            notes = (
+                *notes,
+                f"{path.name} had the format of an earlier release and is filled again.",
+            )
+        if verdict is not Verdict.OURS and not (verdict is Verdict.OURS_OLDER and _empty(path)):
             _create(path)
     return path, notes
 
@@ -152,6 +156,18 @@ def size_on_disk(path: Path) -> int:
         except FileNotFoundError:
             continue
     return total
+
+
+def _empty(path: Path) -> bool:
+    """Keeps the vectors of an index of an earlier release, which are dear; False: nothing of it is of use."""
+    with closing(open_checked(path)) as connection:
+        connection.set_busy_timeout(milliseconds(PATIENCE_S))
+        try:
+            return schema.empty(connection)
+        except apsw.Error as error:
+            if is_damage(error):
+                return False
+            raise
 
 
 def _create(path: Path) -> None:

@@ -1,14 +1,16 @@
-"""The keyword lane in SQLite: FTS5 finds and scores the chunks, one statement a tier of words."""
+"""The keyword lane in SQLite: the words of chunks as they are stored; FTS5 finds and scores the chunks, one statement
+a tier of words.
+"""
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import apsw
-from msgspec.structs import replace
 
 from backends.builtin.store.port import (
     BODY_WEIGHT,
@@ -16,8 +18,10 @@ from backends.builtin.store.port import (
     MOST_LONGER,
     Corpus,
     Lookup,
+    PreparedChunk,
     Word,
     WordPart,
+    long_words,
 )
 from backends.builtin.store.sqlite.connections import int64s
 from backends.ranking.evidence import Candidate
@@ -25,6 +29,57 @@ from config.settings import Source
 
 if TYPE_CHECKING:
     from backends.ranking.query import Concept
+
+_LEVEL: Final = 3
+_WINDOW: Final = -12
+"""4 kB without a header: hardly a chunk is longer, and to make ready for more costs each."""
+_MEMORY: Final = 5
+_BETWEEN: Final = "\0"
+
+_ADD_ENDS: Final = "INSERT OR IGNORE INTO word_ends SELECT value FROM carray(?)"
+_DELETE_ENDS: Final = "DELETE FROM word_ends WHERE backwards IN (SELECT value FROM carray(?))"
+_IS_HELD: Final = "SELECT 1 FROM chunk_terms WHERE chunk_terms MATCH ?"
+_SELECT_WORDS: Final = """
+    SELECT text, words FROM chunks WHERE id IN (SELECT value FROM carray(?))
+"""
+
+
+def pack(chunk: PreparedChunk) -> bytes:
+    """Its terms and its context for `chunks.words`: deflated with the text as dictionary, since most terms are its
+    words, or begin as they do. That takes a sixth of the space.
+    """
+    deflate = zlib.compressobj(
+        _LEVEL, zlib.DEFLATED, _WINDOW, _MEMORY, zlib.Z_DEFAULT_STRATEGY, chunk.text.encode()
+    )
+    plain = f"{chunk.terms}{_BETWEEN}{chunk.context}".encode()
+    return deflate.compress(plain) + deflate.flush()
+
+
+def unpack(words: bytes, text: str) -> tuple[str, str]:
+    """Terms and context of the chunk with this text."""
+    inflate = zlib.decompressobj(_WINDOW, zdict=text.encode())
+    terms, _, context = inflate.decompress(words).decode().partition(_BETWEEN)
+    return terms, context
+
+
+def words_of(connection: apsw.Connection, chunk_ids: Sequence[int]) -> set[str]:
+    """The long words that these chunks hold."""
+    rows = connection.execute(_SELECT_WORDS, (int64s(chunk_ids),))
+    return long_words(" ".join(unpack(words, text)) for text, words in rows)
+
+
+def change_ends(connection: apsw.Connection, came: set[str], went: set[str]) -> None:
+    """Long words of chunks that came and of chunks that are gone; those that no chunk holds any more go."""
+    if came:
+        connection.execute(_ADD_ENDS, (apsw.carray(tuple(word[::-1] for word in came)),))
+    gone = [
+        word[::-1]
+        for word in went - came
+        if connection.execute(_IS_HELD, (f'"{word}"',)).fetchone() is None
+    ]
+    if gone:
+        connection.execute(_DELETE_ENDS, (apsw.carray(tuple(gone)),))
+
 
 _SELECT_CORPUS: Final = """
     SELECT (SELECT coalesce(sum(chunk_count), 0) FROM files),
@@ -44,10 +99,11 @@ _SELECT_LANGUAGES: Final = """
 _COUNT_TERM: Final = "SELECT doc FROM temp.term_statistics WHERE term = ?"
 _COUNT_PREFIX: Final = "SELECT max(doc) FROM temp.term_statistics WHERE term >= ? AND term < ?"
 
-_SELECT_BEGUN: Final = (
-    "SELECT term, doc FROM temp.term_statistics WHERE term > ? AND term < ? LIMIT ?"
-)
-_SELECT_ENDED: Final = _SELECT_BEGUN.replace("term_statistics", "word_end_statistics")
+_SELECT_BEGUN: Final = "SELECT term FROM temp.term_statistics WHERE term > ? AND term < ? LIMIT ?"
+_SELECT_ENDED: Final = """
+    SELECT backwards FROM word_ends WHERE backwards > ? AND backwards < ?
+    ORDER BY backwards LIMIT ?
+"""
 
 # bm25() in a statement of its own: FTS5's column `rank` costs twice as much, and once more for each
 # row that is asked for by its id. The newest chunks are kept where there are too many.
@@ -65,7 +121,7 @@ _ONLY: Final = """
     AND +rowid IN permitted
 """
 _SELECT_CHUNKS: Final = """
-    SELECT c.id, c.file_id, c.start, c.start_line, c.text, c.terms, 0.0, f.path, c.context
+    SELECT c.id, c.file_id, c.start, c.start_line, c.text, c.words, f.path
     FROM chunks AS c JOIN files AS f ON f.id = c.file_id
     WHERE c.id IN (SELECT value FROM carray(?)) ORDER BY c.id
 """
@@ -93,7 +149,7 @@ class SqliteKeywords:
     def count(self, words: Sequence[Word]) -> list[int]:
         return [self._count(word) for word in words]
 
-    def longer(self, parts: Sequence[WordPart]) -> list[dict[str, int]]:
+    def longer(self, parts: Sequence[WordPart]) -> list[list[str]]:
         return [self._longer(part) for part in parts]
 
     def matches(self, lookup: Lookup, file_ids: Sequence[int] | None) -> SqliteMatches:
@@ -104,13 +160,12 @@ class SqliteKeywords:
         statement = _COUNT_PREFIX if word.is_prefix else _COUNT_TERM
         return self._connection.execute(statement, bindings).get or 0
 
-    def _longer(self, part: WordPart) -> dict[str, int]:
-        if not part.is_end:
-            bindings = (part.text, f"{part.text}\U0010ffff", MOST_LONGER)
-            return dict(self._connection.execute(_SELECT_BEGUN, bindings))
-        start = part.text[::-1]
-        rows = self._connection.execute(_SELECT_ENDED, (start, f"{start}\U0010ffff", MOST_LONGER))
-        return {term[::-1]: chunks for term, chunks in rows}
+    def _longer(self, part: WordPart) -> list[str]:
+        step = -1 if part.is_end else 1
+        start = part.text[::step]
+        statement = _SELECT_ENDED if part.is_end else _SELECT_BEGUN
+        rows = self._connection.execute(statement, (start, f"{start}\U0010ffff", MOST_LONGER))
+        return [term[::step] for (term,) in rows]
 
 
 class SqliteMatches:
@@ -135,12 +190,22 @@ class SqliteMatches:
 
     def _of(self, chunk_ids: Sequence[int]) -> list[Candidate]:
         rows = self._connection.execute(_SELECT_CHUNKS, (int64s(chunk_ids),))
-        found = {row[0]: Candidate(*row) for row in rows}
-        return [
-            replace(found[chunk_id], bm25=self._scores.get(chunk_id, 0.0))
-            for chunk_id in chunk_ids
-            if chunk_id in found
-        ]
+        found = {row[0]: self._candidate(*row) for row in rows}
+        return [found[chunk_id] for chunk_id in chunk_ids if chunk_id in found]
+
+    def _candidate(
+        self,
+        chunk_id: int,
+        file_id: int,
+        start: int,
+        start_line: int,
+        text: str,
+        words: bytes,
+        path: str,
+    ) -> Candidate:
+        terms, context = unpack(words, text)
+        bm25 = self._scores.get(chunk_id, 0.0)
+        return Candidate(chunk_id, file_id, start, start_line, text, terms, bm25, path, context)
 
     @cached_property
     def _scores(self) -> dict[int, float]:

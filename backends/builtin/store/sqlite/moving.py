@@ -16,7 +16,6 @@ from typing import Final
 
 import apsw
 import msgspec
-import structlog
 
 from backends.builtin.store.sqlite.connections import is_damage, open_checked
 from backends.builtin.store.sqlite.index_file import (
@@ -31,8 +30,9 @@ from backends.builtin.store.sqlite.index_file import (
 from backends.builtin.store.sqlite.schema import APPLICATION_ID
 from config.paths import lock_beside
 from config.runtime.files import try_lock_file
+from config.runtime.logs import Log
 
-_log = structlog.get_logger(__name__)
+_log = Log()
 
 PATIENCE_S: Final = 5.0
 """For commands, which have an index open for a second or two. A gateway that owns it is not waited for here:

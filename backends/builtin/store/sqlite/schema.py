@@ -9,80 +9,12 @@ import apsw
 
 APPLICATION_ID: Final = 0x4D47_4958
 """`MGIX`, in the database header at offset 68: the file is ours."""
-SCHEMA_VERSION: Final = 5
+SCHEMA_VERSION: Final = 6
 """`user_version`, in the header at offset 60."""
+_SAME_VECTORS: Final = 5
+"""The first version whose vectors and batch jobs are as they are today."""
 
-_DDL: Final = """
-CREATE TABLE files (
-    id INTEGER PRIMARY KEY,
-    source TEXT NOT NULL,
-    path TEXT NOT NULL,
-    size INTEGER NOT NULL,           -- this and the stamps are those of the copy that was published
-    mtime_ns INTEGER NOT NULL,
-    ctime_ns INTEGER NOT NULL,
-    inode INTEGER NOT NULL,
-    content_hash BLOB NOT NULL,
-    pipeline TEXT NOT NULL,          -- chunking and analyser that made the chunks
-    note_date TEXT,                  -- ISO date in the file's name, or in its front matter
-    chunk_count INTEGER NOT NULL,
-    read_at_ns INTEGER NOT NULL,     -- clock just before the file was read
-    UNIQUE (source, path)
-) STRICT;
-
-CREATE TABLE chunks (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,  -- never given twice: the resident vectors know it
-    file_id INTEGER NOT NULL REFERENCES files (id) ON DELETE CASCADE,
-    start INTEGER NOT NULL,          -- offset in the file's text, in characters
-    start_line INTEGER NOT NULL,
-    end_line INTEGER NOT NULL,
-    identity BLOB NOT NULL,          -- hash of everything that is stored for the chunk but its place
-    headings TEXT NOT NULL,          -- heading path, joined by U+001F
-    text TEXT NOT NULL,
-    terms TEXT NOT NULL,             -- index terms, one line a unit of the text
-    context TEXT NOT NULL            -- index terms of path, title, date and headings
-) STRICT;
-CREATE INDEX chunks_by_file ON chunks (file_id, start);
-
-CREATE TABLE excerpts (              -- the pieces of chunks that are embedded; they never overlap
-    id INTEGER PRIMARY KEY AUTOINCREMENT,  -- never given twice: the resident vectors know it
-    chunk_id INTEGER NOT NULL REFERENCES chunks (id) ON DELETE CASCADE,
-    file_id INTEGER NOT NULL,
-    start INTEGER NOT NULL,          -- characters of the chunk's text
-    "end" INTEGER NOT NULL,
-    line INTEGER NOT NULL,           -- of the first character, counted from 0 in the chunk
-    text_hash BLOB NOT NULL          -- key of its embedding
-) STRICT;
-CREATE INDEX excerpts_by_chunk ON excerpts (chunk_id, start);
-CREATE INDEX excerpts_by_file ON excerpts (file_id);
-CREATE INDEX excerpts_by_text ON excerpts (text_hash, file_id);
-
-CREATE TABLE transcript_parts (       -- what was taken in of each transcript, append by append
-    file_id INTEGER NOT NULL REFERENCES files (id) ON DELETE CASCADE,
-    end_byte INTEGER NOT NULL,       -- bytes of all entries up to the part's last one
-    end_line INTEGER NOT NULL,       -- number of that entry: its line, or its place in the database
-    end_turn INTEGER NOT NULL,       -- turns up to there: lines of the text that is chunked
-    end_char INTEGER NOT NULL,       -- characters of that text up to there
-    first_turn INTEGER NOT NULL,     -- of this part, counted from 1 through the transcript
-    lines BLOB NOT NULL,             -- number of the entry of each turn, 32-bit little-endian
-    digest BLOB NOT NULL,            -- of the part's entries
-    tail BLOB NOT NULL,              -- of what stands just before its end
-    superseded INTEGER NOT NULL,     -- 1: of an earlier pass; answers until it is replaced
-    PRIMARY KEY (file_id, end_byte)
-) STRICT;
-
-CREATE VIRTUAL TABLE chunk_terms USING fts5 (
-    body, context,
-    content = '', contentless_delete = 1,
-    tokenize = "ascii tokenchars '_'"
-);
-
-CREATE TABLE file_languages (        -- in which the texts of a file were stemmed
-    language TEXT NOT NULL,
-    file_id INTEGER NOT NULL REFERENCES files (id) ON DELETE CASCADE,
-    PRIMARY KEY (language, file_id)
-) STRICT, WITHOUT ROWID;
-CREATE INDEX file_languages_by_file ON file_languages (file_id);
-
+_LASTING: Final = """
 CREATE TABLE fingerprints (
     id INTEGER PRIMARY KEY,
     digest BLOB NOT NULL UNIQUE,     -- provider, model, endpoint, dimensions, input types
@@ -142,8 +74,77 @@ CREATE INDEX batch_items_by_job ON batch_items (job_id);
 
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
 """
-_ADDED: Final = """
-CREATE TABLE IF NOT EXISTS note_facts ( -- what a note says of itself, if it says anything
+"""What the files do not tell."""
+_DERIVED: Final = """
+CREATE TABLE files (
+    id INTEGER PRIMARY KEY,
+    source TEXT NOT NULL,
+    path TEXT NOT NULL,
+    size INTEGER NOT NULL,           -- this and the stamps are those of the copy that was published
+    mtime_ns INTEGER NOT NULL,
+    ctime_ns INTEGER NOT NULL,
+    inode INTEGER NOT NULL,
+    content_hash BLOB NOT NULL,
+    pipeline TEXT NOT NULL,          -- chunking and analyser that made the chunks
+    note_date TEXT,                  -- ISO date in the file's name, or in its front matter
+    chunk_count INTEGER NOT NULL,
+    read_at_ns INTEGER NOT NULL,     -- clock just before the file was read
+    UNIQUE (source, path)
+) STRICT;
+
+CREATE TABLE chunks (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,  -- never given twice: the resident vectors know it
+    file_id INTEGER NOT NULL REFERENCES files (id) ON DELETE CASCADE,
+    start INTEGER NOT NULL,          -- offset in the file's text, in characters
+    start_line INTEGER NOT NULL,
+    end_line INTEGER NOT NULL,
+    identity BLOB NOT NULL,          -- hash of everything that is stored for the chunk but its place
+    text TEXT NOT NULL,
+    words BLOB NOT NULL              -- its index terms and those of its context: see `words.py`
+) STRICT;
+CREATE INDEX chunks_by_file ON chunks (file_id, start);
+
+CREATE TABLE excerpts (              -- the pieces of chunks that are embedded; they never overlap
+    id INTEGER PRIMARY KEY AUTOINCREMENT,  -- never given twice: the resident vectors know it
+    chunk_id INTEGER NOT NULL REFERENCES chunks (id) ON DELETE CASCADE,
+    file_id INTEGER NOT NULL,
+    start INTEGER NOT NULL,          -- characters of the chunk's text
+    "end" INTEGER NOT NULL,
+    line INTEGER NOT NULL,           -- of the first character, counted from 0 in the chunk
+    text_hash BLOB NOT NULL          -- key of its embedding
+) STRICT;
+CREATE INDEX excerpts_by_chunk ON excerpts (chunk_id, start);
+CREATE INDEX excerpts_by_file ON excerpts (file_id);
+CREATE INDEX excerpts_by_text ON excerpts (text_hash, file_id);
+
+CREATE TABLE transcript_parts (       -- what was taken in of each transcript, append by append
+    file_id INTEGER NOT NULL REFERENCES files (id) ON DELETE CASCADE,
+    end_byte INTEGER NOT NULL,       -- bytes of all entries up to the part's last one
+    end_line INTEGER NOT NULL,       -- number of that entry: its line, or its place in the database
+    end_turn INTEGER NOT NULL,       -- turns up to there: lines of the text that is chunked
+    end_char INTEGER NOT NULL,       -- characters of that text up to there
+    first_turn INTEGER NOT NULL,     -- of this part, counted from 1 through the transcript
+    lines BLOB NOT NULL,             -- number of the entry of each turn, 32-bit little-endian
+    digest BLOB NOT NULL,            -- of the part's entries
+    tail BLOB NOT NULL,              -- of what stands just before its end
+    superseded INTEGER NOT NULL,     -- 1: of an earlier pass; answers until it is replaced
+    PRIMARY KEY (file_id, end_byte)
+) STRICT;
+
+CREATE VIRTUAL TABLE chunk_terms USING fts5 (
+    body, context,
+    content = '', contentless_delete = 1,
+    tokenize = "ascii tokenchars '_'"
+);
+
+CREATE TABLE file_languages (        -- in which the texts of a file were stemmed
+    language TEXT NOT NULL,
+    file_id INTEGER NOT NULL REFERENCES files (id) ON DELETE CASCADE,
+    PRIMARY KEY (language, file_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX file_languages_by_file ON file_languages (file_id);
+
+CREATE TABLE note_facts (            -- what a note says of itself, if it says anything
     file_id INTEGER PRIMARY KEY REFERENCES files (id) ON DELETE CASCADE,
     title TEXT NOT NULL,
     aliases TEXT NOT NULL,           -- joined by U+001F, as tags
@@ -151,13 +152,13 @@ CREATE TABLE IF NOT EXISTS note_facts ( -- what a note says of itself, if it say
     encoding TEXT NOT NULL           -- empty for UTF-8
 ) STRICT;
 
-CREATE TABLE IF NOT EXISTS viewpoints ( -- the hosts that share the index
+CREATE TABLE viewpoints (            -- the hosts that share the index
     id INTEGER PRIMARY KEY,
     name TEXT NOT NULL UNIQUE,
     used_at_ms INTEGER NOT NULL
 ) STRICT;
 
-CREATE TABLE IF NOT EXISTS stamps (  -- each viewpoint's copy of a file when it was last read
+CREATE TABLE stamps (                -- each viewpoint's copy of a file when it was last read
     file_id INTEGER NOT NULL REFERENCES files (id) ON DELETE CASCADE,
     viewpoint_id INTEGER NOT NULL REFERENCES viewpoints (id) ON DELETE CASCADE,
     size INTEGER NOT NULL,
@@ -169,18 +170,16 @@ CREATE TABLE IF NOT EXISTS stamps (  -- each viewpoint's copy of a file when it 
     PRIMARY KEY (file_id, viewpoint_id)
 ) STRICT, WITHOUT ROWID;
 
-CREATE VIRTUAL TABLE IF NOT EXISTS word_ends USING fts5 ( -- the long words of each chunk, spelled backwards
-    word, content = '', contentless_delete = 1, detail = none,
-    tokenize = "ascii tokenchars '_'"
-);
+CREATE TABLE word_ends (             -- the long words of all chunks, each once
+    backwards TEXT PRIMARY KEY
+) STRICT, WITHOUT ROWID;
 """
-"""Tables that files of the same version may lack: they are made when the file is opened for writing."""
 ENTER_VIEWPOINT: Final = (
     "INSERT OR IGNORE INTO viewpoints (name, used_at_ms) VALUES (?, unixepoch() * 1000)"
 )
 OF_VIEWPOINT: Final = "\x1f"
 """In a key of `meta`, before the name of the viewpoint that remembers it."""
-_OF_VIEWPOINTS: Final = (
+_OF_FILES: Final = (
     "devices",
     "missed",
     "workspace",
@@ -188,57 +187,44 @@ _OF_VIEWPOINTS: Final = (
     "sessions of the host",
     "sessions of Claude Code",
 )
-"""What earlier releases remembered for the only viewpoint there was."""
+"""What earlier releases remembered of the files that they had indexed."""
 _TABLE: Final = re.compile(r"CREATE (?:VIRTUAL )?TABLE (\w+)")
 
 
 def create(connection: apsw.Connection) -> None:
     """Makes the tables and the marks in an empty database, in one transaction."""
     with connection:
-        connection.execute(_DDL + _ADDED)
+        connection.execute(_LASTING + _DERIVED)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 
-def extend(connection: apsw.Connection, viewpoint: str) -> None:
-    """Makes what earlier releases did not have; the stamps that they left become those of this viewpoint."""
-    if _has_stamps(connection):
-        connection.execute(_ADDED)
-        return
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        if not _has_stamps(connection):  # else another process was faster
-            connection.execute(_ADDED)
-            _take_over(connection, viewpoint)
-        connection.execute("COMMIT")
-    except BaseException:
-        connection.execute("ROLLBACK")
-        raise
+def empty(connection: apsw.Connection) -> bool:
+    """Makes of an index of an earlier release an empty one that keeps its vectors, in one transaction.
 
-
-def _has_stamps(connection: apsw.Connection) -> bool:
-    found = connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'stamps'").fetchone()
-    return found is not None
-
-
-def _take_over(connection: apsw.Connection, viewpoint: str) -> None:
-    connection.execute(ENTER_VIEWPOINT, (viewpoint,))
-    connection.execute(
-        "INSERT INTO stamps SELECT f.id, v.id, f.size, f.mtime_ns, f.ctime_ns, f.inode,"
-        " f.read_at_ns, f.content_hash FROM files AS f, viewpoints AS v"
-    )
-    connection.executemany(
-        "INSERT OR REPLACE INTO meta SELECT ?, value FROM meta WHERE key = ?",
-        [(key_of(key, viewpoint), key) for key in _OF_VIEWPOINTS],
-    )
+    False where that cannot be done: it is then as it was.
+    """
+    if connection.pragma("user_version") < _SAME_VECTORS or not _has(connection, _LASTING):
+        return False
+    with connection:
+        for table in _TABLE.findall(_DERIVED):
+            connection.execute(f"DROP TABLE IF EXISTS {table}")
+        connection.execute(_DERIVED)
+        connection.executemany("DELETE FROM meta WHERE key = ?", [(key,) for key in _OF_FILES])
+        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+    return True
 
 
 def key_of(key: str, viewpoint: str) -> str:
-    """Under which key `meta` has what one viewpoint remembers; of the only one, as in earlier releases."""
+    """Under which key `meta` has what one viewpoint remembers; of the only one."""
     return f"{key}{OF_VIEWPOINT}{viewpoint}" if viewpoint else key
 
 
 def is_complete(connection: apsw.Connection) -> bool:
     """Whether every table is there."""
+    return _has(connection, _LASTING + _DERIVED)
+
+
+def _has(connection: apsw.Connection, definitions: str) -> bool:
     present = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema")}
-    return present.issuperset(_TABLE.findall(_DDL))
+    return present.issuperset(_TABLE.findall(definitions))

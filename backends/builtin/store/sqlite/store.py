@@ -244,6 +244,18 @@ class SqliteStore:
 
     def tidy(self) -> None:
         give_back_unused(self)
+        self._shorten_log()
+
+    def _shorten_log(self) -> None:
+        """A write-ahead log stays as long as it ever was; it is emptied unless somebody reads or writes just now."""
+        try:
+            is_long = Path(f"{self.path}-wal").stat().st_size > MAX_LOG_BYTES
+        except OSError:
+            return
+        if is_long:
+            with self._translating_errors(), self._turn(None), suppress(apsw.BusyError):
+                self._writer.set_busy_timeout(0)
+                self._writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
 
     def scrub(self) -> bool:
         return scrub(self)
@@ -394,7 +406,7 @@ class SqliteStore:
         self.note(*place.notes, *notes)
 
     def _connect(self) -> None:
-        self._writer = connect_writer(self.path, self.viewpoint)
+        self._writer = connect_writer(self.path)
         if (note := network_note(self.path)) is not None:
             self.note(note)
         self._opened = _identity(self.path)
@@ -414,6 +426,8 @@ def _identity(path: Path) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
+MAX_LOG_BYTES: Final = 1024 * 1024
+"""What may stay of a write-ahead log between syncs."""
 MIN_UNUSED_PAGES: Final = 512
 """4 MiB."""
 UNUSED_SHARE: Final = 8

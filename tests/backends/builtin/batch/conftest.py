@@ -42,6 +42,12 @@ _PAUSE_S = 0.03
 QUICK = BatchSettings(poll_interval_ms=10)
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """What is about a vendor's own requests and answers says `every_vendor`; all else is the same behind each."""
+    if metafunc.definition.get_closest_marker("every_vendor") is not None:
+        metafunc.parametrize("vendor", list(MODELS), indirect=True)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """In PostgreSQL with one vendor: what vendors do differently does not reach the store."""
     items[:] = [one for one in items if not _is_once_more(getattr(one, "callspec", None))]
@@ -81,10 +87,11 @@ def hasty(request, monkeypatch) -> None:
             monkeypatch.setattr(name, value)
 
 
-@pytest.fixture(params=["openai", "gemini", "voyage"])
+@pytest.fixture
 def vendor(request) -> Iterator[FakeVendor]:
     """A loopback host that speaks one vendor's wire format and knows two models."""
-    with FakeVendor(request.param, models=MODELS[request.param]) as host:
+    name = getattr(request, "param", "openai")
+    with FakeVendor(name, models=MODELS[name]) as host:
         yield host
 
 

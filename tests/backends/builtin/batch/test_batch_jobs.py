@@ -17,6 +17,7 @@ from backends.interface import SearchRequest, SyncRequest
 pytestmark = pytest.mark.anyio
 
 
+@pytest.mark.every_vendor
 @pytest.mark.every_store
 async def test_a_large_backlog_is_embedded_by_one_job_of_many_files(
     embedding_home, vendor, batches, backlog, in_jobs, embedded, job_in
@@ -32,6 +33,7 @@ async def test_a_large_backlog_is_embedded_by_one_job_of_many_files(
     assert set(Counter([*ordinary, *batches.texts()]).values()) == {1}
 
 
+@pytest.mark.every_vendor
 @pytest.mark.every_store
 async def test_every_text_gets_the_vector_of_its_own_words(
     embedding_home, batches, backlog, embedded
@@ -45,6 +47,7 @@ async def test_every_text_gets_the_vector_of_its_own_words(
             assert answer.mode == "hybrid"
 
 
+@pytest.mark.every_vendor
 async def test_the_files_of_a_job_are_deleted_at_the_vendor(
     embedding_home, batches, backlog, job_in
 ):
@@ -55,6 +58,7 @@ async def test_the_files_of_a_job_are_deleted_at_the_vendor(
     assert (batches.uploads, batches.files) == (1, {})
 
 
+@pytest.mark.every_vendor
 async def test_no_key_is_in_what_is_uploaded(embedding_home, vendor, batches, backlog, job_in):
     batches.held = True
     async with embedding_home.open() as backend:

@@ -51,6 +51,7 @@ async def test_refused_items_are_retried_singly_by_the_ordinary_path(
     assert len(batches.jobs) == 1
 
 
+@pytest.mark.every_vendor
 async def test_the_reason_of_a_refused_item_does_not_repeat_its_text(
     vendor, batches, backlog, embedding_home, job_in, look, monkeypatch
 ):
@@ -87,6 +88,7 @@ def _with_broken_vectors(batches, lines):
     return [*map(batches.result, keys, broken), *lines[len(broken) :]]
 
 
+@pytest.mark.every_vendor
 @pytest.mark.parametrize(
     ("spoil", "lacking"),
     [
@@ -107,6 +109,7 @@ async def test_only_the_items_that_came_back_wrong_are_sent_again(
     assert len(batches.jobs) == 1
 
 
+@pytest.mark.every_vendor
 async def test_an_expired_job_gives_what_it_has_and_the_rest_is_sent_in_the_ordinary_way(
     vendor, batches, backlog, in_jobs, indexed
 ):
@@ -119,6 +122,7 @@ async def test_an_expired_job_gives_what_it_has_and_the_rest_is_sent_in_the_ordi
     assert set(Counter(vendor.embedded()).values()) == {1}
 
 
+@pytest.mark.every_vendor
 async def test_two_failed_jobs_switch_batch_off_and_the_reason_is_told(
     vendor, batches, backlog, indexed
 ):
@@ -151,6 +155,7 @@ async def test_batch_is_tried_again_after_its_pause(
     assert (len(batches.jobs), job["outcome"]) == (3, "completed")
 
 
+@pytest.mark.every_vendor
 async def test_a_host_without_batch_jobs_is_asked_once_and_sent_no_file(
     vendor, backlog, embedding_home, embedded, batch_report
 ):
@@ -172,6 +177,7 @@ async def test_a_host_that_stumbles_is_asked_again(fault, vendor, batches, backl
     assert (len(batches.jobs), report["failures"]) == (1, 0)
 
 
+@pytest.mark.every_vendor
 @pytest.mark.parametrize("answer", ["upload", "create"])
 async def test_an_answer_that_got_lost_causes_no_second_job(answer, batches, backlog, indexed):
     batches.loses = [answer]
@@ -180,6 +186,7 @@ async def test_an_answer_that_got_lost_causes_no_second_job(answer, batches, bac
     assert (batches.uploads, len(batches.jobs)) == (1, 1)
 
 
+@pytest.mark.every_vendor
 async def test_a_job_that_takes_too_long_is_cancelled_and_its_results_are_used(
     vendor, batches, backlog, batch_with, embedding_home, embedded, job_in
 ):
@@ -207,6 +214,7 @@ async def test_without_waiting_a_job_may_take_as_long_as_the_vendor_allows(
         assert (await job_in(backend, "submitted"))["outcome"] is None
 
 
+@pytest.mark.every_vendor
 async def test_a_refused_key_ends_the_job_and_shows_nowhere(vendor, batches, backlog, indexed):
     batches.refusal = (401, f"Incorrect API key provided: {vendor.key}", {})
     coverage, report = await indexed()
@@ -215,6 +223,7 @@ async def test_a_refused_key_ends_the_job_and_shows_nowhere(vendor, batches, bac
     assert vendor.key not in repr(report)
 
 
+@pytest.mark.every_vendor
 async def test_a_host_that_wants_fewer_new_jobs_is_asked_again(batches, backlog, indexed):
     batches.create_refusals = [(429, "Slow down", {})] * 2
     coverage, report = await indexed()
@@ -222,6 +231,7 @@ async def test_a_host_that_wants_fewer_new_jobs_is_asked_again(batches, backlog,
     assert (batches.uploads, len(batches.jobs), report["failures"]) == (1, 1, 0)
 
 
+@pytest.mark.every_vendor
 async def test_a_host_that_takes_files_but_knows_no_jobs_is_left_alone_for_a_day(
     vendor, batches, backlog, indexed
 ):

@@ -14,6 +14,7 @@ from backends.interface import SyncRequest
 pytestmark = pytest.mark.anyio
 
 
+@pytest.mark.every_vendor
 async def test_what_the_vendor_refuses_as_too_large_goes_into_smaller_jobs(
     vendor, batches, backlog, in_jobs, embedding_home, embedded, until, batch_report
 ):

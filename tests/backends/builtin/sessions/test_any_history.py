@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.builtin.store.port import TurnRange
@@ -132,7 +132,6 @@ class Agent:
             ]
 
 
-@settings(derandomize=True, max_examples=60, deadline=None)
 @given(steps)
 def test_the_index_says_what_the_file_says(tmp_path_factory, steps):
     agent = Agent(tmp_path_factory.mktemp("agent"))

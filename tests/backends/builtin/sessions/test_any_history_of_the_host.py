@@ -117,10 +117,7 @@ class Agent:
             return list(connection.execute(sql))
 
 
-@settings(
-    derandomize=True, max_examples=80, deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)  # fmt: skip
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps)
 def test_the_index_says_what_the_conversation_says(tmp_path_factory, monkeypatch, steps):
     monkeypatch.setattr(sessions, "PART_BYTES", 700)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.builtin.store.port import IndexedTranscript
@@ -95,7 +95,6 @@ def test_what_is_gone_is_removed_unless_nothing_is_known_about_the_directory():
 sizes = st.lists(st.integers(0, 3_000), max_size=12)
 
 
-@settings(derandomize=True, max_examples=100, deadline=None)
 @given(sizes, sizes)
 def test_neither_source_waits_for_more_than_one_step_of_the_other(memory, talk):
     files = [FoundFile(f"memory/{n}.md", 0, size, 1, 1, n, 1) for n, size in enumerate(memory)]

@@ -168,7 +168,7 @@ def assert_same(one: list[Any], other: list[Any]) -> None:
         assert [row[-1] for row in mine] == pytest.approx([row[-1] for row in theirs], abs=1e-9)
 
 
-@settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck), derandomize=True)
+@settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
 @given(
     steps=st.lists(operations, max_size=12),
     asked=st.lists(queries, min_size=1, max_size=3),

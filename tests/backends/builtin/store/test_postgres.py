@@ -302,8 +302,9 @@ class TestConnections:
                 ) as another:  # waits for the row until the server ends the first
                     another.remember("mark", "done")
 
-        with pytest.raises(IndexUnavailableError):
+        with pytest.raises(IndexUnavailableError, match="and was undone") as caught:
             change()
+        assert "statementTimeoutMs" in caught.value.remedy
         with other.view() as view:
             assert view.remembered("mark") == "done"
 

@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.builtin.store.sqlite.vectors.scans import row_lengths
@@ -32,7 +32,6 @@ def vectors_of(rows, dimensions, seed):
     return vectors.astype(np.float32)
 
 
-@settings(derandomize=True, max_examples=60, deadline=None)
 @given(SHAPES)
 def test_a_kernel_scores_the_cosine_within_its_rounding(shape):
     rows, dimensions, seed = shape
@@ -59,7 +58,6 @@ def test_scoring_loses_no_reference_that_the_interpreter_lives_on(kernel):
     assert sys.getrefcount(None) > before - 500
 
 
-@settings(derandomize=True, max_examples=60, deadline=None)
 @given(SHAPES)
 def test_int8_uses_its_whole_range_for_every_vector(shape):
     coded = Int8Kernel().encode(vectors_of(*shape))
@@ -68,7 +66,6 @@ def test_int8_uses_its_whole_range_for_every_vector(shape):
     assert np.isfinite(coded.scales).all()
 
 
-@settings(derandomize=True, max_examples=100, deadline=None)
 @given(st.lists(st.integers(-4, 4), max_size=60), st.integers(1, 70))
 def test_the_best_are_the_highest_and_of_equal_ones_the_first(scores, count):
     array = np.array(scores, np.float32)
@@ -129,7 +126,6 @@ def test_a_segment_is_copied_only_when_a_quarter_of_it_is_not_in_use():
     assert arranged([whole], used()) == ()
 
 
-@settings(derandomize=True, max_examples=60, deadline=None)
 @given(
     st.lists(st.lists(st.integers(0, 60), min_size=1, unique=True), max_size=5),
     st.lists(st.integers(0, 60), max_size=30),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from providers.local.models.cache import place_of
@@ -87,7 +87,6 @@ references = st.builds(
 )
 
 
-@settings(derandomize=True, max_examples=200, deadline=None)
 @given(first=references, second=references)
 def test_different_models_have_different_places_inside_the_cache(first, second):
     try:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 from weakref import WeakSet
 
 import apsw
-import structlog
 
 from backends.builtin.store.port import EngineName, Unavailable, VectorAnswer
+from config.runtime.logs import Log
 
 if TYPE_CHECKING:
     from providers.interface import Vector
@@ -94,7 +94,7 @@ else:
     np = _LazyModule("numpy")  # who searches by keywords alone never pays for it
 
 
-_log = structlog.get_logger(__name__)
+_log = Log()
 
 INSTALL: Final = "install the gateway with its extra 'vector'"
 

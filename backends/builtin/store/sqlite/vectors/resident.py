@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from weakref import ReferenceType, WeakKeyDictionary, ref
 
 import apsw
-import structlog
 
 from backends.builtin.store.port import EngineName, Unavailable, VectorAnswer
 from backends.builtin.store.sqlite.connections import int64s
@@ -36,6 +35,7 @@ from backends.builtin.store.sqlite.vectors.snapshot import (
     united,
     updated_members,
 )
+from config.runtime.logs import Log
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -175,7 +175,7 @@ class ScansAhead:
             self._scans.clear()
 
 
-_log = structlog.get_logger(__name__)
+_log = Log()
 
 _NOT_LOADED: Final = "the vectors are not loaded yet"
 _BEHIND: Final = "many new vectors are not loaded yet"
