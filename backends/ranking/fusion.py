@@ -51,6 +51,7 @@ from backends.ranking.evidence import (
 )
 from backends.ranking.passages import (
     BARE_SHARE,
+    LEAST_ALONE,
     File,
     Offer,
     Passage,
@@ -279,12 +280,13 @@ class Proposal:
 
     def weighed(self, lanes: Lanes) -> File:
         odds = weighted_odds(self.lines.evidence, lanes, information=self._weights.total)
-        return self.with_odds(odds)
+        return self.with_odds(odds, LEAST_ALONE)
 
-    def with_odds(self, odds: Sequence[float]) -> File:
+    def with_odds(self, odds: Sequence[float], least_alone: float = 0.0) -> File:
+        """`least_alone`: of a line that is shown also where those between it and the best one are not."""
         units, evidence = self.lines.units, self.lines.evidence
         odds = aged_odds(units, evidence, odds)
-        file = File(*self.key, units, evidence, odds, self._max_chars)
+        file = File(*self.key, units, evidence, odds, self._max_chars, least_alone)
         for start, end in self._shown:
             file.take(start, end)
         return file

@@ -59,6 +59,9 @@ _HEADING: Final = re.compile(r"#{1,6}(\s|\Z)")
 APART: Final = 0.03
 """The share of the best line's odds from which a line is shown even if those between are not. What is
 weaker is shown beside a line that is, since alone it would tell nothing."""
+LEAST_ALONE: Final = 1.0
+"""Odds from which it is: where the best line of a file says little, what stands around it says more than other lines
+that say as little."""
 
 
 Order = tuple[float, int, str, int, int]
@@ -92,14 +95,18 @@ class File:
         evidence: Sequence[Evidence],
         odds: Sequence[float],
         max_chars: int,
+        least_alone: float = 0.0,
     ) -> None:
-        """`max_chars`: of a snippet, in UTF-16 units."""
+        """`max_chars`: of a snippet, in UTF-16 units. `least_alone`: the odds of a line, other than the best one, that
+        is shown by itself.
+        """
         self.file_id = file_id
         self.path = path
         self.units = units
         self.evidence = evidence
         self.odds = odds
         self._max_chars = max_chars
+        self._least_alone = least_alone
         self._taken = [False] * len(units)
 
     def free(self) -> list[int]:
@@ -137,7 +144,7 @@ class File:
                 break
             cost = self.units[at].length + len(GAP)
             if not chosen or (cost <= room and not self._overlaps(at, chosen)):
-                least = least or APART * self.odds[at]
+                least = least or max(APART * self.odds[at], self._least_alone)
                 chosen.append(at)
                 room -= cost
         return self.selection(sorted(self._grown(chosen, room))) if chosen else None

@@ -370,6 +370,18 @@ def test_a_line_that_is_much_weaker_is_shown_only_beside_a_better_one(passages):
     assert len(best.stretches) == 1
 
 
+def test_where_the_best_line_says_little_its_surroundings_are_shown_not_lines_that_say_as_little(
+    passages,
+):
+    lines = [f"- Filling words without any meaning, number {number}." for number in range(60)]
+    for number in range(10, 60, 10):
+        lines[number] = f"- The garden got a valve, number {number}."
+    question = "boiler membrane pressure valve replaced kitchen window carpenter"
+    best = passages("\n".join(lines), question, bm25=0.0)[0]
+    assert len(best.stretches) == 1
+    assert passages("\n".join(lines), "valve garden", bm25=0.0)[0].text.count("valve") == 5
+
+
 def test_what_fits_into_one_snippet_is_shown_without_a_gap(passages):
     text = "- The boiler.\n\n- Something else.\n- And more.\n- Much more.\n- The boiler again."
     (best,) = passages(text, "boiler")
