@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from backends.errors import IndexUnavailableError, out_of_reach
 from backends.interface import (
     BackendStatus,
+    BackfillState,
     Fallback,
     Hit,
     MemoryBackend,
@@ -164,6 +165,10 @@ class FallbackBackend:
         except QmdUnavailableError as error:
             return replace(report, error=str(error))
         return report
+
+    async def embed(self, *, progress: ProgressCallback | None = None) -> BackfillState | None:
+        """Those of the builtin index: QMD makes its own in `sync`."""
+        return await self._builtin.embed(progress=progress)
 
     async def transcript_grew(self, reference: str) -> bool:
         return await self._builtin.transcript_grew(reference)

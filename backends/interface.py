@@ -508,6 +508,13 @@ class MemoryBackend(Protocol):
         self, request: SyncRequest, *, progress: ProgressCallback | None = None
     ) -> SyncReport: ...
 
+    async def embed(self, *, progress: ProgressCallback | None = None) -> BackfillState | None:
+        """Waits until every stored text has its vector, or until the provider fails, and says how far it is.
+
+        None where no texts get vectors: without a provider, or when others do it.
+        """
+        ...
+
     async def transcript_grew(self, reference: str) -> bool:
         """Whether a sync is due for this transcript (session id, file name or path) by now.
 

@@ -38,6 +38,7 @@ from backends.files.reading import NoteReads, read_lines
 from backends.files.roots import MemoryRoots
 from backends.interface import (
     BackendStatus,
+    BackfillState,
     Overview,
     ProgressCallback,
     ReadAnswer,
@@ -193,7 +194,7 @@ class BuiltinBackend:
         if meaning.vector is None or found.mode != "keyword":
             return None
         model = meaning.vector.fingerprint.model
-        by_whom = "" if self._embeds else "; a gateway that runs does (`memory-gateway serve`)"
+        by_whom = "" if self._embeds else "; `memory-gateway index` and a gateway that runs do"
         return f"Answered by keywords: {model} has not embedded any note yet{by_whom}."
 
     async def _prepare(self, query: str) -> tuple[Stale | None, Meaning, float]:
@@ -289,6 +290,9 @@ class BuiltinBackend:
             else:
                 request = msgspec.structs.replace(request, verify=False)  # somebody does it now
             return await self._freshness.sync(request, progress)
+
+    async def embed(self, *, progress: ProgressCallback | None = None) -> BackfillState | None:
+        return await self._mended(lambda: self._semantics.embed_all(progress))
 
     async def transcript_grew(self, reference: str) -> bool:
         is_due = partial(self._sessions.is_due, reference)

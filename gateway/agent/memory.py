@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from backends.builtin.backend import open_builtin, open_store
 from backends.errors import FileUnreadableError, IndexUnavailableError, PathNotAllowedError
 from backends.interface import (
+    BackfillState,
     MemoryBackend,
     ProgressCallback,
     ReadAnswer,
@@ -266,6 +267,13 @@ class Memory:
         with self._running.used() as backend:
             return await self.counted.observe_sync(backend.sync(request, progress=progress))
 
+    async def embed(self, progress: ProgressCallback | None = None) -> BackfillState | None:
+        """Waits until every text has its vector; None while there are to be none."""
+        if self._running is None:
+            return None
+        with self._running.used() as backend:
+            return await backend.embed(progress=progress)
+
     async def transcript_grew(self, reference: str) -> bool:
         """Counts a transcript against its thresholds; asks for a sync once they are reached.
 
@@ -408,12 +416,13 @@ HEALTH_PATIENCE_S = 0.6
 
 @asynccontextmanager
 async def open_memory(
-    settings: Settings, *, background: bool = True, wait_s: float = 0.0
+    settings: Settings, *, background: bool = True, embeds: bool = False, wait_s: float = 0.0
 ) -> AsyncIterator[Memory]:
     """Opens the memory that the settings describe, or one that is off.
 
-    With `background` the index is brought up to date at once and then as `sync.*` says. A QMD that
-    starts is waited for no longer than `wait_s`. Raises IndexUnavailableError.
+    With `background` the index is brought up to date at once and then as `sync.*` says, and texts
+    get their vectors; without, the latter only if it `embeds`. A QMD that starts is waited for no
+    longer than `wait_s`. Raises IndexUnavailableError.
     """
     metrics = Metrics()
     if is_disabled(settings):
@@ -426,7 +435,7 @@ async def open_memory(
         ):
 
             def open_backend(settings: Settings) -> AbstractAsyncContextManager[MemoryBackend]:
-                return _open_backend(store, settings, background=background, wait_s=wait_s)
+                return _open_backend(store, settings, embeds=background or embeds, wait_s=wait_s)
 
             async def start(settings: Settings, reason: str) -> RunningBackend:
                 boot_reason = reason if background else None
@@ -448,9 +457,9 @@ async def _cannot_start(_settings: Settings, _reason: str) -> RunningBackend:
 
 
 def _open_backend(
-    store: Store, settings: Settings, *, background: bool, wait_s: float
+    store: Store, settings: Settings, *, embeds: bool, wait_s: float
 ) -> AbstractAsyncContextManager[MemoryBackend]:
-    open_index = partial(open_builtin, background=background, store=store)
+    open_index = partial(open_builtin, background=embeds, store=store)
     if settings.backend == "builtin":
         return open_index(settings)
     from backends.fallback import open_with_fallback  # noqa: PLC0415 - most start without it

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from backends.builtin.store.opening import is_there, owner_lock
 from backends.errors import IndexUnavailableError
 from backends.interface import (
+    BackfillState,
     ProgressCallback,
     ReadAnswer,
     SearchAnswer,
@@ -74,6 +75,10 @@ class Access(Protocol):
         self, request: SyncRequest, progress: ProgressCallback | None = None
     ) -> SyncReport | None: ...
 
+    async def embed(self, progress: ProgressCallback) -> BackfillState | None:
+        """Waits until every text has its vector; None where there are to be none, or a gateway makes them."""
+        ...
+
     async def status(self) -> StatusResult: ...
 
     async def overview(self) -> OverviewResult: ...
@@ -95,10 +100,12 @@ def with_memory(
     work: Callable[[Access], Coroutine[Any, Any, T]],
     *,
     patient: bool = False,
+    embeds: bool = False,
 ) -> T:
     """What `work` returns with the owner's memory when there is an owner, else with our own, without background work.
 
-    The `patient` wait for a QMD that has to start for them alone. Raises what `work` raises, and
+    The `patient` wait for a QMD that has to start for them alone. Our own gives texts their vectors if it
+    `embeds`. Raises what `work` raises, and
     IndexUnavailableError, also when the owner serves another workspace.
     """
     with _owner_of(settings) if not is_disabled(settings) else nullcontext() as owner:
@@ -108,7 +115,7 @@ def with_memory(
     log_for(options)
     import anyio
 
-    return anyio.run(_with_own_memory, settings, work, patient)
+    return anyio.run(partial(_with_own_memory, settings, work, patient=patient, embeds=embeds))
 
 
 def _finished(work: Coroutine[Any, Any, T]) -> T:
@@ -123,13 +130,17 @@ def _finished(work: Coroutine[Any, Any, T]) -> T:
 
 
 async def _with_own_memory(
-    settings: Settings, work: Callable[[Access], Coroutine[Any, Any, T]], patient: bool
+    settings: Settings,
+    work: Callable[[Access], Coroutine[Any, Any, T]],
+    *,
+    patient: bool,
+    embeds: bool,
 ) -> T:
     from gateway.agent.memory import TRIAL_S, open_memory  # whoever only asks needs none of it
 
     with _without_traces(settings) as ours:
         wait_s = TRIAL_S if patient else 0.0
-        async with open_memory(ours, background=False, wait_s=wait_s) as memory:
+        async with open_memory(ours, background=False, embeds=embeds, wait_s=wait_s) as memory:
             return await work(_Opened(memory, is_kept=ours is settings))
 
 
@@ -216,7 +227,7 @@ class _Opened:
     def __init__(self, memory: Memory, *, is_kept: bool) -> None:
         self._memory = memory
         self._is_kept = is_kept
-        self.sync, self.health = memory.sync, memory.health
+        self.sync, self.embed, self.health = memory.sync, memory.embed, memory.health
         self.deep_health = memory.deep_health
 
     async def search(self, params: SearchParams) -> SearchAnswer:
@@ -338,6 +349,10 @@ class _Asked:
         params = {"reason": request.reason, "force": request.force}
         report = self._owner.call("sync", params, timeout_s=math.inf)
         return None if "disabled" in report else msgspec.convert(report, SyncReport)
+
+    async def embed(self, progress: ProgressCallback) -> BackfillState | None:
+        del progress  # it goes on there by itself
+        return None
 
     async def status(self) -> StatusResult:
         found = self._status()

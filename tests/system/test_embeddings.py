@@ -67,6 +67,30 @@ async def test_notes_are_embedded_once_and_found_by_both_lanes(wired, vendor):
     assert len(vendor.embedded()) == len(notes) + 1
 
 
+def test_a_shell_alone_makes_the_vectors_of_an_index_and_searches_by_them(wired, vendor):
+    done = wired.run("index")
+    assert done.returncode == 0, done.stderr
+    assert "Vectors: 4 of 4 texts" in done.stdout
+    found = json.loads(wired.run("search", "--json", "heating pump membrane").stdout)
+    assert (found["mode"], found["results"][0]["path"]) == ("hybrid", "memory/2026-02-01.md")
+    report = json.loads(wired.run("index", "--json").stdout)
+    assert report["vectors"]["coverage"]["embedded"] == 4
+    notes = [text for text in vendor.embedded() if text != "heating pump membrane"]
+    assert len(notes) == len(set(notes)) == 4
+
+
+def test_a_shell_whose_provider_fails_has_its_words_and_goes_on_another_time(wired, vendor):
+    vendor.misbehave(status(401))
+    done = wired.run("index")
+    assert done.returncode == 75
+    assert "4 files in" in done.stdout
+    assert "Vectors: 0 of 4 texts" in done.stdout
+    assert "HTTP 401" in done.stdout
+    assert "Run it again to go on" in done.stdout
+    vendor.heal()
+    assert "Vectors: 4 of 4 texts" in wired.run("index").stdout
+
+
 async def test_status_tells_choice_state_coverage_and_the_next_attempt(wired, vendor):
     async with wired.gateway() as client:
         await client.call("sync", {})

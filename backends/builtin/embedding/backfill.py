@@ -25,10 +25,10 @@ from backends.builtin.batch.jobs import BatchJobs
 from backends.builtin.store.leasing import LOOK_S, LeaseHolder
 from backends.builtin.store.port import LeaseLostError, Store, Version, View, Writer, now_ms
 from backends.errors import IndexUnavailableError
-from backends.interface import BackfillState
+from backends.interface import BackfillState, ProgressCallback, SyncProgress
 from config.errors import ErrorKind
 from config.runtime.logs import Log
-from config.runtime.tasks import Backoff, BoundedWork, ResettableEvent
+from config.runtime.tasks import Backoff, BoundedWork, ResettableEvent, Wakeup
 from config.settings import CacheSettings
 from providers.embedding.documents import Delivery
 from providers.embedding.failover import Change, Embeddings
@@ -124,6 +124,8 @@ class Backfill:
         """The version of the store at the end of the last round."""
         self._told_at = -math.inf
         """When others were last told which models are in use here."""
+        self._moved = Wakeup()
+        """Fires when vectors were stored, and at the end of each round."""
         self.running = False
         self.has_caught_up = False
         """Whether every text has been embedded once by the provider in use."""
@@ -151,6 +153,19 @@ class Backfill:
         self._offers.failed()  # until nothing is refused any more
         self._offers_are_due = True
         self.wake()
+
+    async def rested(self, progress: ProgressCallback | None) -> BackfillState:
+        """Waits until nothing is left to do for the provider in use, or until it fails."""
+        while self.last_error is None and (self.running or self._wake.is_set()):
+            await self._moved.wait()
+            if progress is not None:
+                coverage = (await self._disk.run_out(self._state)).coverage
+                progress(SyncProgress(done=coverage.embedded, total=coverage.total))
+        return await self._disk.run_out(self._state)
+
+    def _state(self) -> BackfillState:
+        with self._store.view() as view:
+            return self.report(view)
 
     async def run(self) -> None:
         """Works until cancelled."""
@@ -212,6 +227,7 @@ class Backfill:
             return True
         finally:
             self.running = False
+            self._moved.fire()
         return False
 
     async def _embed_pending(self) -> None:
@@ -308,6 +324,7 @@ class Backfill:
             with anyio.CancelScope(shield=True):  # also what arrives while we close was paid for
                 await self._disk.run_out(self._save)
             self._on_stored()
+            self._moved.fire()
 
         try:
             await self._embeddings.embed_documents(

@@ -14,9 +14,11 @@ from msgspec.structs import replace
 from backends.builtin.store.port import Store, View
 from backends.errors import IndexUnavailableError
 from backends.interface import (
+    BackfillState,
     BatchReport,
     EmbeddingModel,
     Fallback,
+    ProgressCallback,
     VectorDetails,
     VectorStatus,
 )
@@ -209,6 +211,11 @@ class Semantics:
             self._backfill.wake()
         if self._residency is not None:
             self._residency.changed()
+
+    async def embed_all(self, progress: ProgressCallback | None) -> BackfillState | None:
+        """As `MemoryBackend.embed`."""
+        await self.opened()
+        return None if self._backfill is None else await self._backfill.rested(progress)
 
     def searched(self, fingerprint: Fingerprint) -> None:
         """A search was answered by the vectors of this provider."""

@@ -15,7 +15,7 @@ from gateway.cli.guard import NOT_FOUND
 from gateway.cli.options import PROGRAM, Options
 
 if TYPE_CHECKING:
-    from backends.interface import SyncReport
+    from backends.interface import BackfillState, SyncReport
     from gateway.cli.access import Access
     from providers.local.models.references import ConfiguredModels
     from providers.local.models.suggestions import Suggestion
@@ -27,13 +27,13 @@ def index(
         bool, typer.Option("--force", help="Index every file again, even unchanged ones.")
     ] = False,
 ) -> int:
-    """Bring the index up to date and wait for it."""
+    """Bring the index up to date and wait for it, and for the vectors of all texts."""
     from gateway.cli.access import with_memory
     from gateway.cli.options import load
-    from gateway.cli.rendering.status_lines import sync_remarks, sync_summary
+    from gateway.cli.rendering.status_lines import embedding_lines, sync_remarks, sync_summary
 
     work = partial(_index, force)
-    report, disabled, issues = with_memory(load(options), options, work)
+    report, vectors, disabled, issues = with_memory(load(options), options, work, embeds=True)
     if report is None:
         if options.json:
             output.write_json({"disabled": True, "reason": disabled})
@@ -41,27 +41,35 @@ def index(
             output.note(disabled)
         return os.EX_OK
     if options.json:
-        output.write_json(report)
+        found = msgspec.to_builtins(report)
+        output.write_json(found if vectors is None else {**found, "vectors": vectors})
     else:
         output.say(sync_summary(report))
+        for line in () if vectors is None else embedding_lines(vectors):
+            output.say(line)
         for remark in (*sync_remarks(report), *issues):
             output.note(remark)
-    return os.EX_OK if report.complete and not report.error else os.EX_TEMPFAIL
+    is_whole = report.complete and not report.error and not (vectors and vectors.last_error)
+    return os.EX_OK if is_whole else os.EX_TEMPFAIL
 
 
-async def _index(force: bool, memory: Access) -> tuple[SyncReport | None, str, tuple[str, ...]]:
-    """The report, or why there is none; and why what was asked for is not indexed, if that is known."""
+async def _index(
+    force: bool, memory: Access
+) -> tuple[SyncReport | None, BackfillState | None, str, tuple[str, ...]]:
+    """The report, or why there is none; how far the vectors are; why what was asked for is not indexed."""
     from backends.interface import SyncRequest
-    from gateway.cli.progress import sync_progress
+    from gateway.cli.progress import sync_progress, vector_progress
 
     with sync_progress() as progress:
         report = await memory.sync(SyncRequest(reason="cli", force=force), progress=progress)
     if report is None:
-        return None, (await memory.status()).disabled or "", ()
+        return None, None, (await memory.status()).disabled or "", ()
     if not report.scanned:
-        return report, "", (await memory.status()).issues
+        return report, None, "", (await memory.status()).issues
+    with vector_progress() as progress:
+        vectors = await memory.embed(progress)
     missed = await memory.missed()
-    return report, "", (missed,) if missed else ()
+    return report, vectors, "", (missed,) if missed else ()
 
 
 def list_batches(options: Options) -> int:

@@ -287,6 +287,17 @@ def _provider(active: ServiceState, why: str) -> str:
     return " · ".join(part for part in parts if part)
 
 
+def embedding_lines(backfill: BackfillState) -> Iterator[str]:
+    """How far the vectors are after an `index`, and what becomes of those that are missing."""
+    yield f"Vectors: {_coverage(backfill)}"
+    coverage = backfill.coverage
+    left = coverage.total - coverage.embedded - coverage.failed
+    if left and backfill.last_error:
+        yield "Run it again to go on; a gateway that runs goes on by itself."
+    elif left:
+        yield f"The other {left:,} are on their way, likely in batch jobs: see `memory-gateway batch list`."
+
+
 def _coverage(backfill: BackfillState) -> str:
     coverage = backfill.coverage
     parts = [f"{coverage.embedded:,} of {counted(coverage.total, 'text')}"]
