@@ -13,7 +13,7 @@ import anyio
 
 from config.errors import MemoryGatewayError
 from endurance import local_model
-from endurance.agent import ANSWER_S, QUERY, Agent
+from endurance.agent import ANSWER_S, OTHER_QUERIES, QUERY, Agent
 from endurance.run import Run
 
 _PAUSE_S: Final = 0.02
@@ -63,7 +63,7 @@ async def _rebuild(run: Run) -> None:
 async def _search(run: Run) -> None:
     run.agent.edit()
     async with anyio.create_task_group() as tasks:
-        for query in (QUERY, "2020-01-05", "ba de fi", QUERY):
+        for query in (QUERY, *OTHER_QUERIES, QUERY):
             tasks.start_soon(_one_search, run, query)
 
 

@@ -36,6 +36,7 @@ TRANSCRIPTS: Final = 3
 STABLE: Final = "memory/stable.md"
 SENTENCE: Final = "The lighthouse keeper of the northern reef paints the lantern room."
 QUERY: Final = "lighthouse keeper lantern room"
+OTHER_QUERIES: Final = ("2020-01-05", "ba de fi")
 MODEL: Final = "tiny.gguf"
 COMMAND: Final = (sys.executable, "-m", "gateway", "serve")
 ANSWER_S: Final = 60.0

@@ -305,7 +305,7 @@ def _transcripts(chunks: list[Any]) -> Iterator[tuple[str, str]]:
     for path, rows in groupby(of_sessions, key=lambda row: row[0]):
         whole = ""
         for row in rows:
-            start, text = row[1], row[6]
+            start, text = row[1], row[5]
             whole = whole[:start].ljust(start) + text
         yield str(path), whole
 

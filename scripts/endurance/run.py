@@ -18,11 +18,12 @@ from typing import Any, Final
 import anyio
 
 from config.errors import ErrorKind, MemoryGatewayError
-from endurance.agent import ANSWER_S, QUERY, SENTENCE, STABLE, Agent
+from endurance.agent import ANSWER_S, OTHER_QUERIES, QUERY, SENTENCE, STABLE, Agent
 from endurance.processes import processes_of
 from gateway.client import Client, RemoteError, SpawnedGateway
 
 _PAUSE_S: Final = 0.02
+_PAYING_S: Final = 10.0
 
 
 @dataclass
@@ -139,6 +140,14 @@ class Run:
         with anyio.move_on_after(ANSWER_S):
             while True:
                 if self.has_answered or not self.is_alive:
+                    return
+                await anyio.sleep(_PAUSE_S)
+
+    async def until_paid(self) -> None:
+        """Until a text of a note was embedded, or none seems to be left to embed, or the gateway is gone."""
+        with anyio.move_on_after(_PAYING_S):
+            while True:
+                if not self.is_alive or set(self.paid()).difference((QUERY, *OTHER_QUERIES)):
                     return
                 await anyio.sleep(_PAUSE_S)
 

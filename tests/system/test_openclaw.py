@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import anyio
@@ -39,15 +41,21 @@ def openclaw_command() -> str:
 
 
 @pytest.fixture(scope="module")
-def install(openclaw_command, make_home, tmp_path_factory) -> Iterator[Any]:
-    """Makes fresh installations. That the models never had to refuse anything is shown at the end."""
+def install(openclaw_command, make_home) -> Iterator[Any]:
+    """Makes fresh installations. That the models never had to refuse anything is shown at the end.
+
+    On a disk that lasts, whatever the other tests use: OpenClaw's doctor has much to say of one that does not.
+    """
     with ExitStack() as stack:
         models = []
 
         def fresh() -> Beside:
             model = stack.enter_context(FakeModel())
             models.append(model)
-            home = make_home(tmp_path_factory.mktemp("beside"))
+            lasting = TemporaryDirectory(
+                dir="/var/tmp", prefix="beside-", ignore_cleanup_errors=True
+            )
+            home = make_home(Path(stack.enter_context(lasting)))
             host = OpenClaw(openclaw_command, home.root, model)
             host.configure({"memory": {"search": SEARCH}})
             home.config = host.config

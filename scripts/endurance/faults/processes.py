@@ -48,9 +48,11 @@ async def _sometimes_after_an_answer(run: Run) -> None:
     """Where somebody keeps asking and the instant is not yet chosen; else it is soon after the start."""
     if run.number % 2 == 0 and run.activity not in {"download", "shutdown"}:
         await run.until_answered()
-        await anyio.sleep(
-            run.rng.uniform(0, 2.0)
-        )  # the first vectors come about a second after an answer
+        if run.rng.random() < 0.5:
+            await run.until_paid()  # about a second later, or many on a busy machine
+            await anyio.sleep(run.rng.uniform(0, 0.3))
+        else:
+            await anyio.sleep(run.rng.uniform(0, 2.0))
 
 
 class Stop(Fault):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from config.runtime.logs import LEVELS
 from gateway.cli import app
 from gateway.cli.entry import PlainQuestion, PlainServe, read_plain_question, read_plain_serve
 from gateway.cli.options import LOG_LEVELS, SERVE_OPTIONS, Options
-from gateway.process.logs import LEVELS
 
 
 def test_serve_alone_has_no_options():
