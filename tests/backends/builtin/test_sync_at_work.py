@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import zlib
 
 import anyio
 import pytest
@@ -140,6 +141,19 @@ async def test_an_index_that_is_damaged_at_work_is_rebuilt_by_the_search_that_me
         status = await backend.status()
         assert any("damaged" in issue for issue in status.issues)
         assert (await backend.sync(SyncRequest())).complete
+
+
+@pytest.mark.parametrize("damage", ["not deflated", ""], ids=["foreign", "not UTF-8"])
+async def test_words_of_a_chunk_that_cannot_be_read_are_damage_too(home, look, paths_of, damage):
+    deflate = zlib.compressobj(wbits=-12)
+    words = damage.encode() or deflate.compress(b"\xff\xfe") + deflate.flush()
+    home.write("memory/a.md", "boiler\n")
+    async with home.open() as backend:
+        await backend.sync(SyncRequest())
+        with look(home.index) as other:
+            other.execute("UPDATE chunks SET words = ?", (words,))
+        assert await paths_of(backend, "boiler") == ["memory/a.md"]
+        assert any("damaged" in issue for issue in (await backend.status()).issues)
 
 
 @pytest.mark.parametrize("use", ["sync", "status"])

@@ -56,9 +56,12 @@ def pack(chunk: PreparedChunk) -> bytes:
 
 
 def unpack(words: bytes, text: str) -> tuple[str, str]:
-    """Terms and context of the chunk with this text."""
+    """Terms and context of the chunk with this text. Raises apsw.CorruptError, as SQLite of a damaged page."""
     inflate = zlib.decompressobj(_WINDOW, zdict=text.encode())
-    terms, _, context = inflate.decompress(words).decode().partition(_BETWEEN)
+    try:
+        terms, _, context = inflate.decompress(words).decode().partition(_BETWEEN)
+    except (zlib.error, UnicodeDecodeError) as error:
+        raise apsw.CorruptError(f"the words of a chunk are damaged ({error})") from error
     return terms, context
 
 
