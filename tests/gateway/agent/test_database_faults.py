@@ -233,6 +233,7 @@ async def test_a_server_that_only_answers_is_searched_and_takes_nothing_until_it
                 await anyio.sleep(0.05)
 
 
+@pytest.mark.promises_seconds
 @pytest.mark.parametrize("knows_the_server", [True, False], ids=["connected", "new"])
 async def test_a_server_that_hangs_holds_no_search_longer_than_a_host_waits_and_no_file_at_all(
     settings, server, database, knows_the_server, monkeypatch
@@ -256,6 +257,7 @@ async def test_a_server_that_hangs_holds_no_search_longer_than_a_host_waits_and_
         await healed(memory)
 
 
+@pytest.mark.promises_seconds
 async def test_searches_that_come_together_while_a_server_hangs_are_all_answered_in_time(
     settings, server, database, monkeypatch
 ):
