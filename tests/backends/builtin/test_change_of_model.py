@@ -142,4 +142,6 @@ async def test_without_any_old_vectors_the_answer_says_that_nothing_was_read_yet
         assert answer.warning.endswith("has not embedded any note yet.")
     async with open_builtin(home.settings, background=False) as command:
         answer = await ask(command, "the heating")
-        assert "has not embedded any note yet; a gateway that runs does" in answer.warning
+        assert (
+            "has not embedded any note yet; `memory-gateway index` and a gateway" in answer.warning
+        )
