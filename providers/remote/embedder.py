@@ -7,6 +7,7 @@ search waits for the import of a library. Either is opened with its first reques
 from __future__ import annotations
 
 import importlib
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final, Protocol
@@ -34,6 +35,8 @@ from providers.remote.vendors import Vendor
 _TIMES_TO_BELIEVE: Final = 3
 """The length of vectors is learned from the first answer, which may have been the slip, or the host has another
 model now. One answer of another length proves neither."""
+_TIME_TO_BELIEVE_S: Final = 30.0
+"""So long the answers have to agree: a host may be ill for a while, and all stored vectors go with the model."""
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -82,10 +85,8 @@ class RemoteEmbedder:
         self._opening: dict[Purpose, anyio.Lock] = {"document": anyio.Lock(), "query": anyio.Lock()}
         """One for each, since a query must not wait for the library that documents wait for."""
         self._dimensions = spec.dimensions
-        self._others: tuple[int | None, int] = (None, 0)
-        """A length that is not the learned one, and how many answers in a row had no other."""
-        self._has_answered = False
-        """Whether any answer came to this process."""
+        self._others: tuple[int | None, int, float] = (None, 0, 0.0)
+        """A length that is not the learned one, how many answers in a row had no other, and since when."""
 
     @property
     def fingerprint(self) -> Fingerprint:
@@ -147,29 +148,13 @@ class RemoteEmbedder:
         if self._spec.dimensions is None and _size(items) is None:
             others = await self._checked(reply, len(texts), None)
             size = _size(others)
-            if self._has_changed(size) or (
-                size is not None
-                and not self._has_answered
-                and await self._insists(wire, clean[0], purpose)
-            ):
+            if self._has_changed(size):
                 items = others
         else:
-            self._others = (None, 0)
-        self._has_answered = True
+            self._others = (None, 0, 0.0)
         if self._dimensions is None:
             self._dimensions = _size(items)
         return EmbeddedBatch(items, reply.tokens)
-
-    async def _insists(self, wire: Wire, text: str, purpose: Purpose) -> bool:
-        """Whether the host gives this length again and again, so that what is stored was of another model."""
-        for _ in range(_TIMES_TO_BELIEVE - 1):
-            (item,) = await self._checked(await wire.send([text], purpose), 1, None)
-            if isinstance(item, ItemError) or item.size == self._dimensions:
-                self._others = (None, 0)
-                return False
-            if self._has_changed(item.size):
-                return True
-        return False
 
     async def _checked(
         self, reply: Reply, expected: int, dimensions: int | None
@@ -178,11 +163,13 @@ class RemoteEmbedder:
 
     def _has_changed(self, size: int | None) -> bool:
         """Whether the host's vectors have had this length so often that it is the one to reckon with."""
-        before, times = self._others
-        self._others = (size, times + 1 if size == before else 1)
-        if size is None or self._others[1] < _TIMES_TO_BELIEVE:
+        now = time.monotonic()
+        before, times, since = self._others
+        self._others = (size, times + 1, since) if size == before else (size, 1, now)
+        _, times, since = self._others
+        if size is None or times < _TIMES_TO_BELIEVE or now < since + _TIME_TO_BELIEVE_S:
             return False
-        self._dimensions, self._others = size, (None, 0)
+        self._dimensions, self._others = size, (None, 0, 0.0)
         return True
 
     async def _open(self, purpose: Purpose) -> Wire:

@@ -211,13 +211,27 @@ async def test_one_odd_answer_after_a_start_is_not_taken_for_another_model(opena
     assert item.size == 64
 
 
-async def test_a_host_that_insists_on_another_length_after_a_start_has_another_model(
-    openai_host, expecting
+async def test_a_host_that_insists_on_another_length_has_another_model(
+    openai_host, expecting, monkeypatch
 ):
+    monkeypatch.setattr("providers.remote.embedder._TIME_TO_BELIEVE_S", 0.0)
     openai_host.dimensions = 32
+    for _ in range(2):
+        with pytest.raises(errors.ProviderBadResponseError, match="32 dimensions instead of 64"):
+            await expecting.embed_query("boiler")
     assert (await expecting.embed_query("boiler")).size == 32
     assert expecting.dimensions == 32
-    assert len(openai_host.requests) == 3
+
+
+async def test_a_host_that_is_ill_for_a_while_is_not_taken_for_another_model(
+    openai_host, expecting
+):
+    openai_host.misbehave(fault("wrong-dimension"))
+    for _ in range(10):
+        with pytest.raises(errors.ProviderBadResponseError, match="65 dimensions instead of 64"):
+            await expecting.embed_query("boiler")
+    openai_host.heal()
+    assert (await expecting.embed_query("boiler")).size == 64
 
 
 async def test_an_endless_answer_is_cut_off(openai_host, service_for, collected, options):

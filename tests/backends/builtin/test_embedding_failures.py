@@ -217,8 +217,9 @@ async def test_vectors_stay_while_another_provider_stands_in_for_the_configured_
 
 
 async def test_a_host_that_changed_its_dimensions_under_the_same_name_is_embedded_anew(
-    notes, vendor, embedded, look, until
+    notes, vendor, embedded, look, until, monkeypatch
 ):
+    monkeypatch.setattr("providers.remote.embedder._TIME_TO_BELIEVE_S", 0.0)
     async with notes.open() as backend:
         await backend.sync(SyncRequest())
         await embedded(backend)
@@ -230,6 +231,7 @@ async def test_a_host_that_changed_its_dimensions_under_the_same_name_is_embedde
         assert len(first.hits) == 12
         with anyio.fail_after(30):
             while (await embedded(backend))["coverage"]["dimensions"] != 48:
+                await backend.search(SearchRequest(query="boiler"))  # it has to say so again
                 await anyio.sleep(0.01)
         again = await backend.search(SearchRequest(query="boiler", max_results=20))
         assert again.mode == "hybrid"

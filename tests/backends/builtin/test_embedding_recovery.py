@@ -183,8 +183,9 @@ async def test_a_host_that_refused_connections_is_forgiven_within_a_minute(world
 
 
 async def test_a_host_that_gave_vectors_of_another_length_at_first_is_believed_in_the_end(
-    world, vendor
+    world, vendor, monkeypatch
 ):
+    monkeypatch.setattr("providers.remote.embedder._TIME_TO_BELIEVE_S", 0.0)
     vendor.dimensions = 32
     async with world(vendor) as running:
         await running.pass_time(lambda: running.embedded == NOTES)
