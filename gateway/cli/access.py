@@ -105,8 +105,7 @@ def with_memory(
     """What `work` returns with the owner's memory when there is an owner, else with our own, without background work.
 
     The `patient` wait for a QMD that has to start for them alone. Our own gives texts their vectors if it
-    `embeds`. Raises what `work` raises, and
-    IndexUnavailableError, also when the owner serves another workspace.
+    `embeds`. Raises what `work` raises, and IndexUnavailableError, also when the owner serves another workspace.
     """
     with _owner_of(settings) if not is_disabled(settings) else nullcontext() as owner:
         if owner is not None:

@@ -208,6 +208,7 @@ async def test_a_gateway_that_started_without_its_database_works_as_soon_as_that
         memory = await starting.__aenter__()
         says_so(await search(memory), "See whether the server runs")
     await healed(memory)
+    assert (await search(memory)).hits
     await starting.__aexit__(None, None, None)
 
 

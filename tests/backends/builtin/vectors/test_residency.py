@@ -65,6 +65,7 @@ async def test_what_is_written_is_followed(kept, library, until):
         library.embed()
         here.residency.changed()
         await until(lambda: here.vectors() == 4)
+        assert here.engines.resident_bytes > 0
 
 
 async def test_vectors_that_nobody_uses_are_given_back_and_loaded_again(kept, until):
@@ -72,6 +73,7 @@ async def test_vectors_that_nobody_uses_are_given_back_and_loaded_again(kept, un
         for _ in range(2):
             await until(lambda: here.use() or here.vectors() == 3)
             await until(lambda: here.vectors() == 0)
+        assert here.engines.resident_bytes == 0
 
 
 async def test_vectors_are_given_back_while_memory_is_short(kept, until):
@@ -116,3 +118,4 @@ async def test_the_vectors_of_the_provider_that_reads_the_queries_are_held(kept,
         library.embed("one")
         here.use()
         await until(lambda: here.vectors() == 1)
+        assert here.engines.resident_bytes > 0
