@@ -217,10 +217,11 @@ def test_no_command_tells_the_password_of_a_database_that_cannot_be_reached(home
     secret = tmp_path / "password"
     secret.write_text(f"{PASSWORD}-in-a-file\n", encoding="utf-8")
     url = f"postgresql://gateway:{PASSWORD}@127.0.0.1:9/memory"
-    for store in ({"url": url}, {"url": url, "passwordFile": str(secret)}):
-        search = {"provider": "none", "store": {"driver": "postgres", **store}}
+    some = (["search", "boiler"], ["doctor"])
+    every = (*some, ["index"], ["status"], ["health"], ["config"])
+    for store, commands in (({}, some), ({"passwordFile": str(secret)}, every)):
+        search = {"provider": "none", "store": {"driver": "postgres", "url": url, **store}}
         home.configure({"agents": {"defaults": {"memorySearch": search}}})
-        commands = (["search", "boiler"], ["index"], ["status"], ["health"], ["doctor"], ["config"])
         said = {}
         for command in commands:
             done = home.run(*command, "--log-level", "debug")
