@@ -9,6 +9,7 @@ import time
 import anyio
 import pytest
 
+from endurance.processes import has_ended
 from fakes.embedding import embedded, vector_status
 from fakes.gguf import write_embedder
 
@@ -35,17 +36,9 @@ async def worker_of(client):
     return (await vector_status(client))["provider"]["active"]["details"]["worker"]
 
 
-def gone(pid):
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    return False
-
-
 async def until_gone(pid):
     with anyio.fail_after(PATIENCE_S):
-        while not gone(pid):
+        while not has_ended(pid):
             await anyio.sleep(0.01)
 
 
@@ -62,7 +55,7 @@ async def test_notes_are_embedded_and_found_without_any_key(local):
     assert coverage["dimensions"] == 32
     assert worker["residentBytes"] > 0
     assert health["status"] == "ok"
-    assert gone(worker["pid"])
+    await until_gone(worker["pid"])
 
 
 async def test_a_killed_worker_is_not_noticed_by_who_searches(local):
