@@ -111,9 +111,12 @@ async def test_without_its_model_notes_are_found_by_keywords_and_the_reason_is_g
 
 def test_commands_without_a_gateway_say_that_the_model_is_not_there(local):
     local.model.unlink()
-    done = local.health()
-    assert done.returncode == 1
-    assert str(local.model) in done.stdout
+
+    def health_names_it():
+        done = local.health()
+        return done.returncode == 1 and str(local.model) in done.stdout
+
+    local.until(health_names_it)
     vector = local.command("status", "--json", until=is_chosen)["details"]["vector"]
     assert vector["provider"]["active"]["provider"] == "local"
 

@@ -11,6 +11,7 @@ import pytest
 _SCRIPT = """
 import os, threading
 import anyio
+from gateway.process import serve
 from gateway.process.serve import Ending
 from gateway.rpc.transport import DescriptorWriter
 
@@ -19,6 +20,7 @@ def start(thread):
 
 async def main():
     threading.Thread.start = start
+    serve._SIGNAL_S = 60  # it would end with another code what a busy machine lets wait
     closing, shutdown = anyio.Event(), anyio.Event()
     closing.set()
     async with anyio.create_task_group() as tasks:
