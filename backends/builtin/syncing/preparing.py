@@ -47,8 +47,8 @@ class Preparer:
 
     def __init__(self, limits: ChunkLimits, *, give_way: Callable[[], None] = lambda: None) -> None:
         """`give_way` is called again and again in the middle of the work."""
-        self._limits = limits
-        self._give_way = give_way
+        self.limits = limits
+        self.give_way = give_way
         self._analysers: dict[str, Analyser] = {}
         self._choosing = threading.Lock()
         self.pipeline = (
@@ -68,7 +68,7 @@ class Preparer:
         lines = text.count("\n")
         if lines > MAX_LINES:
             raise TooCostlyError(f"too many lines: {lines:,}, the limit is {MAX_LINES:,}")
-        tick = _Ticks(is_wanted, self._give_way).tick
+        tick = _Ticks(is_wanted, self.give_way).tick
         facts = read_front_matter(text)
         note_date = date_of(path) or facts.day
         file_language = guess_latin_language(text)
@@ -77,7 +77,7 @@ class Preparer:
         end = 0
         title = document_title(text) or ""
         about_file = f"{path} {title} {date_words(note_date)} {facts.words}".rstrip(" ")
-        for chunk in chunk_markdown(text, self._limits, tick=tick):
+        for chunk in chunk_markdown(text, self.limits, tick=tick):
             tick()
             chunk_text = text[chunk.start : chunk.end]
             if not chunk_text.strip():
