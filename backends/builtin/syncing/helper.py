@@ -17,12 +17,15 @@ from contextlib import asynccontextmanager, suppress
 from typing import Final
 
 import msgspec
+from anyio.abc import Process
 
 from backends.builtin.store.port import PreparedFile
 from backends.builtin.syncing.preparing import Preparer
 from backends.chunking import ChunkLimits
+from config.runtime.children import end_child, start_child
 from config.runtime.logs import Log
 from config.runtime.start import command_of
+from config.runtime.tasks import lacks_threads
 from config.runtime.worker import (
     FrameReader,
     ProtocolError,
@@ -128,30 +131,31 @@ async def helped(preparer: Preparer, sizes: Sequence[int]) -> AsyncIterator[Help
 
     On the main thread: it ends together with the thread that started it.
     """
-    if not is_worth(sizes):
+    started = await _started(preparer) if is_worth(sizes) else None
+    if started is None:
         yield None
         return
-    from config.runtime.children import end_child, start_child  # noqa: PLC0415 - not for the process itself
-    from config.runtime.tasks import lacks_threads  # noqa: PLC0415 - as above
-
-    ours, theirs = socket.socketpair()
-    helper, child = Helper(ours, preparer), None
-    environment = {name: os.environ[name] for name in _PASSED if name in os.environ}
-    with theirs:
-        try:
-            child = await start_child(COMMAND, environment, directory="/", channel=theirs.fileno())
-        except (OSError, RuntimeError) as error:
-            if not (isinstance(error, OSError) or lacks_threads(error)):
-                raise
-            _log.warning("the helper process cannot be started", cause=str(error))
-    if child is None:
-        yield None
-        return
+    helper, child = started
     try:
         yield helper
     finally:
         helper.end()
         await end_child(child)
+
+
+async def _started(preparer: Preparer) -> tuple[Helper, Process] | None:
+    environment = {name: os.environ[name] for name in _PASSED if name in os.environ}
+    try:
+        ours, theirs = socket.socketpair()
+        helper = Helper(ours, preparer)
+        with theirs:
+            channel = theirs.fileno()
+            return helper, await start_child(COMMAND, environment, directory="/", channel=channel)
+    except (OSError, RuntimeError) as error:
+        if not (isinstance(error, OSError) or lacks_threads(error)):
+            raise
+        _log.warning("the helper process cannot be started", cause=str(error))
+        return None
 
 
 def main() -> None:
@@ -164,9 +168,11 @@ def main() -> None:
 
     def read() -> None:
         """All the time: whoever sends must not wait for rows to be made, nor we for them to be read."""
-        for order in messages_of(requests, _Order):
-            orders.put(order)
-        os._exit(0)  # nobody waits for what is being prepared
+        try:
+            for order in messages_of(requests, _Order):
+                orders.put(order)
+        finally:
+            os._exit(0)  # nobody waits for what is being prepared
 
     threading.Thread(target=read, daemon=True).start()
     send, order = sender(replies), orders.get()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import signal
@@ -17,7 +18,6 @@ from backends.builtin.syncing import helper, indexing
 from backends.builtin.syncing.preparing import MAX_LINES, Preparer
 from backends.chunking import ChunkLimits
 from backends.interface import SyncProgress, SyncRequest
-from config.runtime import children
 from fakes.freshness import large_note
 
 pytestmark = pytest.mark.anyio
@@ -30,15 +30,14 @@ import sys, anyio
 from backends.builtin.syncing import helper
 from backends.builtin.syncing.preparing import Preparer
 from backends.chunking import ChunkLimits
-from config.runtime import children
 
 async def main():
-    start = children.start_child
+    start = helper.start_child
     async def told(*arguments, **options):
         child = await start(*arguments, **options)
         print(child.pid, flush=True)
         return child
-    children.start_child = told
+    helper.start_child = told
     helper._processors = lambda: 2
     async with helper.helped(Preparer(ChunkLimits()), [helper.WORTH_BYTES]) as one:
         one.send([("memory/a.md", "boiler")])
@@ -54,13 +53,13 @@ anyio.run(main)
 def started(monkeypatch) -> list[anyio.abc.Process]:
     """The helpers that were started, on a machine of two processors, where a little is a large backlog."""
     found = []
-    start = children.start_child
+    start = helper.start_child
 
     async def remembering(*arguments, **options):
         found.append(await start(*arguments, **options))
         return found[-1]
 
-    monkeypatch.setattr(children, "start_child", remembering)
+    monkeypatch.setattr(helper, "start_child", remembering)
     monkeypatch.setattr(helper, "_processors", lambda: 2)
     monkeypatch.setattr(helper, "WORTH_BYTES", ENOUGH[0])
     monkeypatch.setattr(helper, "PATIENCE_S", BOUND_S)
@@ -155,11 +154,16 @@ async def test_where_no_helper_can_be_had_all_is_prepared_here(home, backlog, co
     assert (report.complete, report.added) == (True, len(backlog))
 
 
-async def test_where_no_thread_is_left_to_look_after_a_helper_there_is_none(monkeypatch):
+@pytest.mark.parametrize(
+    "lack",
+    [RuntimeError("can't start new thread"), OSError(errno.EMFILE, "Too many open files")],
+    ids=["thread", "descriptor"],
+)
+async def test_where_the_system_has_no_more_of_what_a_helper_takes_there_is_none(monkeypatch, lack):
     async def lacking(*_arguments, **_options):
-        raise RuntimeError("can't start new thread")
+        raise lack
 
-    monkeypatch.setattr(children, "start_child", lacking)
+    monkeypatch.setattr(helper, "start_child", lacking)
     async with helper.helped(Preparer(ChunkLimits()), ENOUGH) as one:
         assert one is None
 
