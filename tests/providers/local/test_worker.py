@@ -11,6 +11,7 @@ from string import ascii_lowercase
 import numpy as np
 import pytest
 
+from config.runtime.worker import FrameReader, frame
 from endurance.processes import has_ended
 from fakes.gguf import write_embedder
 from providers.local.protocol import (
@@ -18,14 +19,12 @@ from providers.local.protocol import (
     Computed,
     Embed,
     Failed,
-    FrameReader,
     Open,
     Opened,
     Ping,
     Pong,
     Refused,
     Reply,
-    frame,
 )
 from providers.local.supervisor import worker_variables
 
