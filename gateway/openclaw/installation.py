@@ -135,15 +135,16 @@ def install(host: Host, state_dir: Path, plan: Plan) -> dict[str, Any]:
             remedy="The state directory must be writable for you.",
         ) from error
     try:
-        host.run(
-            *("plugins", "install", "--link", str(places.plugin), "--force"),
-            "--accept-capabilities",
-        )
+        _link(host, str(places.plugin))
         return _loaded(host)
     except BaseException:
         if not plan.is_update:
             uninstall(host, state_dir)
         raise
+
+
+def _link(host: Host, plugin: str) -> None:
+    host.run("plugins", "install", "--link", plugin, "--force", "--accept-capabilities")
 
 
 def _loaded(host: Host) -> dict[str, Any]:
@@ -188,12 +189,19 @@ def uninstall(host: Host, state_dir: Path) -> Outcome:
 
 
 def _forget(host: Host) -> None:
-    """The process behind a command of OpenClaw's that was killed works on, and may have done it meanwhile."""
+    """The process behind a command of OpenClaw's that was killed works on, and may have done it meanwhile.
+
+    Killed itself, it may have removed no more than its record of the installation, without which it
+    removes nothing: linked again, the plugin has one.
+    """
+    uninstall = "plugins", "uninstall", PLUGIN_ID, "--force"
     try:
-        host.run("plugins", "uninstall", PLUGIN_ID, "--force")
+        host.run(*uninstall)
     except HostError:
-        if host.inspect(PLUGIN_ID):
-            raise
+        known = host.inspect(PLUGIN_ID)
+        if known:
+            _link(host, known["plugin"]["rootDir"])
+            host.run(*uninstall)
 
 
 def read_state(host: Host, state_dir: Path) -> State:

@@ -16,6 +16,7 @@ import json, os, signal, subprocess, sys
 from pathlib import Path
 
 config = Path(os.environ["OPENCLAW_CONFIG_PATH"])
+record = config.with_name("install-record")  # without it nothing is taken out
 words = sys.argv[1:]
 behaviour = json.loads({behaviour!r})
 
@@ -55,6 +56,7 @@ elif words[:2] == ["plugins", "install"]:
     entry.setdefault("enabled", True)
     plugins.setdefault("slots", {{}})["memory"] = "memory-gateway"
     data.setdefault("agents", {{}}).setdefault("entries", {{}}).setdefault("main", {{}})
+    record.touch()
     write(data)
 elif words[:2] == ["plugins", "enable"]:
     data = read()
@@ -72,7 +74,10 @@ elif words[:2] == ["plugins", "inspect"]:
     said = [] if status == "loaded" else [{{"message": "it is broken"}}]
     print("a line before the document")
     print(json.dumps({{"plugin": plugin, "diagnostics": said}}, indent=2))
+elif words[:2] == ["plugins", "uninstall"] and not record.exists():
+    sys.exit("Plugin has no authoritative package-owner metadata.")
 elif words[:2] == ["plugins", "uninstall"]:
+    record.unlink()
     data = read()
     data["plugins"].pop("load")
     data["plugins"]["entries"]["memory-gateway"] = {{"enabled": False}}

@@ -48,7 +48,7 @@ class Preparer:
     def __init__(self, limits: ChunkLimits, *, give_way: Callable[[], None] = lambda: None) -> None:
         """`give_way` is called again and again in the middle of the work."""
         self._limits = limits
-        self._give_way = give_way
+        self.give_way = give_way
         self._analysers: dict[str, Analyser] = {}
         self._choosing = threading.Lock()
         self.pipeline = (
@@ -68,7 +68,7 @@ class Preparer:
         lines = text.count("\n")
         if lines > MAX_LINES:
             raise TooCostlyError(f"too many lines: {lines:,}, the limit is {MAX_LINES:,}")
-        tick = _Ticks(is_wanted, self._give_way).tick
+        tick = _Ticks(is_wanted, self.give_way).tick
         facts = read_front_matter(text)
         note_date = date_of(path) or facts.day
         file_language = guess_latin_language(text)

@@ -218,12 +218,15 @@ def find_begin(
     return Begin(good, is_rewritten=good != last, is_checked=True)
 
 
-def render(entries: Entries, turn_of: Callable[[bytes], str | None]) -> Rendered:
-    turns = [
-        (number, turn)
-        for number, line in zip(entries.numbers, entries.lines, strict=True)
-        if line is not None and (turn := turn_of(line)) is not None
-    ]
+def render(
+    entries: Entries, turn_of: Callable[[bytes], str | None], give_way: Callable[[], None]
+) -> Rendered:
+    """`give_way` is called before each turn: to mask secrets in a stretch takes as long as to index it."""
+    turns = []
+    for number, line in zip(entries.numbers, entries.lines, strict=True):
+        give_way()
+        if line is not None and (turn := turn_of(line)) is not None:
+            turns.append((number, turn))
     text = "".join(f"{turn}\n" for _, turn in turns)
     return Rendered(text, tuple(number for number, _ in turns))
 
@@ -391,7 +394,7 @@ class SessionIndexer:
         read_at_ns: int,
     ) -> TranscriptPiece:
         start, end = begin.checkpoint, entries.end
-        rendered = render(entries, partial(self._transcripts.render, path))
+        rendered = render(entries, partial(self._transcripts.render, path), self._preparer.give_way)
         name = path.removeprefix(PREFIX).removesuffix(SUFFIX)
         stamps = opened.found.stamps
         is_last = entries.is_last or end.byte >= stamps[0]

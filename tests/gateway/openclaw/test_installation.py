@@ -161,6 +161,13 @@ def test_what_a_command_that_was_killed_has_taken_out_meanwhile_is_taken_out(mac
     assert machine.config.read_text() == WRITTEN_BY_HAND
 
 
+def test_a_plugin_whose_record_a_killed_command_has_removed_is_taken_out(machine):
+    machine.install()
+    (machine.state / "install-record").unlink()
+    assert machine.uninstall().config == "restored"
+    assert machine.config.read_text() == WRITTEN_BY_HAND
+
+
 def test_nothing_is_changed_where_nothing_was_installed(machine):
     assert machine.uninstall().config == "untouched"
     assert machine.config.read_text() == WRITTEN_BY_HAND
