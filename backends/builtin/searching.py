@@ -329,7 +329,7 @@ class Searcher:
         decay = settings.decay
         aging = (aged(view.files, block, decay, today) for block in candidates)
         ranked = [
-            (one, explain(one, lanes, ranker.files()) if request.explain else None)
+            (one, explain(one, lanes, ranker.files) if request.explain else None)
             for one in islice(_ranked(ranker, aging if decay.enabled else candidates), wanted)
         ]
         cards = view.files.cards({one.passage.file_id for one, _ in ranked})

@@ -78,80 +78,29 @@ class Unit(msgspec.Struct, frozen=True, gc=False):
     freshness: float
 
 
-class Chunk(msgspec.Struct, frozen=True, gc=False):
-    """A candidate with what it holds of the query: all that is known of it before it is cut up."""
-
-    candidate: Candidate
-    score: float
-    """Its BM25 as a share of what the query could reach: 0..1."""
-    held: list[int]
-    """The concepts of each unit, as `Weights` writes a set."""
-    labels: list[int]
-    """The concepts of each unit that stand before its colon."""
-    context: int
-    """The concepts of path, title, date and headings."""
-
-
 FileKey = tuple[int, str]
 """(file id, path)"""
-
-
-def chunks_by_file(
-    candidates: Iterable[Candidate], weights: Weights
-) -> Mapping[FileKey, list[Chunk]]:
-    files: dict[FileKey, list[Chunk]] = {}
-    highest = weights.total * (BM25_K1 + 1)
-    for candidate in candidates:
-        context = weights.concepts_in(candidate.context.split())
-        held = weights.concepts_by_line(candidate.terms)
-        score = weights.limited(min(1.0, candidate.bm25 / highest), (context, *held))
-        chunk = Chunk(candidate, score, held, labels_of(candidate, held, weights), context)
-        files.setdefault((candidate.file_id, candidate.path), []).append(chunk)
-    return files
-
-
-def labels_of(candidate: Candidate, held: Sequence[int], weights: Weights) -> list[int]:
-    """The concepts of each unit's label: of what stands before a colon at the beginning of the unit."""
-    found = [0] * len(held)
-    text = candidate.text
-    if not any(held) or (":" not in text and "：" not in text):
-        return found
-    lines = text.removesuffix("\n").split("\n")
-    if len(lines) != len(held):
-        lines = [text[unit.start : unit.end] for unit in split_units(text)]
-    for number, (line, concepts) in enumerate(zip(lines, held, strict=True)):
-        if concepts:
-            head, colon, rest = line.partition(":" if ":" in line else "：")
-            if (
-                colon
-                and len(head) <= _MOST_OF_LABEL
-                and (colon == "：" or rest[:1] in _AFTER_LABEL)
-            ):
-                found[number] = weights.concepts_of_label(head, candidate.terms, number)
-    return found
-
-
-_MOST_OF_LABEL: Final = 48
-"""Characters, marks of lists and of emphasis included."""
-_AFTER_LABEL: Final = (" ", "*", "_")
-
-
-def units_of(chunks: Sequence[Chunk]) -> Sequence[Unit]:
-    """The units of one file in its order; where chunks overlap the better chunk's unit."""
-    if len(chunks) == 1:
-        return _units(chunks[0])
-    units: dict[int, Unit] = {}
-    for unit in chain.from_iterable(map(_units, chunks)):
-        known = units.get(unit.start)
-        units[unit.start] = unit if known is None else _better(known, unit)
-    return [units[start] for start in sorted(units)]
 
 
 def units_by_file(
     candidates: Iterable[Candidate], weights: Weights
 ) -> Mapping[FileKey, Sequence[Unit]]:
-    files = chunks_by_file(candidates, weights)
-    return {file: units_of(chunks) for file, chunks in files.items()}
+    """The units of each file in its order; where chunks overlap the better chunk's unit."""
+    chunks: dict[FileKey, list[list[Unit]]] = {}
+    for candidate in candidates:
+        key = candidate.file_id, candidate.path
+        chunks.setdefault(key, []).append(_units(candidate, weights))
+    return {key: _merged(found) for key, found in chunks.items()}
+
+
+def _merged(chunks: Sequence[Sequence[Unit]]) -> Sequence[Unit]:
+    if len(chunks) == 1:
+        return chunks[0]
+    units: dict[int, Unit] = {}
+    for unit in chain.from_iterable(chunks):
+        known = units.get(unit.start)
+        units[unit.start] = unit if known is None else _better(known, unit)
+    return [units[start] for start in sorted(units)]
 
 
 def _better(one: Unit, other: Unit) -> Unit:
@@ -159,18 +108,27 @@ def _better(one: Unit, other: Unit) -> Unit:
     return replace(best, cosine=one.cosine if other.cosine is None else other.cosine)
 
 
-def _units(chunk: Chunk) -> list[Unit]:
-    candidate, chunk_score, context = chunk.candidate, chunk.score, chunk.context
-    text, excerpts = candidate.text, candidate.excerpts
+_MOST_OF_LABEL: Final = 48
+"""Characters, marks of lists and of emphasis included."""
+_AFTER_LABEL: Final = (" ", "*", "_")
+
+
+def _units(candidate: Candidate, weights: Weights) -> list[Unit]:
+    text, terms, excerpts = candidate.text, candidate.terms, candidate.excerpts
+    context = weights.concepts_in(candidate.context.split())
+    held = weights.concepts_by_line(terms)
+    highest = weights.total * (BM25_K1 + 1)
+    chunk_score = weights.limited(min(1.0, candidate.bm25 / highest), (context, *held))
     ascii_only = text.isascii()
-    is_named = chunk_score > 0 and not any(chunk.held)
+    is_named = chunk_score > 0 and not any(held)
     starts = [excerpt.start for excerpt in excerpts]
     chunk_id, offset, first_line = candidate.chunk_id, candidate.start, candidate.start_line
     freshness = candidate.freshness
     units = []
-    for place, concepts, label in zip(split_units(text), chunk.held, chunk.labels, strict=True):
+    for number, (place, concepts) in enumerate(zip(split_units(text), held, strict=True)):
         start, end = place.start, place.end
         unit = text[start:end]
+        label = _label(unit) if concepts else ""
         units.append(
             Unit(
                 start=offset + start,
@@ -179,7 +137,7 @@ def _units(chunk: Chunk) -> list[Unit]:
                 text=unit,
                 length=end - start if ascii_only else utf16_length(unit),
                 concepts=concepts,
-                label=label,
+                label=weights.concepts_of_label(label, terms, number) if label else 0,
                 context=context,
                 chunk_id=chunk_id,
                 chunk_score=chunk_score,
@@ -191,6 +149,13 @@ def _units(chunk: Chunk) -> list[Unit]:
             )
         )
     return units
+
+
+def _label(line: str) -> str:
+    """What stands before a colon at its beginning, if that is short."""
+    head, colon, rest = line.partition(":" if ":" in line else "：")
+    is_label = len(head) <= _MOST_OF_LABEL and (colon == "：" or rest[:1] in _AFTER_LABEL)
+    return head if colon and is_label else ""
 
 
 def _cosine(excerpts: Sequence[Excerpt], number: int, start: int) -> float | None:
@@ -333,21 +298,13 @@ def weigh_units(
     What stands in path, title, date and headings is said of every line below them.
     """
     found = [NO_EVIDENCE] * len(units)
-    lines = [at for at, unit in enumerate(units) if unit.text and not unit.text.isspace()]
+    lines = [at for at, unit in enumerate(units) if unit.text.strip()]
     held = [units[at].concepts for at in lines]
-    coverage = weights.coverage
     place = _places(units, background)
+    known: dict[tuple[int, int, int, float | None, float], Evidence] = {}
     is_answer = False
-    for at, own, near in zip(lines, held, around(held), strict=True):
+    for at, own, near in zip(lines, held, _around(held), strict=True):
         unit = units[at]
-        covered = coverage(near | unit.context)
-        text = 0.0
-        if near or unit.is_named:
-            text = (
-                LINE_WEIGHT * coverage(own | unit.context)
-                + NEIGHBOUR_WEIGHT * covered
-                + CHUNK_WEIGHT * unit.chunk_score
-            ) / TEXT_WEIGHT
         signs = REPLY_WEIGHT if is_answer else 0.0
         is_answer = unit.text.rstrip().endswith(QUESTION_MARKS)
         if is_answer:
@@ -356,12 +313,29 @@ def weigh_units(
             signs += LABEL_WEIGHT
         if asks_when and tells_time(unit.text):
             signs += TIME_WEIGHT
-        is_full = near > 0 and covered >= FULL_COVERAGE
-        found[at] = Evidence(text, place[unit.cosine], signs, is_full)
+        # Most lines hold the same as others of their chunk.
+        key = own, near, unit.chunk_id, unit.cosine, signs
+        evidence = known.get(key)
+        if evidence is None:
+            evidence = known[key] = _evidence(unit, near, weights, place[unit.cosine], signs)
+        found[at] = evidence
     return found
 
 
-def around(held: Sequence[int]) -> list[int]:
+def _evidence(unit: Unit, near: int, weights: Weights, vector: float, signs: float) -> Evidence:
+    """`near`: the concepts that it holds together with its neighbours."""
+    covered = weights.coverage(near | unit.context)
+    text = 0.0
+    if near or unit.is_named:
+        text = (
+            LINE_WEIGHT * weights.coverage(unit.concepts | unit.context)
+            + NEIGHBOUR_WEIGHT * covered
+            + CHUNK_WEIGHT * unit.chunk_score
+        ) / TEXT_WEIGHT
+    return Evidence(text, vector, signs, is_full=near > 0 and covered >= FULL_COVERAGE)
+
+
+def _around(held: Sequence[int]) -> list[int]:
     """What each line holds together with the `NEIGHBOURS` before and after it."""
     padding = [0] * NEIGHBOURS
     padded = [*padding, *held, *padding]
@@ -383,20 +357,17 @@ def _places(units: Sequence[Unit], background: Background | None) -> dict[float 
 def weighted_odds(evidence: Sequence[Evidence], lanes: Lanes, *, information: float) -> list[float]:
     """The odds of each line above those of an unrelated one; 0 where nothing speaks for it.
 
-    `information`: how much the query asks for, in nats: `Weights.total`.
+    `information`: how much the query asks for, in nats: `Weights.total`. A question that says more is answered by
+    what holds more of it.
     """
-    text, vector = text_weight(lanes, information), lanes.vector * VECTOR_WEIGHT
+    nats = min(max(information, LEAST_INFORMATION), MOST_INFORMATION)
+    text, vector = lanes.text * TEXT_WEIGHT * nats, lanes.vector * VECTOR_WEIGHT
     return [
         math.expm1(max(LEAST_TOLD, told + lanes.text * one.signs))
         if (told := text * one.text + vector * one.vector) > 0
         else 0.0
         for one in evidence
     ]
-
-
-def text_weight(lanes: Lanes, information: float) -> float:
-    """The weight of the share that words tell: a question that says more is answered by what holds more of it."""
-    return lanes.text * TEXT_WEIGHT * min(max(information, LEAST_INFORMATION), MOST_INFORMATION)
 
 
 def ranked_odds(files: Sequence[Sequence[Evidence]], lanes: Lanes) -> list[list[float]]:

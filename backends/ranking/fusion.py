@@ -1,51 +1,32 @@
 """Putting passages in order: the keyword lane and the vector lane become one list with one score.
 
-What a file can offer at most is known before it is cut into lines and weighed, so that few files are. A poor vector
-model can do bounded harm: what keywords alone would show first stays among the first. `explain` tells what a result
-owes to each lane.
+A poor vector model can do bounded harm: what keywords alone would show first stays among the first. `explain` tells
+what a result owes to each lane.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, partial, reduce
-from itertools import compress, islice
-from operator import or_
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Final, TypedDict
 
 import msgspec
 from msgspec.structs import replace
 
 from backends.ranking.evidence import (
-    CHUNK_WEIGHT,
     KEYWORDS_ONLY,
-    LABEL_WEIGHT,
-    LEAST_TOLD,
-    LINE_WEIGHT,
     MOST_INFORMATION,
-    NEIGHBOUR_WEIGHT,
-    NOTE_SHARE,
-    QUESTION_MARKS,
-    REPLY_WEIGHT,
-    TEXT_WEIGHT,
-    TIME_WEIGHT,
-    VECTOR_WEIGHT,
     Background,
     Candidate,
-    Chunk,
     Evidence,
-    FileKey,
     Lanes,
     Strategy,
     Unit,
     aged_odds,
-    around,
-    chunks_by_file,
     ranked_odds,
-    text_weight,
-    units_of,
+    units_by_file,
     weigh_units,
     weighted_odds,
 )
@@ -53,7 +34,6 @@ from backends.ranking.passages import (
     BARE_SHARE,
     LEAST_ALONE,
     File,
-    Offer,
     Passage,
     Repeats,
     Selection,
@@ -103,13 +83,11 @@ class _Assured(msgspec.Struct, frozen=True, gc=False):
 class Assurance:
     """The promise for one query."""
 
-    def __init__(
-        self, files: Mapping[FileKey, Offer] | None = None, by_words: Sequence[Offer] = ()
-    ) -> None:
+    def __init__(self, files: Iterable[File] = (), by_words: Iterable[File] = ()) -> None:
         """`by_words`: the same files with the odds that keywords alone give. Of none, nothing is due."""
-        offers = files or {}
+        known = {(file.file_id, file.path): file for file in files}
         self._assured = [
-            _Assured(offers[selection.file.file_id, selection.file.path].file, selection)
+            _Assured(known[selection.file.file_id, selection.file.path], selection)
             for selection in islice(best_selections(by_words), ASSURED)
         ]
 
@@ -162,146 +140,13 @@ class _Strength(msgspec.Struct, frozen=True, gc=False):
         return max(self.text, self.cosine or 0.0)
 
 
-_MARGIN: Final = 1 + 1e-9
-"""Bounds are computed in another order than what they bound."""
-
-
-class Outline(msgspec.Struct, frozen=True, gc=False):
-    """What bounds the lines of a file, whatever the lanes count."""
-
-    deviations: float
-    """What the best of its vectors tells: 0 or more, see `Background.place`."""
-    words: list[tuple[float, float, int]]
-    """`Evidence.text` and `Evidence.signs`, at most, each with the number of lines it holds for."""
-    information: float
-    """The information content of the query, see `Weights.total`."""
-
-
-def outline_of(
-    chunks: Sequence[Chunk],
-    weights: Weights,
-    background: Background | None,
-    *,
-    asks_when: bool,
-) -> Outline:
-    """Each line beside what stands near it, with the best vector of the file."""
-    coverage = weights.coverage
-    cosines = [excerpt.cosine for chunk in chunks for excerpt in chunk.candidate.excerpts]
-    cosine = max(cosines, default=0.0)
-    words = []
-    signs = TIME_WEIGHT if asks_when else 0.0
-    if any(mark in chunk.candidate.text for chunk in chunks for mark in QUESTION_MARKS):
-        signs += REPLY_WEIGHT
-    beyond = reduce(or_, [concepts for chunk in chunks for concepts in chunk.held], 0)
-    for chunk in chunks:
-        context, by_chunk = chunk.context, CHUNK_WEIGHT * chunk.score
-        for (own, near, is_label), lines in _lines_of(
-            chunk, beyond if len(chunks) > 1 else 0
-        ).items():
-            told = LINE_WEIGHT * coverage(own | context) + NEIGHBOUR_WEIGHT * coverage(
-                near | context
-            )
-            most_signs = signs + LABEL_WEIGHT if is_label else signs
-            words.append(((told + by_chunk) / TEXT_WEIGHT, most_signs, lines))
-    deviations = max(0.0, background.place(cosine)) if background else 0.0
-    return Outline(deviations, words, weights.total)
-
-
-def _lines_of(chunk: Chunk, beyond: int) -> Counter[tuple[int, int, bool]]:
-    """What each line and its surroundings hold at most, and whether its label was asked for, with the number
-    of such lines.
-
-    `beyond`: what may stand before and after the chunk. Lines without terms, which may be blank, are no
-    neighbours here, so that more distant ones are.
-    """
-    terms = chunk.candidate.terms.split("\n")
-    held = list(compress(chunk.held, terms))
-    labels = map(bool, compress(chunk.labels, terms))
-    found = Counter(zip(held, around([beyond, *held, beyond])[1:-1], labels, strict=True))
-    if len(held) < len(terms):
-        lines = chunk.candidate.text.removesuffix("\n").split("\n")
-        blank = lines.count("") if len(lines) == len(terms) else 0
-        found[0, reduce(or_, held, beyond), False] += len(terms) - len(held) - blank
-    return found
-
-
-def most_mass(outline: Outline, lanes: Lanes) -> float:
-    """No selection of the file's lines has more mass (`Selection.mass`): as if all of them fitted into one snippet.
-    What they may cost says little more, and takes longer to know.
-    """
-    text = text_weight(lanes, outline.information)
-    by_vector = lanes.vector * VECTOR_WEIGHT * (1 + NOTE_SHARE) * outline.deviations
-    mass = sum(
-        [
-            lines * math.expm1(max(LEAST_TOLD, text * told + by_vector + lanes.text * signs))
-            for told, signs, lines in outline.words
-            if told > 0 or by_vector > 0
-        ]
-    )
-    return mass * _MARGIN
-
-
-class Weighed(msgspec.Struct, frozen=True, gc=False):
+class _Weighed(msgspec.Struct, frozen=True, gc=False):
     """The units of one file and their evidence, whatever the lanes count."""
 
+    file_id: int
+    path: str
     units: Sequence[Unit]
     evidence: Sequence[Evidence]
-
-
-class Proposal:
-    """The candidates of one file; cut into lines when that is asked for, once."""
-
-    def __init__(
-        self,
-        key: FileKey,
-        chunks: Sequence[Chunk],
-        weights: Weights,
-        background: Background | None,
-        shown: Sequence[tuple[int, int]],
-        *,
-        max_chars: int,
-        asks_when: bool,
-    ) -> None:
-        """`shown`: from which character to which the file was shown so far; it grows."""
-        self.key = key
-        self.outline = outline_of(chunks, weights, background, asks_when=asks_when)
-        self._chunks = chunks
-        self._weights = weights
-        self._background = background
-        self._shown = shown
-        self._max_chars = max_chars
-        self._asks_when = asks_when
-
-    @cached_property
-    def lines(self) -> Weighed:
-        units = units_of(self._chunks)
-        evidence = weigh_units(units, self._weights, self._background, asks_when=self._asks_when)
-        return Weighed(units, evidence)
-
-    def weighed(self, lanes: Lanes) -> File:
-        odds = weighted_odds(self.lines.evidence, lanes, information=self._weights.total)
-        return self.with_odds(odds, LEAST_ALONE)
-
-    def with_odds(self, odds: Sequence[float], least_alone: float = 0.0) -> File:
-        """`least_alone`: of a line that is shown also where those between it and the best one are not."""
-        units, evidence = self.lines.units, self.lines.evidence
-        odds = aged_odds(units, evidence, odds)
-        file = File(*self.key, units, evidence, odds, self._max_chars, least_alone)
-        for start, end in self._shown:
-            file.take(start, end)
-        return file
-
-
-class Prospect:
-    """A proposal under the weights of some lanes: what it offers at most, and all that it does."""
-
-    def __init__(self, most_mass: float, weigh: Callable[[], File]) -> None:
-        self.most_mass = most_mass
-        self._weigh = weigh
-
-    @cached_property
-    def file(self) -> File:
-        return self._weigh()
 
 
 class PassageRanker:
@@ -335,11 +180,8 @@ class PassageRanker:
         self._ceiling = 1.0
         self._promises = background is not None and lanes.text > 0
         self._shown = 0
-        self._ranked_so_far: list[Prospect] = []
-
-    def files(self) -> list[File]:
-        """Every candidate that was ranked so far, weighed by now."""
-        return [prospect.file for prospect in self._ranked_so_far]
+        self.files: list[File] = []
+        """Every candidate that was ranked so far."""
 
     def rank(self, candidates: Iterable[Candidate]) -> Iterator[RankedPassage]:
         """Passages of at least the least score that share no line and no text, best first.
@@ -348,16 +190,14 @@ class PassageRanker:
         neither lane relates to the question, and what therefore comes last, it is what the stronger lane tells.
         It never rises: where a passage comes by rank or by promise, the next ones answer no likelier.
         """
-        proposals = self._proposals(candidates)
-        prospects = self._prospects(proposals, self._lanes)
+        weighed = self._weighed(candidates)
+        files = self._files(weighed, self._lanes)
         assurance = Assurance()
-        if self._promises and not self._ranked_so_far:
-            by_words = self._prospects(proposals, KEYWORDS_ONLY)
-            keys = [proposal.key for proposal in proposals]
-            assurance = Assurance(dict(zip(keys, prospects, strict=True)), by_words)
-        self._ranked_so_far += prospects
+        if self._promises and not self.files:
+            assurance = Assurance(files, self._files(weighed, KEYWORDS_ONLY))
+        self.files += files
         unrelated = []
-        for selection, is_assured in self._in_order(prospects, assurance):
+        for selection, is_assured in self._in_order(files, assurance):
             strength = self._strength(selection)
             if strength.highest < LEAST_SCORE:
                 if strength.highest >= self._min_score:
@@ -386,15 +226,15 @@ class PassageRanker:
                 yield self._ranked(passage, strength, told, is_assured=is_assured)
 
     def _in_order(
-        self, prospects: Sequence[Prospect], assurance: Assurance
+        self, files: Sequence[File], assurance: Assurance
     ) -> Iterator[tuple[Selection, bool]]:
         """Also whether a selection comes now by the promise."""
-        selections = best_selections(prospects)
+        selections = best_selections(files)
         while True:
             if (due := assurance.due(self._shown + 1)) is not None:
                 yield due, True
                 # What is left of its file may make another selection, and an earlier one.
-                selections = best_selections(prospects)
+                selections = best_selections(files)
             elif (selection := next(selections, None)) is not None:
                 yield selection, False
             elif (due := assurance.due(WITHIN)) is not None:
@@ -421,28 +261,33 @@ class PassageRanker:
             selection=selection,
         )
 
-    def _proposals(self, candidates: Iterable[Candidate]) -> list[Proposal]:
-        files = chunks_by_file(candidates, self._weights)
+    def _weighed(self, candidates: Iterable[Candidate]) -> list[_Weighed]:
+        weights, background = self._weights, self._background
         return [
-            Proposal(
-                key,
-                chunks,
-                self._weights,
-                self._background,
-                self._taken[key[0]],
-                max_chars=self._max_chars,
-                asks_when=self._asks_when,
+            _Weighed(
+                *key, units, weigh_units(units, weights, background, asks_when=self._asks_when)
             )
-            for key, chunks in files.items()
+            for key, units in units_by_file(candidates, weights).items()
         ]
 
-    def _prospects(self, proposals: Sequence[Proposal], lanes: Lanes) -> list[Prospect]:
+    def _files(self, weighed: Sequence[_Weighed], lanes: Lanes) -> list[File]:
+        evidence = [one.evidence for one in weighed]
         if self._strategy == "rrf":
-            return _by_ranks(proposals, lanes)
-        return [
-            Prospect(most_mass(one.outline, lanes), partial(one.weighed, lanes))
-            for one in proposals
-        ]
+            odds, least_alone = ranked_odds(evidence, lanes), 0.0
+        else:
+            information = self._weights.total
+            odds = [weighted_odds(one, lanes, information=information) for one in evidence]
+            least_alone = LEAST_ALONE
+        files = []
+        for one, values in zip(weighed, odds, strict=True):
+            aged = aged_odds(one.units, one.evidence, values)
+            file = File(
+                one.file_id, one.path, one.units, one.evidence, aged, self._max_chars, least_alone
+            )
+            for start, end in self._taken[one.file_id]:
+                file.take(start, end)
+            files.append(file)
+        return files
 
     def _strength(self, selection: Selection) -> _Strength:
         file = selection.file
@@ -476,15 +321,6 @@ class PassageRanker:
             return selection.mass
         evidence = [selection.file.evidence[at] for at in selection.at]
         return math.fsum(weighted_odds(evidence, self._lanes, information=self._weights.total))
-
-
-def _by_ranks(proposals: Sequence[Proposal], lanes: Lanes) -> list[Prospect]:
-    """A line's rank is known when all lines are."""
-    odds = ranked_odds([one.lines.evidence for one in proposals], lanes)
-    return [
-        Prospect(math.inf, partial(one.with_odds, values))
-        for one, values in zip(proposals, odds, strict=True)
-    ]
 
 
 def calibrate(share: float) -> float:

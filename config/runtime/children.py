@@ -14,17 +14,24 @@ from anyio.abc import Process
 
 
 async def start_child(
-    command: Sequence[str], environment: Mapping[str, str], *, directory: str
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    *,
+    directory: str,
+    channel: int | None = None,
 ) -> Process:
     """Starts a command in a directory, with pipes for its three streams. End it with `end_child`.
 
-    What is typed at the gateway's terminal does not reach it. Raises OSError where it cannot be started.
+    A `channel` takes the place of its input and its output, and what it writes to its third stream is lost. What is typed at the gateway's terminal does not reach it. Raises OSError where it cannot be started.
     """
+    ends = subprocess.PIPE if channel is None else channel
     # Cancelled half-way, it would leave a process behind that nobody knows.
     with anyio.CancelScope(shield=True):
         child = await anyio.open_process(
             list(command),
-            stdin=subprocess.PIPE,
+            stdin=ends,
+            stdout=ends,
+            stderr=subprocess.PIPE if channel is None else subprocess.DEVNULL,
             env=dict(environment),
             cwd=directory,
             start_new_session=True,

@@ -1,21 +1,15 @@
-"""What gateway and worker say to each other: messages, and their frames on the pipe.
+"""What gateway and worker say to each other, in the frames of `config/runtime/worker`.
 
-A frame is the length of a message (four bytes, big-endian), then the message in MessagePack. Used on
-both sides of the pipe, so it imports nothing else of this project.
+Used on both sides of the pipe, so it imports nothing else of this project.
 """
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Iterator
-from typing import Any, Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
 Lane = Literal["query", "document"]
-
-MAX_FRAME_BYTES: Final = 256 * 1024 * 1024
-_LENGTH: Final = struct.Struct(">I")
 
 
 class Open(msgspec.Struct, frozen=True, tag=True):
@@ -85,37 +79,3 @@ class Pong(msgspec.Struct, frozen=True, tag=True):
 
 Request: TypeAlias = Open | Embed | Cancel | Ping
 Reply: TypeAlias = Opened | Refused | Computed | Failed | Pong
-
-
-class ProtocolError(Exception):
-    """What came over the pipe is not a frame of this protocol."""
-
-
-def frame(message: Request | Reply) -> bytes:
-    body = msgspec.msgpack.encode(message)
-    return _LENGTH.pack(len(body)) + body
-
-
-class FrameReader:
-    """Assembles frames from the pieces that a pipe gives. `kind` is the union to decode."""
-
-    def __init__(self, kind: Any) -> None:
-        self._decoder = msgspec.msgpack.Decoder(kind)
-        self._data = bytearray()
-
-    def feed(self, piece: bytes) -> Iterator[Any]:
-        """The messages that this piece completes. Raises `ProtocolError`."""
-        self._data += piece
-        while len(self._data) >= _LENGTH.size:
-            (length,) = _LENGTH.unpack_from(self._data)
-            if length > MAX_FRAME_BYTES:
-                raise ProtocolError(f"a frame of {length} bytes")
-            end = _LENGTH.size + length
-            if len(self._data) < end:
-                return
-            body = bytes(self._data[_LENGTH.size : end])
-            del self._data[:end]
-            try:
-                yield self._decoder.decode(body)
-            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-                raise ProtocolError(str(error)) from None

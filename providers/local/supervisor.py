@@ -25,6 +25,7 @@ from config.runtime.children import end_child, kill_group, resident_bytes, start
 from config.runtime.logs import Log
 from config.runtime.start import command_of
 from config.runtime.tasks import Backoff, Wakeup
+from config.runtime.worker import FrameReader, ProtocolError, frame
 from providers.errors import ProviderError, ProviderTransientError, ProviderUnavailableError
 from providers.interface import EmbeddedBatch, ItemError, Vector, WorkerState
 from providers.local.protocol import (
@@ -32,16 +33,13 @@ from providers.local.protocol import (
     Computed,
     Embed,
     Failed,
-    FrameReader,
     Lane,
     Open,
     Opened,
     Ping,
-    ProtocolError,
     Refused,
     Reply,
     Request,
-    frame,
 )
 
 _NO_DIRECTION = ItemError(

@@ -64,7 +64,7 @@ TARGETS: Final[dict[str, Target]] = {
     "qmd-answer": Target("qmd_answer", ("backends.qmd.server",)),
     "qmd-server": Target("qmd_server", ("backends.qmd.server",), 1024),
     "gguf": Target("gguf", ("providers.local.gguf", "providers.local.model", "providers.local.model")),
-    "worker-frames": Target("frames", ("providers.local.protocol",), 1024),
+    "worker-frames": Target("frames", ("config.runtime.worker", "providers.local.protocol"), 1024),
 }  # fmt: skip
 
 

@@ -32,6 +32,7 @@ from backends.transcripts.turns import render_event, render_turn
 from config.describe import describe_json
 from config.errors import ConfigInvalidError
 from config.loading.load import load_settings
+from config.runtime.worker import FrameReader, ProtocolError
 from config.source.discover import LoadRequest
 from fakes.host_database import pack
 from fakes.loopback import LoopbackHandler, LoopbackServer
@@ -45,7 +46,7 @@ from providers.choosing import provider
 from providers.errors import ProviderBadResponseError, ProviderError, ProviderUnavailableError
 from providers.interface import ItemError, ProviderRequest, Vector
 from providers.local.model import Wishes, read_model
-from providers.local.protocol import FrameReader, ProtocolError, Reply, Request
+from providers.local.protocol import Reply, Request
 from providers.remote.replies import Refusal, error_for
 
 _LIMIT = 1 << 12

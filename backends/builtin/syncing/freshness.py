@@ -14,7 +14,9 @@ from typing import Final
 import anyio
 
 from backends.builtin.store.port import IndexDamagedError, View
+from backends.builtin.syncing.helper import Helper, helped
 from backends.builtin.syncing.indexing import (
+    Group,
     Indexer,
     RecentSyncs,
     SearchPriority,
@@ -24,6 +26,7 @@ from backends.builtin.syncing.indexing import (
 )
 from backends.builtin.syncing.planning import FileOutcome, Held, ObsoleteFile
 from backends.errors import IndexUnavailableError
+from backends.files.scan import FoundFile
 from backends.interface import (
     ProgressCallback,
     SkippedFile,
@@ -108,7 +111,8 @@ class Freshness:
             error: str | None = "ended before every change was indexed"
             try:
                 tally.begin(await self._survey(request))
-                await self._work_off(tally, force=request.force, progress=progress)
+                async with helped(self._indexer.preparer, _sizes(request, tally)) as helper:
+                    await self._work_off(tally, helper, force=request.force, progress=progress)
                 error = None
             except TimeoutError:
                 error = f"A memory file was not indexed within {FILE_PATIENCE_S:g} s."
@@ -260,7 +264,7 @@ class Freshness:
         ]
         if not fitting or budget_s <= 0:
             return  # most searches: no thread for nothing
-        queue = iter([(task,) for task in fitting])
+        queue = iter([Group((task,)) for task in fitting])
 
         async def run(work: Callable[[], bool]) -> bool:
             left_s = max(0.0, deadline - time.perf_counter())
@@ -269,9 +273,16 @@ class Freshness:
         await self._slice(queue, tally, deadline, run, in_a_hurry=True)
 
     async def _work_off(
-        self, tally: Tally, *, force: bool, progress: ProgressCallback | None
+        self,
+        tally: Tally,
+        helper: Helper | None,
+        *,
+        force: bool,
+        progress: ProgressCallback | None,
     ) -> None:
         queue = self._indexer.grouped(tally.tasks)
+        if helper is not None:
+            queue = self._indexer.ahead(queue, helper, force=force)
 
         async def run(work: Callable[[], bool]) -> bool:
             def yielding() -> bool:
@@ -296,7 +307,7 @@ class Freshness:
 
     async def _slice(
         self,
-        queue: Iterator[Sequence[Task]],
+        queue: Iterator[Group],
         tally: Tally,
         deadline: float,
         run: Callable[[Callable[[], bool]], Awaitable[bool]],
@@ -314,15 +325,15 @@ class Freshness:
         outcomes: list[tuple[Task, FileOutcome]] = []
 
         def work() -> bool:
-            for tasks in queue:
+            for group in queue:
                 if in_a_hurry:
                     patience_s = max(0.0, deadline - time.perf_counter())
-                    found = [self._indexer.apply(one, patience_s=patience_s) for one in tasks]
+                    found = [self._indexer.apply(one, patience_s=patience_s) for one in group.tasks]
                 else:
-                    found = self._indexer.apply_together(tasks, force=force, is_wanted=is_wanted)
+                    found = self._indexer.apply_together(group, force=force, is_wanted=is_wanted)
                 if any(outcome.chunks for outcome in found):
                     self._untold = True
-                outcomes.extend(zip(tasks, found, strict=True))
+                outcomes.extend(zip(group.tasks, found, strict=True))
                 if time.perf_counter() >= deadline or not is_wanted():
                     return True
             return False
@@ -339,6 +350,13 @@ class Freshness:
         if self._untold:
             self._untold = False
             self._on_written()
+
+
+def _sizes(request: SyncRequest, tally: Tally) -> Sequence[int]:
+    """Of the notes that are likely to be prepared."""
+    if request.verify:
+        return ()  # hardly one of those that are read differs
+    return [task.size for task in tally.tasks if isinstance(task, FoundFile)]
 
 
 def _always() -> bool:

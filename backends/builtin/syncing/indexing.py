@@ -25,6 +25,7 @@ from backends.builtin.store.port import (
     now_ms,
 )
 from backends.builtin.syncing.brake import Brake
+from backends.builtin.syncing.helper import MOST_BYTES, Helper
 from backends.builtin.syncing.planning import (
     Change,
     FileOutcome,
@@ -100,6 +101,8 @@ Task: TypeAlias = FoundFile | ObsoleteFile | TranscriptPart
 _REMEMBERED_FAULTS: Final = 1_000
 _TOGETHER_BYTES: Final = 64 * 1024
 """Of small files in one transaction: a commit costs as much as some kilobytes of text."""
+_GROUPS_AHEAD: Final = 2
+"""That the helper has while one is published: it never waits for the next."""
 _ATTEMPTS: Final = 3
 """At a file that other gateways publish at the same time."""
 _REMEMBERING_PATIENCE_S: Final = 0.05
@@ -120,6 +123,23 @@ class _Ready(msgspec.Struct, frozen=True, gc=False):
     read: ReadFile
     prepared: PreparedFile | None = None
     """None: the index holds it as it is, but for its stamps."""
+
+
+class _Text(msgspec.Struct, frozen=True, gc=False):
+    """A file that has been read and is not prepared yet."""
+
+    read: ReadFile
+    text: str
+
+
+class Group(msgspec.Struct, frozen=True):
+    """Tasks that are worked off together."""
+
+    tasks: Sequence[Task]
+    ready: dict[str, _Ready] = {}
+    """What is ready of them already, by path."""
+    sent: list[ReadFile] = []
+    """The notes among them that a helper prepares."""
 
 
 class Survey(msgspec.Struct, frozen=True, gc=False):
@@ -144,7 +164,7 @@ class Indexer:
         """`transcripts`: the directory of the transcripts, where `sessions` has one."""
         self._store = store
         self._roots = roots
-        self._preparer = preparer
+        self.preparer = preparer
         self.sessions = sessions
         self._level = LevelMemory()
         self._ignoring = IgnoreFiles()
@@ -262,7 +282,7 @@ class Indexer:
         verify: bool = False,
     ) -> SyncPlan:
         """What is to do, as of this transaction."""
-        pipeline = self._preparer.notes_pipeline
+        pipeline = self.preparer.notes_pipeline
         every = force or verify
         if not every and self._level.holds(view, found, pipeline):
             self._brake.miss_nothing()
@@ -309,16 +329,20 @@ class Indexer:
         return outcome
 
     def apply_together(
-        self, tasks: Sequence[Task], *, force: bool, is_wanted: Callable[[], bool]
+        self, group: Group, *, force: bool, is_wanted: Callable[[], bool]
     ) -> list[FileOutcome]:
         """As `apply` to one after the other, with patience, but published in one transaction if all goes well."""
+        tasks = group.tasks
         files = [one for one in tasks if isinstance(one, FoundFile)]
-        if 1 < len(tasks) == len(files) and self._faults.keys().isdisjoint(
-            one.path for one in files
+        if (
+            len(tasks) == len(files)
+            and (len(tasks) > 1 or group.ready)
+            and self._faults.keys().isdisjoint(one.path for one in files)
         ):
             try:
                 ready = [
-                    self._get_ready(one, force=force, patience_s=None, is_wanted=is_wanted)
+                    group.ready.get(one.path)
+                    or self._get_ready(one, force=force, patience_s=None, is_wanted=is_wanted)
                     for one in files
                 ]
                 return self._publish(ready, patience_s=None, is_wanted=is_wanted)
@@ -328,7 +352,7 @@ class Indexer:
                 _log.debug("files indexed one by one", files=len(files), cause=repr(fault))
         return [self.apply(one, force=force, is_wanted=is_wanted) for one in tasks]
 
-    def grouped(self, tasks: Sequence[Task]) -> Iterator[Sequence[Task]]:
+    def grouped(self, tasks: Sequence[Task]) -> Iterator[Group]:
         """The tasks in their order, as many at once as `apply_together` should get.
 
         On a shared store each for itself: whoever is overtaken at one file does not do others again.
@@ -338,12 +362,49 @@ class Indexer:
         for task in tasks:
             size = task.size if isinstance(task, FoundFile) else _TOGETHER_BYTES
             if group and (size > left or self._store.is_shared):
-                yield group
+                yield Group(group)
                 group, left = [], _TOGETHER_BYTES
             group.append(task)
             left -= size
         if group:
-            yield group
+            yield Group(group)
+
+    def ahead(self, groups: Iterator[Group], helper: Helper, *, force: bool) -> Iterator[Group]:
+        """The groups, with what the helper prepares of them while others are published."""
+        waiting: deque[Group] = deque()
+        for group in groups:
+            self._send(group, helper, force=force)
+            waiting.append(group)
+            if len(waiting) > _GROUPS_AHEAD:
+                yield self._received(waiting.popleft(), helper)
+        while waiting:
+            yield self._received(waiting.popleft(), helper)
+
+    def _send(self, group: Group, helper: Helper, *, force: bool) -> None:
+        """Reads the notes and sends the content that the index does not hold. What is odd waits for the group's turn."""
+        files = [one for one in group.tasks if isinstance(one, FoundFile)]
+        if not self._faults.keys().isdisjoint(one.path for one in files):
+            return
+        notes = []
+        for found in (one for one in files if one.size <= MOST_BYTES):
+            self.preparer.give_way()
+            with suppress(Exception):  # it is come upon again, and told
+                match self._read(found):
+                    case _Text(read) if not force and self._holds(read):
+                        group.ready[found.path] = _Ready(read)
+                    case _Text(read, text):
+                        group.sent.append(read)
+                        notes.append((found.path, text))
+        if notes:
+            helper.send(notes)
+
+    def _received(self, group: Group, helper: Helper) -> Group:
+        if group.sent:
+            for read, rows in zip(group.sent, helper.receive(len(group.sent)), strict=True):
+                if rows is not None:
+                    group.ready[read.found.path] = _Ready(read, rows)
+            self.preparer.give_way()
+        return group
 
     def is_known(self, task: Task, *, again: bool = False, force: bool = False) -> bool:
         """Whether `apply` will not try the task: it failed as the file is now.
@@ -422,21 +483,12 @@ class Indexer:
         patience_s: float | None,
         is_wanted: Callable[[], bool],
     ) -> _Ready | FileOutcome:
-        revision = self._revision(found)
-        read_at_ns = time.time_ns()
-        match read_for_index(self._roots, found):
-            case FileContent() as content:
-                seen, mark, encoding = (
-                    _as_read(found, content),
-                    content.content_hash,
-                    content.encoding,
-                )
-                read = ReadFile(seen, mark, read_at_ns, encoding, revision)
+        match self._read(found):
+            case _Text(read, text):
                 if not force and self._holds(read):
                     return _Ready(read)
-                return _Ready(
-                    read, self._preparer.prepare(seen.path, content.text, is_wanted=is_wanted)
-                )
+                path = read.found.path
+                return _Ready(read, self.preparer.prepare(path, text, is_wanted=is_wanted))
             case FileGone():
                 return self._forget(found, patience_s)
             case FileChanging():
@@ -445,6 +497,17 @@ class Indexer:
                 return FileOutcome.unreadable(found.path, reason, may_pass=may_pass)
             case SkippedFile() as skipped:
                 return self._refused(found, skipped.reason, patience_s)
+
+    def _read(
+        self, found: FoundFile
+    ) -> _Text | FileGone | FileChanging | FileUnreadable | SkippedFile:
+        revision = self._revision(found)
+        read_at_ns = time.time_ns()
+        content = read_for_index(self._roots, found)
+        if not isinstance(content, FileContent):
+            return content
+        seen, mark = _as_read(found, content), content.content_hash
+        return _Text(ReadFile(seen, mark, read_at_ns, content.encoding, revision), content.text)
 
     def _forget(self, found: FoundFile, patience_s: float | None) -> FileOutcome:
         """Removes a file that vanished after it was listed, unless it is back by now."""
@@ -482,7 +545,7 @@ class Indexer:
             return FileOutcome(Change.SAME, bytes_read=size)
         if not self._is_current(read.found):
             return FileOutcome(Change.LATER, bytes_read=size)
-        pipeline = self._preparer.notes_pipeline
+        pipeline = self.preparer.notes_pipeline
         written = writer.files.publish(read, pipeline, ready.prepared, tick=tick)
         return FileOutcome(Change.WRITTEN, written, size)
 
@@ -494,7 +557,7 @@ class Indexer:
             return view.files.revision(found.source, found.path)
 
     def _holds(self, read: ReadFile) -> bool:
-        found, pipeline = read.found, self._preparer.notes_pipeline
+        found, pipeline = read.found, self.preparer.notes_pipeline
         with self._store.view() as view:
             return view.files.holds(found.source, found.path, read.content_hash, pipeline)
 

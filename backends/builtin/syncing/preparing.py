@@ -47,7 +47,7 @@ class Preparer:
 
     def __init__(self, limits: ChunkLimits, *, give_way: Callable[[], None] = lambda: None) -> None:
         """`give_way` is called again and again in the middle of the work."""
-        self._limits = limits
+        self.limits = limits
         self.give_way = give_way
         self._analysers: dict[str, Analyser] = {}
         self._choosing = threading.Lock()
@@ -77,7 +77,7 @@ class Preparer:
         end = 0
         title = document_title(text) or ""
         about_file = f"{path} {title} {date_words(note_date)} {facts.words}".rstrip(" ")
-        for chunk in chunk_markdown(text, self._limits, tick=tick):
+        for chunk in chunk_markdown(text, self.limits, tick=tick):
             tick()
             chunk_text = text[chunk.start : chunk.end]
             if not chunk_text.strip():

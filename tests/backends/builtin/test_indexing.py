@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from backends.builtin.store.sqlite.store import SqliteStore
-from backends.builtin.syncing.indexing import Indexer
+from backends.builtin.syncing.indexing import Group, Indexer
 from backends.builtin.syncing.planning import Change
 from backends.builtin.syncing.preparing import Preparer
 from backends.chunking import ChunkLimits
@@ -179,7 +179,7 @@ def index_together(bench, *, meanwhile=lambda: None):
     meanwhile()
     (group,) = bench.indexer.grouped(tasks)
     found = bench.indexer.apply_together(group, force=False, is_wanted=lambda: True)
-    return {task.path: outcome.change for task, outcome in zip(group, found, strict=True)}
+    return {task.path: outcome.change for task, outcome in zip(group.tasks, found, strict=True)}
 
 
 def test_small_files_are_published_in_one_transaction(bench, home, commits, check, long_note):
@@ -209,7 +209,7 @@ def test_one_that_is_too_costly_keeps_no_other_from_being_published_with_it(benc
     home.write("memory/costly.md", "\n" * 500_001)
     home.write("memory/good.md", "The boiler.\n")
     tasks = bench.indexer.survey().plan.to_read
-    found = bench.indexer.apply_together(tasks, force=False, is_wanted=lambda: True)
+    found = bench.indexer.apply_together(Group(tasks), force=False, is_wanted=lambda: True)
     outcomes = {task.path: one.change for task, one in zip(tasks, found, strict=True)}
     assert outcomes == {"memory/costly.md": Change.SKIPPED, "memory/good.md": Change.WRITTEN}
 
@@ -218,7 +218,7 @@ def test_what_is_done_together_is_bounded_by_its_bytes(bench, home):
     for number in range(5):
         home.write(f"memory/{number}.md", "x" * 20_000)
     home.write("memory/long.md", "x" * 200_000)
-    groups = list(bench.indexer.grouped(bench.indexer.survey().plan.to_read))
+    groups = [one.tasks for one in bench.indexer.grouped(bench.indexer.survey().plan.to_read)]
     assert sorted(len(group) for group in groups) == [1, 2, 3]
     assert all(len(group) == 1 or sum(one.size for one in group) <= 65_536 for group in groups)
 

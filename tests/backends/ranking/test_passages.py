@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from itertools import islice, pairwise
 from random import Random
-from typing import NamedTuple
 
 import pytest
 from hypothesis import given
@@ -278,13 +277,6 @@ def test_lines_whose_age_leaves_next_to_nothing_stand_beside_an_exact_match(
     assert any("an old boiler" in one.passage.text for one in ranked)
 
 
-class Known(NamedTuple):
-    """A file that is weighed already; `most_mass` is as low as it may be."""
-
-    file: File
-    most_mass: float
-
-
 @pytest.fixture(scope="module")
 def weighed(candidates_of, weigh):
     """Files of random notes whose lines have one of a few odds, so that many selections are equal."""
@@ -316,25 +308,22 @@ def selections_in_order(files: Sequence[File]) -> Iterator[Selection]:
 
 @given(seed=st.integers(0, 2**32), count=st.integers(1, 5))
 def test_files_that_are_looked_at_late_give_the_order_of_all(weighed, seed, count):
-    offers = [
-        Known(file, best.mass) for file in weighed(seed, count) if (best := file.best()) is not None
-    ]
-    late = [(*one.order(), one.at) for one in best_selections(offers)]
+    late = [(*one.order(), one.at) for one in best_selections(weighed(seed, count))]
     assert late == [(*one.order(), one.at) for one in selections_in_order(weighed(seed, count))]
 
 
 @given(seed=st.integers(0, 2**32))
 def test_a_selection_fits_is_free_and_begins_with_the_best_line(weighed, seed):
     for file in weighed(seed, 3):
-        free = file.free()
         while selection := file.best():
+            free = [at for at in range(len(file.units)) if not file.is_taken(at)]
             units = selection.units()
             assert sum(unit.length for unit in units) <= 200 or len(units) == 1
             assert not any(file.is_taken(at) for at in selection.at)
             assert max(file.odds[at] for at in free) in [file.odds[at] for at in selection.at]
+            assert selection.mass <= file.left()
             file.take_all(selection)
-            free = file.free()
-        assert not free
+        assert not file.left()
 
 
 def test_files_far_behind_are_not_looked_at(candidates_of, weigh, rank, monkeypatch):

@@ -70,7 +70,7 @@ def says_nothing_else(text: str, shown: str) -> bool:
     return runs <= others
 
 
-@given(*[st.text(alphabet="aAb9 ,.\n-", max_size=20)] * 2)
+@given(*[st.text(alphabet="aAb9_ß ,.\n-", max_size=20)] * 2)
 def test_a_text_is_a_repeat_exactly_when_its_runs_of_words_stand_in_the_other(text, shown):
     repeats = Repeats()
     repeats.is_new(shown)

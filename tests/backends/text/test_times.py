@@ -3,6 +3,8 @@
 from datetime import date
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from backends.text.times import asks_when, days_in, tells_time
 
@@ -66,6 +68,30 @@ def test_a_line_that_names_a_day_or_a_distance_from_today_tells_a_time(line):
 )
 def test_other_lines_tell_none(line):
     assert not tells_time(line)
+
+
+PARTS = [
+    "may",
+    "May",
+    "maybe",
+    "3rd",
+    "12:30",
+    "1.5.",
+    "2023",
+    "20234",
+    "7",
+    "x",
+    "_",
+    "'s",
+    "-",
+    " ",
+]
+
+
+@given(parts=st.lists(st.sampled_from(PARTS), max_size=8))
+def test_a_line_of_plain_letters_tells_what_it_tells_beside_others(parts):
+    line = "".join(parts)
+    assert tells_time(line) == tells_time(line + " ß")
 
 
 @pytest.mark.parametrize(

@@ -4,16 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from providers.local.protocol import (
-    MAX_FRAME_BYTES,
-    Cancel,
-    Embed,
-    FrameReader,
-    Ping,
-    ProtocolError,
-    Request,
-    frame,
-)
+from config.runtime.worker import MAX_FRAME_BYTES, FrameReader, ProtocolError, frame
+from providers.local.protocol import Cancel, Embed, Ping, Request
 
 MESSAGES = st.lists(
     st.one_of(

@@ -11,20 +11,19 @@ from string import ascii_lowercase
 import numpy as np
 import pytest
 
+from config.runtime.worker import FrameReader, frame
 from fakes.gguf import write_embedder
 from providers.local.protocol import (
     Cancel,
     Computed,
     Embed,
     Failed,
-    FrameReader,
     Open,
     Opened,
     Ping,
     Pong,
     Refused,
     Reply,
-    frame,
 )
 from providers.local.supervisor import worker_variables
 
