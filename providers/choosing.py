@@ -7,7 +7,6 @@ that was downloaded; else keywords only. Named: that one; if it cannot be made, 
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 import importlib.util
 import os
@@ -188,9 +187,9 @@ def load_for_queries(choice: Choice) -> None:
     if choice.primary is None or choice.primary.provider == "local":
         return
     importlib.import_module("providers.remote.query")
-    if (choice.primary.endpoint or "").startswith("https:"):
-        importlib.import_module("providers.proxies").certificates()
-    importlib.import_module("providers.remote.vectors")
+    is_encrypted = (choice.primary.endpoint or "").startswith("https:")
+    # The HTTP client loads most of itself when the first one is made.
+    importlib.import_module("providers.proxies").open_client(is_encrypted=is_encrypted)
 
 
 def _automatic(settings: Settings) -> Choice:
@@ -313,4 +312,6 @@ def _as_before(
     settings: Settings, vendor: Vendor, role: Role, fingerprint: Fingerprint
 ) -> RemoteSpec:
     today = resolve_spec(settings, vendor, role)
-    return dataclasses.replace(today, model=fingerprint.model, dimensions=fingerprint.dimensions)
+    return msgspec.structs.replace(
+        today, model=fingerprint.model, dimensions=fingerprint.dimensions
+    )

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import re
+from array import array
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
 from config.errors import ErrorKind
 from config.settings import Settings
 from providers.errors import ProviderError
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 
 class Fingerprint(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,8 +44,11 @@ def digest_headers(headers: Mapping[str, str]) -> str:
     return hashlib.sha256(msgspec.json.encode(pairs)).hexdigest()[:16]
 
 
-Vector: TypeAlias = "NDArray[np.float32]"
-"""One embedding: one-dimensional, finite, float32, of length (L2 norm) 1."""
+Vector: TypeAlias = "array[float]"
+"""One embedding: finite numbers in single precision ("f"), of length (L2 norm) 1.
+
+No array of numpy's, whose import takes longer than the first search of a process should wait; numpy reads these as they are.
+"""
 
 
 class QueryVector(msgspec.Struct, frozen=True):

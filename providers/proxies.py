@@ -37,7 +37,7 @@ def open_client(*, is_encrypted: bool = True, **options: Any) -> httpx2.AsyncCli
     load those of the authorities.
     """
     if not getproxies():
-        trusted = certificates() if is_encrypted else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        trusted = certificates() if is_encrypted else _no_certificates()
         return httpx2.AsyncClient(trust_env=False, verify=trusted, **options)
     return httpx2.AsyncClient(transport=_Chosen(), **options)
 
@@ -46,6 +46,11 @@ def open_client(*, is_encrypted: bool = True, **options: Any) -> httpx2.AsyncCli
 def certificates() -> ssl.SSLContext:
     """The authorities that are trusted, read once."""
     return httpx2.create_ssl_context()
+
+
+@cache
+def _no_certificates() -> ssl.SSLContext:
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 class _Chosen(httpx2.AsyncBaseTransport):

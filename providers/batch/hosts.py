@@ -8,7 +8,6 @@ from __future__ import annotations
 import importlib
 import re
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import IO, Any, Final, Literal, Protocol
 
@@ -54,8 +53,7 @@ class RemoteJob(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it failed because it held more than the vendor accepts at once."""
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(msgspec.Struct, frozen=True):
     """The result for one text; `key` is the one its line was written with."""
 
     key: str
@@ -101,8 +99,7 @@ class BatchHost(Protocol):
     async def aclose(self) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class BatchAccess:
+class BatchAccess(msgspec.Struct, frozen=True):
     """How to get batch jobs of the provider in use; nothing is opened yet."""
 
     fingerprint: Fingerprint

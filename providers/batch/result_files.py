@@ -17,6 +17,7 @@ from providers.errors import ProviderBadResponseError, ProviderError
 from providers.interface import ItemError
 from providers.remote.spec import RemoteSpec
 from providers.remote.transport import typed_errors
+from providers.remote.vectors import collect
 
 _LONGEST_LINE: Final = 4 << 20
 _CODE: Final = re.compile(r"[A-Za-z0-9_.-]{1,60}")
@@ -89,9 +90,7 @@ def read_line(raw: bytes) -> Line | None:
 
 
 def results_of(lines: Sequence[Line], dimensions: int | None) -> list[Result]:
-    """Validated vectors and errors, in the order of the lines. Imports numpy, so run it in a thread."""
-    from providers.remote.vectors import collect  # noqa: PLC0415 - numpy, and in a worker thread
-
+    """Validated vectors and errors, in the order of the lines. Loads numpy, so run it in a thread."""
     rows = [(at, line.embedding) for at, line in enumerate(lines)]
     items = collect(rows, len(lines), dimensions)
     return [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 
 import anyio
 import msgspec
@@ -72,8 +71,7 @@ class Job:
 _log = Log()
 
 
-@dataclass(frozen=True, slots=True)
-class Delivery:
+class Delivery(msgspec.Struct, frozen=True):
     """Part of a run's result: `items[i]` belongs to the text at `positions[i]` of the call."""
 
     positions: tuple[int, ...]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import anyio
 import msgspec
@@ -31,8 +30,7 @@ from providers.resilience import (
 )
 
 
-@dataclass(slots=True)
-class Counters:
+class Counters(msgspec.Struct):
     """The running counts; belongs to one event loop."""
 
     requests: int = 0

@@ -76,7 +76,7 @@ class QueryCache:
 
 
 def _query_bytes(text: str, vector: Vector) -> int:
-    return size_of(text) + _ARRAY_BYTES + vector.nbytes
+    return size_of(text) + _ARRAY_BYTES + len(vector) * vector.itemsize
 
 
 DEFAULT_QUERY_DEADLINE_S = 4.0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import os
 from collections.abc import Mapping, Sequence
@@ -189,8 +188,6 @@ class LocalEmbedder:
             self._read(path)
 
     def _read(self, path: Path) -> None:
-        # Imported here, in a worker thread, since vectors arrive on the event loop.
-        importlib.import_module("numpy")
         self._model = read_model(path, self._spec.wishes)
         self._doubtful = False
 

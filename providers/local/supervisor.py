@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 import signal
+from array import array
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 import anyio
 import msgspec
@@ -41,11 +42,6 @@ from providers.local.protocol import (
     Request,
 )
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-
 _NO_DIRECTION = ItemError(
     kind=ErrorKind.PROVIDER_BAD_RESPONSE,
     message="The model gave a vector that is zero or not finite.",
@@ -71,9 +67,10 @@ class Job:
         """Takes the vectors of these texts."""
         self._tokens += reply.tokens
         self.cut += reply.cut
-        rows = _rows(reply.vectors, len(positions))
-        for position, row in zip(positions, rows, strict=True):
-            self._answer(position, row if row.any() else _NO_DIRECTION)
+        size = len(reply.vectors) // max(1, len(positions))
+        for place, position in enumerate(positions):
+            vector = array("f", reply.vectors[place * size : (place + 1) * size])
+            self._answer(position, vector if any(vector) else _NO_DIRECTION)
 
     def refuse(self, positions: Iterable[int], message: str) -> None:
         """These texts get no vector."""
@@ -101,12 +98,6 @@ class Job:
             raise self.error
         items = tuple(self._items[position] for position in range(len(self.texts)))
         return EmbeddedBatch(items, self._tokens)
-
-
-def _rows(data: bytes, count: int) -> NDArray[np.float32]:
-    import numpy as np  # noqa: PLC0415 - loaded in a worker thread before the first job
-
-    return np.frombuffer(data, dtype="<f4").reshape(count, -1)
 
 
 _AHEAD: Final[dict[Lane, int]] = {"query": 4, "document": 2}

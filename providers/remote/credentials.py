@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -165,16 +164,14 @@ _GEMINI_PLACEHOLDERS = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
 _CODEX = "openai-codex"
 
 
-@dataclass(frozen=True, slots=True)
-class Credential:
+class Credential(msgspec.Struct, frozen=True):
     """A key and where it came from, in words (`environment variable OPENAI_API_KEY`)."""
 
     secret: Secret
     source: str
 
 
-@dataclass(frozen=True, slots=True)
-class KeySources:
+class KeySources(msgspec.Struct, frozen=True):
     """Everything that may hold a key for one vendor at one endpoint."""
 
     vendor: Vendor
@@ -183,10 +180,10 @@ class KeySources:
     """`remote.apiKey`; None for a fallback provider, which never inherits it."""
     remote_problem: str | None = None
     """Why the configured `remote.apiKey` cannot be read; no other key may replace it."""
-    provider: ModelProviderSettings = field(default_factory=ModelProviderSettings)
-    profiles: ProfileStore = field(default_factory=ProfileStore)
-    auth: AuthSettings = field(default_factory=AuthSettings)
-    variables: Mapping[str, Secret] = field(default_factory=dict)
+    provider: ModelProviderSettings = msgspec.field(default_factory=ModelProviderSettings)
+    profiles: ProfileStore = msgspec.field(default_factory=ProfileStore)
+    auth: AuthSettings = msgspec.field(default_factory=AuthSettings)
+    variables: Mapping[str, Secret] = msgspec.field(default_factory=dict)
     """Keys found in environment variables, by the variable's name."""
     now_ms: float = 0
     is_unasked: bool = False
@@ -227,8 +224,7 @@ class KeySources:
         return self.vendor.needs_key
 
 
-@dataclass(frozen=True, slots=True)
-class _Source:
+class _Source(msgspec.Struct, frozen=True):
     """One place that was looked at: a key and the origins it belongs to, or why there is none."""
 
     name: str

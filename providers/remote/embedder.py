@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, Final, Protocol
 
 import anyio
@@ -30,6 +29,7 @@ from providers.interface import (
 )
 from providers.remote import credentials
 from providers.remote.spec import RemoteSpec
+from providers.remote.vectors import collect
 from providers.remote.vendors import Vendor
 
 _TIMES_TO_BELIEVE: Final = 3
@@ -159,7 +159,7 @@ class RemoteEmbedder:
     async def _checked(
         self, reply: Reply, expected: int, dimensions: int | None
     ) -> tuple[Vector | ItemError, ...]:
-        return await anyio.to_thread.run_sync(partial(_validate, reply, expected, dimensions))
+        return await anyio.to_thread.run_sync(collect, reply.rows, expected, dimensions)
 
     def _has_changed(self, size: int | None) -> bool:
         """Whether the host's vectors have had this length so often that it is the one to reckon with."""
@@ -215,12 +215,4 @@ def library_missing(vendor: Vendor, module: str) -> ProviderUnavailableError:
 
 def _size(items: Sequence[Vector | ItemError]) -> int | None:
     """The length of the vectors among these; None: there are none."""
-    return next((item.size for item in items if not isinstance(item, ItemError)), None)
-
-
-def _validate(
-    reply: Reply, expected: int, dimensions: int | None
-) -> tuple[Vector | ItemError, ...]:
-    from providers.remote.vectors import collect  # noqa: PLC0415 - numpy, and in a worker thread
-
-    return collect(reply.rows, expected, dimensions)
+    return next((len(item) for item in items if not isinstance(item, ItemError)), None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from email.utils import parsedate_to_datetime
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -83,9 +84,12 @@ _WORDINGS: tuple[tuple[SizeReason, str], ...] = (
     ),
     ("input", r"too many tokens|input length|exceeds the (?:model|context)"),
 )
-_PATTERNS = tuple(
-    (reason, re.compile(text, re.IGNORECASE | re.DOTALL)) for reason, text in _WORDINGS
-)
+
+
+# Compiled with the first refusal, not at start.
+@cache
+def _pattern(words: str) -> re.Pattern[str]:
+    return re.compile(words, re.IGNORECASE | re.DOTALL)
 
 
 class SizeRefusal(msgspec.Struct, frozen=True):
@@ -101,8 +105,8 @@ def size_refusal(status: int, words: str) -> SizeRefusal | None:
     """
     if status not in _STATUSES:
         return None
-    for reason, pattern in _PATTERNS:
-        match = pattern.search(words)
+    for reason, wording in _WORDINGS:
+        match = _pattern(wording).search(words)
         if match:
             named = match.groupdict().get("limit")
             limit = int(re.sub(r"\D", "", named)) if named else None
@@ -111,14 +115,13 @@ def size_refusal(status: int, words: str) -> SizeRefusal | None:
 
 
 _MAX_DETAIL = 200
-_USED_UP = re.compile(
+_USED_UP = (
     r"insufficient.?(quota|balance|credit|funds)|exceeded your current quota|out of credits"
     r"|billing.?(hard.?limit|not.?active)|(credits?|balance|allowance) (is |are )?(exhausted|used up)"
-    r"|payment required|arrears",
-    re.IGNORECASE,
+    r"|payment required|arrears"
 )
-_BAD_KEY = re.compile(r"api.?key.{0,20}(not valid|invalid|expired)|API_KEY_INVALID", re.IGNORECASE)
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)s")
+_BAD_KEY = r"api.?key.{0,20}(not valid|invalid|expired)|API_KEY_INVALID"
+_DURATION = r"(\d+(?:\.\d+)?)s"
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):
@@ -155,7 +158,7 @@ def error_for(refusal: Refusal) -> ProviderError:
         return ProviderInputTooLargeError(
             said("refused the request's size"), reason=size.reason, limit=size.limit, status=status
         )
-    if status in (401, 403) or (status == 400 and _BAD_KEY.search(words)):
+    if status in (401, 403) or (status == 400 and _pattern(_BAD_KEY).search(words)):
         return ProviderAuthError(
             said("refused the credential"),
             remedy=f"The key came from {refusal.key_source}: check it, or set another."
@@ -202,7 +205,7 @@ def retry_after_s(refusal: Refusal, body: Any) -> float | None:
         seconds = _number(header)
         return seconds if seconds is not None else _until(header, refusal.now_s)
     for entry in _details(body):
-        match = _DURATION.fullmatch(str(entry.get("retryDelay", "")))
+        match = re.fullmatch(_DURATION, str(entry.get("retryDelay", "")))
         if match:
             return float(match[1])
     return None
@@ -218,7 +221,7 @@ def _is_final_quota(body: Any, words: str) -> bool:
     # Gemini words every limit alike; only the quota's name tells a day from a minute.
     if violations or "RESOURCE_EXHAUSTED" in words:
         return any("PerDay" in name for name in violations)
-    return _USED_UP.search(words) is not None
+    return _pattern(_USED_UP).search(words) is not None
 
 
 def _decoded(body: bytes) -> Any:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from config.paths import auth_profile_paths
 from config.settings import Settings
@@ -23,8 +24,7 @@ _LIKE_A_SECRET_CHARS = 8
 """Shorter values of headers (`1`, `beta`) are not secrets, and masking them would garble messages."""
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteSpec:
+class RemoteSpec(msgspec.Struct, frozen=True):
     """Everything a vendor module needs. Never shows a secret in its `repr`."""
 
     vendor: Vendor
@@ -32,12 +32,15 @@ class RemoteSpec:
     model: str
     credential: Credential | None
     """None: a configured header carries the credential, or the host needs none."""
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    headers: Mapping[str, str] = msgspec.field(default_factory=dict)
     """As configured, lower-case names; may hold credentials."""
     dimensions: int | None = None
     query_type: str | None = None
     document_type: str | None = None
     request_timeout_s: float = 120.0
+
+    def __repr__(self) -> str:
+        return f"RemoteSpec({self.place}, {self.model})"
 
     @property
     def official(self) -> bool:

@@ -11,6 +11,7 @@ import argparse
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -108,21 +109,25 @@ def command_s(argv: Sequence[str]) -> float:
     return time.perf_counter() - started
 
 
-def instructions(argv: Sequence[str], line: bytes = b"") -> int:
-    """How many the process executes, in all of its threads. Its input ends once it has answered the line."""
+def instructions(argv: Sequence[str], mode: str | None = None) -> int:
+    """How many the process executes, in all of its threads: to its end, or until it has answered a search in this mode."""
     counter = ("valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null")
     pipe = subprocess.PIPE
     with subprocess.Popen([*counter, *argv], stdin=pipe, stdout=pipe, stderr=pipe) as process:
         assert process.stdin is not None
         assert process.stdout is not None
-        if line:
-            process.stdin.write(line)
+        if mode:
+            process.stdin.write(json.dumps(_ASKED).encode() + b"\n")
             process.stdin.flush()
-            if b'"result"' not in process.stdout.readline():
-                raise ValueError("the line was not answered")
+            answer = process.stdout.readline()
+            if json.loads(answer)["result"]["mode"] != mode:
+                raise ValueError(f"not answered by {mode}: {answer!r}")
+            process.send_signal(
+                signal.SIGALRM
+            )  # ends it at once, and valgrind says what it counted
         errors = process.communicate()[1]
     found = _COUNT.search(errors)
-    if found is None or process.returncode:
+    if found is None or process.returncode != (-signal.SIGALRM if mode else 0):
         raise ValueError(f"valgrind counted nothing: {errors[-500:]!r}")
     return int(found[1])
 
@@ -148,10 +153,9 @@ async def commands(
 
 
 def count_start(arguments: list[str], table: Table) -> None:
-    """`serve` that answers one search and ends."""
+    """`serve` until it has answered a search."""
     yardstick = instructions([sys.executable, "-c", BARE])
-    line = json.dumps(_ASKED).encode() + b"\n"
-    cost = instructions([*GATEWAY_COMMAND, *arguments], line)
+    cost = instructions([*GATEWAY_COMMAND, *arguments], "keyword")
     table.add_row("serve, one search", "itself", f"{cost / 1e6:.0f} M", f"{cost / yardstick:.2f}")
 
 
@@ -176,7 +180,7 @@ async def measure_commands(workspace: Path, *, counted: bool) -> Table:
     return table
 
 
-async def measure_first_vector(workspace: Path) -> Table:
+async def measure_first_vector(workspace: Path, *, counted: bool) -> Table:
     """The first answer with a query's vector against that by keywords, by turns; every note has its vector already."""
     table = Table(title=f"First answer of a process, {workspace.name}")
     for column in ("keywords", "with a query's vector", "ratio"):
@@ -189,12 +193,25 @@ async def measure_first_vector(workspace: Path) -> Table:
             remote = {"baseUrl": server.base_url, "apiKey": server.key}
             by_words = write_configuration(plain, workspace)
             by_both = write_configuration(
-                hybrid, workspace, provider="openai", model=HashEmbedder.name, remote=remote
+                hybrid,
+                workspace,
+                provider="openai",
+                model=HashEmbedder.name,
+                remote=remote,
+                query={"embeddingTimeoutMs": 60_000},  # valgrind is slow
             )
             await build(by_words)
             async with spawn_gateway(by_both, environment=dict(os.environ)) as client:
                 await client.call("sync", {}, timeout_s=600)
                 await embedded(client)
+            if counted:
+                counts = [
+                    await anyio.to_thread.run_sync(instructions, [*GATEWAY_COMMAND, *one], mode)
+                    for one, mode in ((by_words, "keyword"), (by_both, "hybrid"))
+                ]
+                ratio = counts[1] / counts[0]
+                table.add_row(*(f"{one / 1e6:.0f} M" for one in counts), f"{ratio:.2f}")
+                return table
             words, both = [], []
             for _ in range(ROUNDS):
                 words.append((await cold_start(by_words))[0])
@@ -270,7 +287,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("workspaces", nargs="*", type=Path)
     parser.add_argument("--files", type=int, nargs="*", default=[10, 100, 1_000])
-    parser.add_argument("--instructions", action="store_true", help="count them; commands only")
+    parser.add_argument(
+        "--instructions", action="store_true", help="count them; first answers and commands only"
+    )
     options = parser.parse_args()
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # a start would compile all that it imports
     table = Table(title="Start on an existing index, and warm keyword searches through the pipe")
@@ -283,12 +302,11 @@ def main() -> None:
             NoteWriter().workspace(workspace, files, bullets=30)
             if not options.instructions:
                 measured.append(anyio.run(measure, workspace, table))
-            if files == COMMAND_FILES and not options.instructions:
-                once.append(anyio.run(measure_first_vector, workspace))
             if files == COMMAND_FILES:
-                once.append(
-                    anyio.run(partial(measure_commands, workspace, counted=options.instructions))
-                )
+                once += [
+                    anyio.run(partial(taken, workspace, counted=options.instructions))
+                    for taken in (measure_first_vector, measure_commands)
+                ]
     for workspace in options.workspaces if not options.instructions else ():
         anyio.run(measure, workspace.resolve(), table)
     console = Console(width=110)

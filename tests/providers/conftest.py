@@ -18,7 +18,7 @@ from providers.choosing import provider
 from providers.embedding.documents import Delivery
 from providers.embedding.requester import RequestOptions
 from providers.embedding.service import EmbeddingService
-from providers.interface import ProviderRequest
+from providers.interface import ItemError, ProviderRequest
 
 QUICK = RequestOptions(timeout_s=60.0)
 
@@ -38,11 +38,11 @@ class Collected:
 
     @property
     def vectors(self) -> dict[int, Any]:
-        return {at: item for at, item in self.items.items() if hasattr(item, "shape")}
+        return {at: item for at, item in self.items.items() if not isinstance(item, ItemError)}
 
     @property
     def errors(self) -> dict[int, Any]:
-        return {at: item for at, item in self.items.items() if not hasattr(item, "shape")}
+        return {at: item for at, item in self.items.items() if isinstance(item, ItemError)}
 
 
 @pytest.fixture

@@ -208,7 +208,7 @@ async def test_one_odd_answer_after_a_start_is_not_taken_for_another_model(opena
     assert "65 dimensions instead of 64" in item.message
     assert expecting.dimensions == 64
     (item,) = (await expecting.embed_documents(["boiler"])).items
-    assert item.size == 64
+    assert len(item) == 64
 
 
 async def test_a_host_that_insists_on_another_length_has_another_model(
@@ -219,7 +219,7 @@ async def test_a_host_that_insists_on_another_length_has_another_model(
     for _ in range(2):
         with pytest.raises(errors.ProviderBadResponseError, match="32 dimensions instead of 64"):
             await expecting.embed_query("boiler")
-    assert (await expecting.embed_query("boiler")).size == 32
+    assert len(await expecting.embed_query("boiler")) == 32
     assert expecting.dimensions == 32
 
 
@@ -231,7 +231,7 @@ async def test_a_host_that_is_ill_for_a_while_is_not_taken_for_another_model(
         with pytest.raises(errors.ProviderBadResponseError, match="65 dimensions instead of 64"):
             await expecting.embed_query("boiler")
     openai_host.heal()
-    assert (await expecting.embed_query("boiler")).size == 64
+    assert len(await expecting.embed_query("boiler")) == 64
 
 
 async def test_an_endless_answer_is_cut_off(openai_host, service_for, collected, options):

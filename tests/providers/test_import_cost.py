@@ -76,9 +76,9 @@ async def main():
             choice = choose(settings)
             service = open_embeddings(settings, choice)
             load_for_queries(choice)
-            assert "httpx2" in sys.modules and "numpy" in sys.modules
+            assert "httpcore2" in sys.modules  # the client loads it when one is made
             vector = await service.embed_query("q", deadline_s=30)
-            assert vector.vector.size == host.dimensions
+            assert len(vector.vector) == host.dimensions
             await service.aclose()
     # None of these hosts has a certificate, and reading those of the authorities takes as long as an import.
     assert proxies.certificates.cache_info().misses == 0
@@ -99,8 +99,9 @@ def run(script, tmp_path):
     ).stdout
 
 
-def test_a_process_that_only_answers_loads_no_vendor_library(tmp_path):
-    assert {"openai", "google.genai", "voyageai"}.isdisjoint(json.loads(run(ANSWERED, tmp_path)))
+def test_a_process_that_only_answers_loads_no_vendor_library_and_no_numpy(tmp_path):
+    slow = {"openai", "google.genai", "voyageai", "numpy"}
+    assert slow.isdisjoint(json.loads(run(ANSWERED, tmp_path)))
 
 
 def test_a_query_does_not_wait_for_a_library_to_load(tmp_path):

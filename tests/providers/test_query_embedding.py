@@ -27,7 +27,7 @@ async def test_equal_queries_are_sent_once(host, service_for):
             group.start_soon(search)
     await search()
     assert len(host.requests) == 1
-    assert all((answer == answers[0]).all() for answer in answers)
+    assert all(answer == answers[0] for answer in answers)
 
 
 @pytest.mark.parametrize("kind", ["hang", "drip"])

@@ -1,6 +1,7 @@
 """Decoding, ordering, checking and normalising of raw embeddings."""
 
 import base64
+from array import array
 
 import numpy as np
 import pytest
@@ -25,12 +26,12 @@ def test_both_encodings_decode_to_the_same_vector(values):
 
 @given(FLOATS)
 def test_a_vector_leaves_with_length_one_or_not_at_all(values):
-    unit = normalise(np.array(values, dtype=np.float32))
+    unit = normalise(array("f", values))
     if unit is None:
         assert not any(values)
     else:
-        assert unit.dtype == np.float32
-        assert np.linalg.norm(unit.astype(np.float64)) == pytest.approx(1.0, abs=1e-5)
+        assert unit.typecode == "f"
+        assert np.linalg.norm(unit) == pytest.approx(1.0, abs=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -44,7 +45,7 @@ def test_what_is_no_embedding_is_told_apart(raw):
 
 def test_tiny_and_huge_numbers_keep_their_direction():
     for values in ([3e-30, 4e-30], [3e30, 4e30]):
-        unit = normalise(np.array(values, dtype=np.float32))
+        unit = normalise(array("f", values))
         np.testing.assert_allclose(unit, [0.6, 0.8], rtol=1e-5)
 
 
@@ -94,6 +95,12 @@ def test_a_spoilt_vector_is_an_error_of_its_text_alone(spoilt, says):
     assert says in middle.message
     np.testing.assert_allclose(first, [1, 0, 0])
     np.testing.assert_allclose(last, [0, 1, 0])
+
+
+@given(FLOATS)
+def test_a_vector_alone_is_what_it_is_among_others(values):
+    (alone,) = collect([(0, values)], 1, len(values))
+    assert collect([(0, values), (1, values)], 2, len(values))[1] == alone
 
 
 def test_a_configured_number_of_dimensions_is_insisted_on():

@@ -39,7 +39,7 @@ async def embedder(host, embedder_for):
 async def test_documents_come_back_in_order_as_unit_vectors(host, embedder):
     batch = await embedder.embed_documents(TEXTS)
     for item, wanted in zip(batch.items, expected(TEXTS), strict=True):
-        assert item.dtype == np.float32
+        assert item.typecode == "f"
         np.testing.assert_allclose(item, wanted, atol=1e-6)
     assert len(host.requests) == 1
     assert embedder.dimensions == 64
@@ -184,7 +184,7 @@ async def test_a_configured_auth_header_replaces_the_key_and_is_sent_once(host, 
 async def test_output_dimensions_are_asked_for_only_when_configured(host, embedder_for):
     made = embedder_for(host, output_dimensionality=16)
     assert made.dimensions == 16
-    assert (await made.embed_query("q")).size == 16
+    assert len(await made.embed_query("q")) == 16
     await made.aclose()
     name = {
         "openai": "dimensions",

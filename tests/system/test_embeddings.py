@@ -215,3 +215,20 @@ def test_without_a_provider_no_library_of_one_is_loaded(home):
         loaded = {part.rpartition("|")[2].strip() for part in told.log.splitlines()}
         assert "backends.builtin.backend" in loaded
         assert loaded.isdisjoint(HEAVY)
+
+
+def test_the_first_answer_by_vectors_waits_for_no_library_that_is_slow_to_load(wired):
+    assert "Vectors: 4 of 4 texts" in wired.run("index").stdout
+    search = ["search", *wired.arguments, "--json", "heating pump membrane"]
+    told = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "gateway", *search],
+        env=wired.environment,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=True,
+        timeout=PATIENCE_S,
+    )
+    assert json.loads(told.stdout)["mode"] == "hybrid"
+    loaded = {part.rpartition("|")[2].strip() for part in told.stderr.splitlines()}
+    assert loaded & set(HEAVY) == {"httpx2"}

@@ -141,8 +141,8 @@ class Backfill:
         """
         if query.fingerprint != self._embeddings.fingerprint:
             return
-        if query.vector.size != self._dimensions:
-            self._dimensions = query.vector.size
+        if len(query.vector) != self._dimensions:
+            self._dimensions = len(query.vector)
             self.wake()
         self._offer()
 

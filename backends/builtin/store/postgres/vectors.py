@@ -7,6 +7,7 @@ ever short of results.
 
 from __future__ import annotations
 
+from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -67,7 +68,7 @@ _FLOAT4: Final = 700
 """The id of the type of the elements."""
 
 
-def reals(vector: Vector) -> Reals:
+def reals(vector: Vector | NDArray[np.float32]) -> Reals:
     """One dimension, no nulls, counted from 1."""
     elements = np.empty(len(vector), _ELEMENT)
     elements["bytes"], elements["number"] = 4, vector
@@ -164,7 +165,7 @@ class _Sample(NamedTuple):
     matrix: NDArray[np.float32]
     lengths: NDArray[np.float32]
 
-    def within(self, query: Vector, wanted: int, stored: int) -> float | None:
+    def within(self, query: NDArray[np.float32], wanted: int, stored: int) -> float | None:
         """A distance within which there should be several times as many as are `wanted` of so many that are `stored`;
         None where that might be any.
         """
@@ -176,8 +177,9 @@ class _Sample(NamedTuple):
 
     def background(self, query: Vector) -> Background | None:
         """A few vectors are joined by one at a right angle: that is what an unrelated one would be like."""
+        numbers = np.asarray(query)
         with np.errstate(all="ignore"):
-            cosines = self.matrix @ query / (self.lengths * np.sqrt(query @ query))
+            cosines = self.matrix @ numbers / (self.lengths * np.sqrt(numbers @ numbers))
         cosines = cosines[np.isfinite(cosines)]
         if not cosines.size:
             return None
@@ -233,11 +235,12 @@ class PostgresVectorSpace:
         if reason := _misfit(known, query):
             return VectorAnswer([], "pgvector", reason)
         assert known is not None
-        length = float(np.sqrt(query @ query))
+        numbers = np.asarray(query, np.float32)
+        length = float(np.sqrt(numbers @ numbers))
         if limit < 1 or (file_ids is not None and not file_ids) or not 0 < length < np.inf:
             return VectorAnswer([], "pgvector")
         most = 2 * limit + _SPARE
-        unit = query / np.float32(length)
+        unit = numbers / np.float32(length)
         row: dict[str, Any] = {"query": reals(unit), "limit": limit}
         if file_ids is None:
             within = self._within(known, unit, limit)
@@ -253,7 +256,7 @@ class PostgresVectorSpace:
                 return VectorAnswer(self._best(rows, limit), "pgvector")
             most *= _WIDER
 
-    def _within(self, known: StoredVectors, query: Vector, limit: int) -> float | None:
+    def _within(self, known: StoredVectors, query: NDArray[np.float32], limit: int) -> float | None:
         """Any sample of these vectors will do, be it an old one."""
         sample, stored = self._memory.sample, self._transaction.state.corpus.documents
         if sample is None or sample.fingerprint_id != known.fingerprint_id:
@@ -526,7 +529,10 @@ class PostgresEmbeddings:
             {"fingerprint": self._number(fingerprint), "hashes": list(text_hashes)},
         )
         return [
-            (key, np.frombuffer(sent, ">f4", offset=_HEAD_BYTES).astype("<f4"))
+            (
+                key,
+                array("f", np.frombuffer(sent, ">f4", offset=_HEAD_BYTES).astype("<f4").tobytes()),
+            )
             for key, sent in rows
         ]
 
@@ -744,6 +750,7 @@ class PostgresEmbeddingWrites(PostgresEmbeddings):
 
 
 def _is_fit(vector: Vector, dimensions: int) -> bool:
-    if vector.shape != (dimensions,):
+    if len(vector) != dimensions:
         return False
-    return abs(float(vector @ vector) - 1.0) <= 2 * _LENGTH_TOLERANCE  # false for NaN
+    numbers = np.asarray(vector)
+    return abs(float(numbers @ numbers) - 1.0) <= 2 * _LENGTH_TOLERANCE  # false for NaN

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 
 import anyio
@@ -278,7 +277,7 @@ async def test_jobs_that_are_due_together_share_one_host(vendor, batches, embedd
             writer.jobs.save(replace(job, state="submitted", remote_id=f"batches/{job.id}"))
     jobs = BatchJobs(
         store,
-        dataclasses.replace(access, open=open_counted),
+        replace(access, open=open_counted),
         BatchSettings(poll_interval_ms=10),
         on_stored=lambda: None,
         on_released=lambda: None,

@@ -1,11 +1,13 @@
 """What holds for every engine, and that all of them agree."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from backends.builtin.store.port import VectorAnswer
-from backends.builtin.store.sqlite.vectors.engines import VectorQuery
-from backends.builtin.store.sqlite.vectors.scans import cosines_of
+from backends.builtin.store.sqlite.vectors.engines import Extension, VectorQuery
+from backends.builtin.store.sqlite.vectors.scans import NumpyScan, SqliteScan
 from providers.interface import Fingerprint
 
 TEXTS = [f"text {number}" for number in range(400)]
@@ -116,20 +118,23 @@ def test_a_broken_vector_in_the_table_never_ranks(filled, engine, blob):
     )
 
 
-def test_the_cosines_of_some_chunks_are_those_of_the_search(filled, loaded, vector):
+@pytest.mark.parametrize("scan", [SqliteScan(Extension()), NumpyScan()], ids=lambda one: one.name)
+def test_the_cosines_of_some_chunks_are_those_of_the_search(filled, vector, scan):
     query = vector("a question")
     filled.spoil("text 5", b"short")
-    everything = answer_of(filled, loaded()[-1], query, limit=1000).hits
+    everything = answer_of(filled, scan, query, limit=1000).hits
     number = filled.number
     with filled.database.reading() as connection:
-        cosines = cosines_of(connection, number, query, [hit.excerpt_id for hit in everything[:20]])
+        assert scan.problem(connection, number) is None
+        measured = partial(scan.cosines, connection, number, query)
+        cosines = measured([hit.excerpt_id for hit in everything[:20]])
         assert cosines == {hit.excerpt_id: hit.cosine for hit in everything[:20]}
         broken = connection.execute(
             "SELECT x.id FROM excerpts AS x JOIN chunks AS c ON c.id = x.chunk_id"
             " WHERE c.text = 'text 5'"
         ).get
-        assert cosines_of(connection, number, query, [broken, 123_456]) == {}
-        assert cosines_of(connection, number, query, []) == {}
+        assert measured([broken, 123_456]) == {}
+        assert measured([]) == {}
 
 
 def test_when_every_vector_is_broken_nothing_is_found(library, engine):

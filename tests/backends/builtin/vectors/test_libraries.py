@@ -26,12 +26,14 @@ query = array("f", connection.execute(
     "SELECT vector FROM embeddings JOIN excerpts AS x USING (text_hash)"
     " JOIN chunks AS c ON c.id = x.chunk_id WHERE c.text = 'text 7'"
 ).get)
-try:
-    import numpy
-    query = numpy.array(query, numpy.float32)
-except ImportError:
-    pass
 report = {"before": sorted(before)}
+def measured(vectors, answer):
+    vectors.background(connection, number, query)
+    return len(vectors.cosines(connection, number, query, [hit.excerpt_id for hit in answer.hits]))
+vectors = VectorSearch(VectorStoreSettings())
+answer = vectors.search(VectorQuery(connection, number, query, limit=3))
+if not isinstance(answer, Unavailable):
+    report["first"] = [answer.engine, measured(vectors, answer), "numpy" in sys.modules]
 for name in ("auto", "sqlite-vec", "numpy"):
     vectors = VectorSearch(VectorStoreSettings(engine=name))
     for _ in range(2):
@@ -42,6 +44,7 @@ for name in ("auto", "sqlite-vec", "numpy"):
         "engine": status.engine,
         "unavailable": status.unavailable,
         "bytes": status.resident_bytes,
+        "measured": None if isinstance(answer, Unavailable) else measured(vectors, answer),
         "found": None if isinstance(answer, Unavailable) else [hit.excerpt_id for hit in answer.hits],
         "reason": answer.reason,
     }
@@ -59,7 +62,9 @@ def run(library, python):
 def test_no_library_is_imported_before_a_search_needs_it(library, python_without):
     report = run(library, python_without())
     assert report["before"] == []
+    assert report["first"] == ["sqlite-vec", 3, False]
     assert report["auto"]["engine"] == "resident"
+    assert report["auto"]["measured"] == 3
     assert report["events"] == []
 
 
@@ -75,17 +80,20 @@ def test_without_simsimd_the_resident_engine_uses_float32(library, python_withou
 def test_without_sqlite_vec_numpy_takes_its_place(library, python_without):
     report = run(library, python_without("sqlite_vec"))
     assert report["auto"]["engine"] == "resident"
+    assert report["first"] == ["numpy", 3, True]
     assert report["sqlite-vec"]["engine"] == "numpy"
     reason = report["sqlite-vec"]["unavailable"]["sqlite-vec"]
     assert reason.startswith("sqlite-vec is not installed")
     assert report["sqlite-vec"]["found"] == report["auto"]["found"]
-    assert report["events"] == ["sqlite-vec not loaded: "]  # the numpy engine never asks for it
+    # Once for the first search and for the engine of this name; the numpy engine never asks for it.
+    assert report["events"] == ["sqlite-vec not loaded: "] * 2
 
 
 def test_without_numpy_sqlite_vec_answers_alone(library, python_without):
     report = run(library, python_without("numpy", "simsimd"))
     assert report["auto"]["engine"] == "sqlite-vec"
     assert report["auto"]["found"][0] == 8
+    assert report["auto"]["measured"] == 3
     assert "numpy cannot be imported" in report["auto"]["unavailable"]["resident"]
     assert report["numpy"]["engine"] is None
     assert report["numpy"]["found"] is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from array import array
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -113,7 +114,7 @@ class SqliteEmbeddings:
             (text_hash, self._connection.execute(select, (number, text_hash)).get)
             for text_hash in text_hashes
         ]
-        return [(key, np.frombuffer(blob, "<f4")) for key, blob in found if blob is not None]
+        return [(key, array("f", blob)) for key, blob in found if blob is not None]
 
     def pending(
         self,
@@ -223,7 +224,7 @@ class SqliteEmbeddings:
             "INSERT OR REPLACE INTO embeddings (id, fingerprint_id, text_hash, vector, used_at_ms)"
             " VALUES (?, ?, ?, ?, 0)",
             [
-                (row_id, number, text_hash, vector.astype("<f4").tobytes())
+                (row_id, number, text_hash, np.asarray(vector, "<f4").tobytes())
                 for row_id, (text_hash, vector) in zip(ids, vectors, strict=True)
             ],
         )
@@ -351,6 +352,7 @@ def vector_bytes_per_chunk(connection: apsw.Connection) -> float | None:
 
 
 def _is_fit(vector: Vector, dimensions: int) -> bool:
-    if vector.shape != (dimensions,):
+    if len(vector) != dimensions:
         return False
-    return abs(float(vector @ vector) - 1.0) <= 2 * _LENGTH_TOLERANCE  # false for NaN
+    numbers = np.asarray(vector)
+    return abs(float(numbers @ numbers) - 1.0) <= 2 * _LENGTH_TOLERANCE  # false for NaN

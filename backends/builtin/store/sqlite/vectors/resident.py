@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 from weakref import ReferenceType, WeakKeyDictionary, ref
 
 import apsw
+from msgspec.structs import replace
 
 from backends.builtin.store.port import EngineName, Unavailable, VectorAnswer
 from backends.builtin.store.sqlite.connections import int64s

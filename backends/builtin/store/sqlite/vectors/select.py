@@ -6,9 +6,10 @@ anything at all can answer it.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
 import apsw
 
@@ -26,23 +27,15 @@ from backends.builtin.store.sqlite.vectors.engines import (
     VectorEngine,
     VectorQuery,
     dimensions_of,
-    np,
+    numpy_problem,
 )
 from backends.builtin.store.sqlite.vectors.resident import ResidentEngine
-from backends.builtin.store.sqlite.vectors.scans import (
-    NumpyScan,
-    SqliteScan,
-    cosines_of,
-    row_lengths,
-    stacked,
-)
+from backends.builtin.store.sqlite.vectors.scans import DatabaseScan, NumpyScan, SqliteScan
 from backends.builtin.store.sqlite.vectors.snapshot import newest_excerpt
 from backends.interface import VectorStatus
 from backends.ranking.evidence import Background, Excerpt
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from config.settings import VectorStoreSettings
     from providers.interface import Fingerprint, Vector
 
@@ -60,9 +53,12 @@ class VectorSearch:
         self._configured = settings.engine
         first = 0 if settings.engine == "auto" else _BY_PREFERENCE.index(settings.engine)
         self._resident = ResidentEngine(settings.max_resident_mb * _MIB)
-        engines = (self._resident, SqliteScan(Extension(settings.extension_path)), NumpyScan())
+        self._sqlite = SqliteScan(Extension(settings.extension_path))
+        self._numpy = NumpyScan()
+        engines = (self._resident, self._sqlite, self._numpy)
         self._engines: tuple[VectorEngine, ...] = engines[first:]
-        self._sampler = Sampler()
+        self._has_numpy = False
+        """Whether it has been loaded."""
         self._covered: tuple[int, int, int, Serial] | None = None
         """What `covers_all` was last true of."""
 
@@ -95,6 +91,7 @@ class VectorSearch:
         Call it after the first answer and whenever files or vectors were written, in a read
         transaction. Returns whether the resident engine answers now.
         """
+        self._has_numpy = numpy_problem() is None
         if self._resident not in self._engines:
             return False
         return self._resident.refresh(connection, fingerprint_id)
@@ -110,7 +107,25 @@ class VectorSearch:
         self, connection: apsw.Connection, fingerprint_id: int, query: Vector
     ) -> Background | None:
         """How high the query's cosines are at large; None without any vector."""
-        return self._sampler.background(connection, fingerprint_id, query)
+        cosines = self._scan(connection).sample(connection, fingerprint_id, query)
+        return background_of(cosines, len(query))
+
+    def cosines(
+        self,
+        connection: apsw.Connection,
+        fingerprint_id: int,
+        query: Vector,
+        excerpt_ids: Sequence[int],
+    ) -> dict[int, float]:
+        """The cosines of some excerpts; those without a usable vector are left out."""
+        scan = self._scan(connection)
+        return scan.cosines(connection, fingerprint_id, query, excerpt_ids)
+
+    def _scan(self, connection: apsw.Connection) -> DatabaseScan:
+        """What measures single vectors: sqlite-vec until numpy is loaded, for which no search waits if it need not."""
+        if self._has_numpy or self._sqlite not in self._engines:
+            return self._numpy
+        return self._numpy if self._sqlite.problem(connection, 0) else self._sqlite
 
     def release(self) -> None:
         """Gives the resident memory back, until the next refresh."""
@@ -190,7 +205,8 @@ class SqliteVectorSpace:
             places[chunk_id].append((excerpt_id, start, end))
         ids = {excerpt_id for of_chunk in places.values() for excerpt_id, _, _ in of_chunk}
         others = sorted(ids.difference(known))
-        cosines = {**known, **cosines_of(self._connection, self._number, query, others)}
+        measured = self._engines.cosines(self._connection, self._number, query, others)
+        cosines = {**known, **measured}
         return {
             chunk_id: tuple(
                 Excerpt(start, end, cosines[excerpt_id])
@@ -207,71 +223,23 @@ class SqliteVectorSpace:
         return self._engines.status(self._connection, self._number)
 
 
-SAMPLE: Final = 256
-"""Their deviation is known to 5 % then, in about a millisecond."""
 _FEW: Final = 8
 
-# Answered by the index alone, so that a sample which is known costs no page of vectors.
-_SELECT_IDS: Final = """
-    SELECT group_concat(id) FROM (
-        SELECT id FROM embeddings WHERE fingerprint_id = :fingerprint
-        ORDER BY text_hash LIMIT :sample
-    )
-"""
-_SELECT: Final = """
-    SELECT id, vector FROM (
-        SELECT id, vector FROM embeddings WHERE fingerprint_id = :fingerprint
-        ORDER BY text_hash LIMIT :sample
-    ) WHERE length(vector) = :bytes
-"""
 
+def background_of(cosines: Iterable[float | None], dimensions: int) -> Background | None:
+    """How high the cosines of a query are at large, by those of a sample; None without any.
 
-class _Sample(NamedTuple):
-    epoch: str
-    """The epoch of the ids: within one epoch a vector never changes and its id is never given again."""
-    ids: str
-    bytes: int
-    """The size of each of its vectors."""
-    matrix: NDArray[np.float32]
-    lengths: NDArray[np.float32]
-
-
-class Sampler:
-    """A sample of the stored vectors, which tells how high the cosines of a query are to texts at large.
-
-    Text hashes are as good as random, so the first ones in their order are a fair sample, and the same one
-    in every search. It is read again only when it is another one. Any thread may call.
+    A few vectors are joined by one at a right angle: where every text answers, that is what an unrelated one
+    would be like.
     """
-
-    def __init__(self) -> None:
-        self._last: _Sample | None = None
-
-    def background(
-        self, connection: apsw.Connection, fingerprint_id: int, query: Vector
-    ) -> Background | None:
-        """None without any vector to compare with. A few vectors are joined by one at a right angle:
-        where every text answers, that is what an unrelated one would be like.
-        """
-        sample = self._sample(connection, fingerprint_id, query)
-        with np.errstate(all="ignore"):
-            cosines = sample.matrix @ query / (sample.lengths * row_lengths(query[None]))
-        cosines = cosines[np.isfinite(cosines)]
-        if not cosines.size:
-            return None
-        if cosines.size < _FEW:
-            cosines = np.append(cosines, 0.0)
-        return Background(float(cosines.mean()), float(cosines.std()), len(query))
-
-    def _sample(self, connection: apsw.Connection, fingerprint_id: int, query: Vector) -> _Sample:
-        wanted = {"fingerprint": fingerprint_id, "bytes": query.nbytes, "sample": SAMPLE}
-        epoch = current_serial(connection).epoch
-        ids: str = connection.execute(_SELECT_IDS, wanted).get or ""
-        last = self._last
-        if last and ids and (last.epoch, last.ids, last.bytes) == (epoch, ids, query.nbytes):
-            return last
-        _, matrix = stacked(list(connection.execute(_SELECT, wanted)), len(query))
-        self._last = _Sample(epoch, ids, query.nbytes, matrix, row_lengths(matrix))
-        return self._last
+    usable = [one for one in cosines if one is not None and math.isfinite(one)]
+    if not usable:
+        return None
+    if len(usable) < _FEW:
+        usable.append(0.0)
+    mean = math.fsum(usable) / len(usable)
+    variance = math.fsum((one - mean) ** 2 for one in usable) / len(usable)
+    return Background(mean, math.sqrt(variance), dimensions)
 
 
 def open_vector_search(settings: VectorStoreSettings) -> VectorSearch | None:

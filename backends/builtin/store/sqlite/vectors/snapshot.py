@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import apsw
+import msgspec
 
 from backends.builtin.store.sqlite.connections import int64s
 from backends.builtin.store.sqlite.vectors.embeddings import current_serial
@@ -92,8 +92,7 @@ _LEAST_LIVE: Final = 0.75
 """A segment with a smaller share of rows in use is copied without the others."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Segment:
+class Segment(msgspec.Struct, frozen=True, eq=False):
     """Some vectors with the row ids of their embeddings."""
 
     embeddings: NDArray[np.int64]
@@ -196,8 +195,7 @@ FileMarks = Mapping[int, int]
 """By file id, something that changes whenever the excerpts of the file do."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Members:
+class Members(msgspec.Struct, frozen=True, eq=False):
     """Three arrays side by side, in the order of the excerpt ids."""
 
     excerpts: NDArray[np.int64]
@@ -326,8 +324,7 @@ def space_of(connection: apsw.Connection, fingerprint_id: int) -> Space | None:
     return Space(fingerprint_id, digest, dimensions, current_serial(connection).epoch)
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
-class Snapshot:
+class Snapshot(msgspec.Struct, frozen=True, eq=False, weakref=True):
     space: Space
     kernel: Kernel
     marks: FileMarks
@@ -370,7 +367,7 @@ class Snapshot:
     def scores(self, query: Vector) -> NDArray[np.float32]:
         """What `candidates` compares, for every vector; the long part of a search."""
         scores = np.empty(self.vectors, np.float32)
-        code = self.kernel.encode(query[None])
+        code = self.kernel.encode(np.asarray(query)[None])
         start = 0
         for segment in self.segments:
             end = start + len(segment)
