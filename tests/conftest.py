@@ -48,8 +48,27 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("promises_seconds"):
             item.add_marker(pytest.mark.flaky(reruns=2))
-    # A process that runs out of tests takes over the last ones of another, never its first.
-    items.sort(key=lambda item: item.get_closest_marker("shares_a_host") is None)
+    items[:] = _spread(items, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
+
+
+def _spread(items: list[pytest.Item], processes: int) -> list[pytest.Item]:
+    """Real hosts first, since they take longest, and those of each module in another process.
+
+    Each process begins with as many of the items as the others, in their order; one that runs out of
+    them takes over the last ones of another, never its first.
+    """
+    hosts: dict[Path, list[pytest.Item]] = {}
+    others: list[pytest.Item] = []
+    for item in items:
+        shares = item.get_closest_marker("shares_a_host")
+        (hosts.setdefault(item.path, []) if shares else others).append(item)
+    spread: list[pytest.Item] = []
+    for number in range(processes):
+        share = (len(items) - len(spread)) // (processes - number)
+        own = [item for module in list(hosts.values())[number::processes] for item in module]
+        spread += own + others[: max(0, share - len(own))]
+        del others[: max(0, share - len(own))]
+    return spread
 
 
 _NOBODY: Final = 65534

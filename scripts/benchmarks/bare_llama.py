@@ -14,10 +14,14 @@ import sys
 import time
 from collections.abc import Sequence
 
+import llama_cpp._utils as unused
 import llama_cpp.llama_cpp as api
 import numpy as np
 
 _TOKENS = 512
+
+for _file in (unused.outnull_file, unused.errnull_file):
+    _file.close()  # opened with the library for a class that is not used here, and never closed by it
 
 
 class BareLlama:

@@ -35,6 +35,10 @@ from gateway.client import GatewayGoneError
 
 END_S: Final = 30.0
 """An orderly end is promised within 2 s; what it gets on a machine with much other work."""
+_HASTY: Final = "ending without waiting for work that hangs"
+"""What a gateway logs whose end took so long: it tidies up no more. On a machine with much other work that may be."""
+_ENDS: Final = 5
+"""One of so many is not hasty."""
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -177,15 +181,18 @@ def _check_payments(fault: Fault, run: Run) -> None:
 async def _end_level(fault: Fault, run: Run, activity: Activity) -> None:
     """Brings the index level, ends in order, and has it checked."""
     agent, run.launch = run.agent, Launch()
-    async with run.started() as client:
-        thorough = activity.sessions or fault.tolerates_damaged
-        await client.call("sync", {"force": thorough}, timeout_s=2 * ANSWER_S)
-        if activity.fetches:
-            await local_model.until_embedded(run)
-        process = client.process
-        assert process.stdin is not None
-        await process.stdin.aclose()
-        await _ended(None, run)
+    for _ in range(_ENDS):
+        async with run.started() as client:
+            thorough = activity.sessions or fault.tolerates_damaged
+            await client.call("sync", {"force": thorough}, timeout_s=2 * ANSWER_S)
+            if activity.fetches:
+                await local_model.until_embedded(run)
+            process = client.process
+            assert process.stdin is not None
+            await process.stdin.aclose()
+            await _ended(None, run)
+        if not any(_HASTY in line for line in client.last_words):
+            break
     if left := run.left_behind():
         run.fail(f"left behind: processes {left}")
     kept = tuple(fault.leftovers())

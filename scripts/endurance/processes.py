@@ -26,6 +26,15 @@ def processes_of(mark: str) -> list[int]:
     return found
 
 
+def has_ended(pid: int) -> bool:
+    """Whether it is gone, or only waits for somebody to take note of its end."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return True
+    return stat.rpartition(")")[2].split()[0] == "Z"
+
+
 def resident_mib(pid: int) -> float:
     pages = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]
     return int(pages) * os.sysconf("SC_PAGE_SIZE") / _MIB

@@ -15,7 +15,7 @@ from typing import Any
 import anyio
 import pytest
 
-PATIENCE_S = 30
+PATIENCE_S = 60
 
 
 @pytest.fixture

@@ -154,7 +154,7 @@ async def test_another_path_method_or_content_type_is_refused(server):
 )
 async def test_a_body_that_is_not_read_ends_the_connection(server, headers, status):
     def talk() -> bytes:
-        with socket.create_connection(server.server_address, timeout=30) as connection:
+        with socket.create_connection(server.server_address, timeout=60) as connection:
             connection.sendall(f"POST /v1/embeddings HTTP/1.1\r\n{headers}\r\n".encode())
             return b"".join(iter(lambda: connection.recv(4096), b""))
 
@@ -163,7 +163,7 @@ async def test_a_body_that_is_not_read_ends_the_connection(server, headers, stat
 
 
 async def test_a_client_that_stays_connected_does_not_hold_up_the_end():
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with httpx2.AsyncClient() as client, embedding_server(HASH) as server:
             headers = {"authorization": f"Bearer {server.key}"}
             answer = await client.post(f"{server.base_url}/embeddings", json=ASK, headers=headers)
@@ -183,7 +183,7 @@ async def test_a_client_that_hangs_up_is_no_event(capfd):
         body = json.dumps(ASK)
         head = f"POST /v1/embeddings HTTP/1.1\r\nauthorization: Bearer {server.key}\r\n"
         head += f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
-        with socket.create_connection(server.server_address, timeout=30) as connection:
+        with socket.create_connection(server.server_address, timeout=60) as connection:
             connection.sendall((head + body).encode())
             assert asked.wait(60)
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

@@ -17,6 +17,7 @@ import pytest
 
 from config.errors import ErrorKind
 from fakes.vendors import FakeVendor
+from gateway.cli.entry import run
 from gateway.client import RemoteError, SpawnedGateway, spawn_gateway
 
 PATIENCE_S = 120
@@ -159,3 +160,28 @@ def make_home() -> Callable[[Path], Home]:
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
     return Home(tmp_path / "home")
+
+
+@pytest.fixture
+def type_in(
+    home: Home, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs a command line in this process, with nothing of its environment, in a home's directory.
+
+    A start takes longer than most commands. Where the process itself is at stake: `home.run`.
+    """
+
+    def line(
+        *words: str, environment: dict[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        with monkeypatch.context() as patched:
+            for name in list(os.environ):
+                patched.delenv(name)
+            for name, value in (environment or home.environment).items():
+                patched.setenv(name, value)
+            patched.chdir(home.root)
+            capfd.readouterr()
+            code = run(words)
+        return subprocess.CompletedProcess(words, code, *capfd.readouterr())
+
+    return line

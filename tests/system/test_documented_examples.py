@@ -117,17 +117,14 @@ async def test_answers_are_those_that_are_printed_on_the_sample(home, document):
 
 
 @pytest.mark.parametrize("command", commands())
-def test_every_command_runs(home, command):
+def test_every_command_runs(home, type_in, command):
     home.state.chmod(0o700)
     name, *arguments = shlex.split(command)
     if name in ELSEWHERE:
         assert name in (ROOT / ELSEWHERE[name]).read_text(encoding="utf-8")
         return
     if name == "--help":
-        done = subprocess.run(
-            [sys.executable, "-m", "gateway", name], env=home.environment, timeout=60, check=False
-        )
-        assert done.returncode == 0
+        assert type_in(name).returncode == 0
         return
     if name in ("connect", "disconnect") and arguments and "--print" not in arguments:
         arguments.append("--yes")  # nobody is there to be asked
@@ -136,12 +133,9 @@ def test_every_command_runs(home, command):
         note = home.root / "notes/house/boiler.md"
         note.parent.mkdir(parents=True)
         note.write_text("# Boiler\n\nThe pressure is 1.5 bar.\n", encoding="utf-8")
-        done = subprocess.run(
-            [sys.executable, "-m", "gateway", name, *arguments], env=home.environment,
-            capture_output=True, encoding="utf-8", timeout=60, check=False,
-        )  # fmt: skip
+        done = type_in(name, *arguments)
     else:
-        done = home.run(name, *arguments)
+        done = type_in(name, *home.arguments, *arguments)
     told = done.stderr.splitlines()
     if "--explain" in arguments:
         assert told.pop().startswith("Time (ms): ")
@@ -170,9 +164,9 @@ def test_every_line_of_a_shell_runs(home, example):
 
 
 @pytest.mark.parametrize("example", settings())
-def test_every_example_of_settings_is_one(home, example):
+def test_every_example_of_settings_is_one(home, type_in, example):
     home.config.write_text(example, encoding="utf-8")
-    done = home.run("config")
+    done = type_in("config", *home.arguments)
     assert (done.returncode, done.stderr) == (0, "")
 
 

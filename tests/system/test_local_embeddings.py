@@ -9,6 +9,7 @@ import time
 import anyio
 import pytest
 
+from endurance.processes import has_ended
 from fakes.embedding import embedded, vector_status
 from fakes.gguf import write_embedder
 
@@ -35,17 +36,9 @@ async def worker_of(client):
     return (await vector_status(client))["provider"]["active"]["details"]["worker"]
 
 
-def gone(pid):
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    return False
-
-
 async def until_gone(pid):
     with anyio.fail_after(PATIENCE_S):
-        while not gone(pid):
+        while not has_ended(pid):
             await anyio.sleep(0.01)
 
 
@@ -62,7 +55,7 @@ async def test_notes_are_embedded_and_found_without_any_key(local):
     assert coverage["dimensions"] == 32
     assert worker["residentBytes"] > 0
     assert health["status"] == "ok"
-    assert gone(worker["pid"])
+    await until_gone(worker["pid"])
 
 
 async def test_a_killed_worker_is_not_noticed_by_who_searches(local):
@@ -118,9 +111,12 @@ async def test_without_its_model_notes_are_found_by_keywords_and_the_reason_is_g
 
 def test_commands_without_a_gateway_say_that_the_model_is_not_there(local):
     local.model.unlink()
-    done = local.health()
-    assert done.returncode == 1
-    assert str(local.model) in done.stdout
+
+    def health_names_it():
+        done = local.health()
+        return done.returncode == 1 and str(local.model) in done.stdout
+
+    local.until(health_names_it)
     vector = local.command("status", "--json", until=is_chosen)["details"]["vector"]
     assert vector["provider"]["active"]["provider"] == "local"
 

@@ -319,6 +319,7 @@ def stopped(process):
         process.send_signal(signal.SIGCONT)
 
 
+@pytest.mark.promises_seconds
 async def test_a_silent_owner_is_named_within_ten_seconds_and_goes_on_when_it_wakes(home):
     async with AsyncExitStack() as stack:
         owner = await stack.enter_async_context(home.gateway())
@@ -335,6 +336,7 @@ async def test_a_silent_owner_is_named_within_ten_seconds_and_goes_on_when_it_wa
         assert await asked_until_served(guest) == ["MEMORY.md"]
 
 
+@pytest.mark.promises_seconds
 async def test_commands_name_a_silent_owner_within_ten_seconds_too(home):
     async with home.gateway() as owner:
         await owner.call("health")

@@ -39,15 +39,46 @@ def schema(host) -> dict[str, Any]:
     return json.loads(done.stdout[done.stdout.index("{") :])
 
 
+BY_HAND = {
+    "sound": '{memory: {search: {provider: "none"}}}',
+    "refused": '{memory: {backend: "qmd"}}',
+    "elsewhere": "{memory: {search: {extraPaths: [{path: 'a', exclude: ['b']}]}}}",
+}
+
+
 @pytest.fixture(scope="module")
-def accepted(host, schema, tmp_path_factory) -> list[Path]:
-    """So many files that the host accepts, each alone in a state directory."""
-    made = []
-    for number, text in enumerate(configurations(schema, seed=19, count=MADE)):
-        made.append(tmp_path_factory.mktemp(f"state{number}") / "openclaw.json")
-        made[-1].write_text(text, "utf-8")
-    verdicts = host.accepts(made)
-    files = [path for path, is_accepted in zip(made, verdicts, strict=True) if is_accepted]
+def documented() -> str:
+    """Extra paths with `exclude`, as the documentation shows them."""
+    text = (ROOT / "docs/notes.md").read_text("utf-8")
+    (shown,) = (
+        one for one in re.findall(r"```json5\n(.*?)```", text, re.DOTALL) if "exclude" in one
+    )
+    return str(shown)
+
+
+@pytest.fixture(scope="module")
+def verdicts(host, schema, documented, tmp_path_factory) -> dict[Path, bool]:
+    """What the host says to each of many files, alone in a state directory; loading its validator takes long."""
+    made = enumerate(configurations(schema, seed=19, count=MADE))
+    texts = {str(number): text for number, text in made}
+    states, files = tmp_path_factory.mktemp("states"), []
+    for name, text in {**texts, **BY_HAND, "documented": documented}.items():
+        (states / name).mkdir()
+        files.append(states / name / "openclaw.json")
+        files[-1].write_text(text, "utf-8")
+    return dict(zip(files, host.accepts(files), strict=True))
+
+
+@pytest.fixture(scope="module")
+def accepts(verdicts) -> dict[str, bool]:
+    """The verdicts on what was not made up by a generator."""
+    return {file.parent.name: verdict for file, verdict in verdicts.items()}
+
+
+@pytest.fixture(scope="module")
+def accepted(verdicts) -> list[Path]:
+    """So many files that the host accepts."""
+    files = [file for file, verdict in verdicts.items() if verdict and file.parent.name.isdigit()]
     assert len(files) >= FILES
     return files[:FILES]
 
@@ -77,11 +108,8 @@ def paths_in(value: Any, at: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
             yield from paths_in(member, (*at, name))
 
 
-def test_the_validator_that_is_asked_refuses_what_the_host_refuses(host, tmp_path):
-    sound, refused = tmp_path / "sound.json", tmp_path / "refused.json"
-    sound.write_text('{memory: {search: {provider: "none"}}}')
-    refused.write_text('{memory: {backend: "qmd"}}')
-    assert host.accepts([refused, sound, refused]) == [False, True, False]
+def test_the_validator_that_is_asked_refuses_what_the_host_refuses(accepts):
+    assert (accepts["sound"], accepts["refused"]) == (True, False)
 
 
 def test_a_hundred_files_that_the_host_accepts_are_read_by_us_with_each_warning_in_its_place(
@@ -116,17 +144,15 @@ def test_every_key_of_the_hosts_memory_stands_in_one_of_them(accepted, schema):
     assert known - written == set()
 
 
-def test_extra_paths_with_exclude_are_accepted_where_the_documentation_puts_them(host, tmp_path):
-    text = (ROOT / "docs/notes.md").read_text("utf-8")
-    (shown,) = (
-        one for one in re.findall(r"```json5\n(.*?)```", text, re.DOTALL) if "exclude" in one
-    )
-    documented, at_the_hosts = tmp_path / "documented.json", tmp_path / "hosts.json"
-    documented.write_text(shown, "utf-8")
-    (extra,) = load(documented).search.extra_paths
+def test_extra_paths_with_exclude_are_accepted_where_the_documentation_puts_them(
+    accepts, documented, tmp_path
+):
+    file = tmp_path / "documented.json"
+    file.write_text(documented, "utf-8")
+    (extra,) = load(file).search.extra_paths
     assert extra.exclude == ("/drafts/", "*.tmp.md")
-    at_the_hosts.write_text("{memory: {search: {extraPaths: [{path: 'a', exclude: ['b']}]}}}")
-    assert host.accepts([documented, at_the_hosts]) == [True, False]
+    assert accepts["documented"]
+    assert not accepts["elsewhere"]
 
 
 async def test_on_such_files_the_real_process_serves(home, accepted):

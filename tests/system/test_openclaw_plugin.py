@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -128,40 +129,21 @@ def test_the_documented_transcript_is_what_happens_and_one_turn_alone_leaves_no_
 def test_the_host_s_own_commands_reach_our_memory(installed):
     found = installed.host.run("memory", "search", "heron nest", "--json", "--agent", "main")
     assert '"path": "memory/2026-02-01.md"' in found.stdout
-    assert "Search" not in installed.host.run("memory-gateway", "--version").stdout
-    status = installed.host.run("memory", "status", "--agent", "main").stdout
+    status = installed.host.run("memory-gateway", "status", "--agent", "main").stdout
     assert "main.memory-gateway.sqlite" in status
 
 
 def test_without_the_slot_the_tools_are_not_ours(installed):
     """With it they are, in every other test."""
-    host, words = installed.host, ("agent", "--local", "--agent", "main", "--message", "Hello.")
-    try:
-        assert host.run("config", "set", "plugins.slots.memory", "none").returncode == 0
-        installed.model.script("Good morning.")
-        host.run_alone(*words)
-    finally:
-        host.config.write_text(installed.installed)
-    assert "memory_search" not in installed.model.asked[-1].tools
-
-
-def test_before_a_compaction_the_agent_is_asked_to_write_in_our_words(installed):
     config = json.loads(installed.installed)
-    config["agents"]["defaults"]["compaction"] = {"maxActiveTranscriptBytes": "1kb"}
+    config["plugins"]["slots"]["memory"] = "none"
     installed.host.config.write_text(json.dumps(config))
-    before, session = len(installed.model.asked), "agent:main:long"
     try:
-        with installed.host.gateway() as running:
-            installed.turn(running, "Good morning." * 100, session=session)
-            running.say("The avocet is back.", session)
+        installed.model.script("Good morning.")
+        installed.host.run_alone("agent", "--local", "--agent", "main", "--message", "Hello.")
     finally:
         installed.host.config.write_text(installed.installed)
-    asked = [json.dumps(one.messages) for one in installed.model.asked[before:]]
-    flushes = [text for text in asked if "This conversation is about to be compacted" in text]
-    day = re.search(r"into memory/(\d{4}-\d\d-\d\d)\.md now", flushes[0])
-    assert day
-    assert "only what is written to files will be remembered" in flushes[0]
-    assert (installed.host.workspace / f"memory/{day[1]}.md").exists()
+    assert "memory_search" not in installed.model.asked[-1].tools
 
 
 def test_the_second_request_of_a_turn_holds_the_passage(installed, running):
@@ -238,6 +220,27 @@ def test_a_changed_configuration_holds_for_the_next_search(installed, running):
         return "Source:" not in result["results"][0]["snippet"]
 
     wait_for(without_source, "the change was never seen")
+
+
+def test_before_a_compaction_the_agent_is_asked_to_write_in_our_words(installed, running):
+    before, turns = len(installed.model.asked), itertools.count()
+    config = json.loads(installed.host.config.read_text())
+    config["agents"]["defaults"]["compaction"] = {"maxActiveTranscriptBytes": "1kb"}
+    installed.host.config.write_text(json.dumps(config))
+
+    def flushes() -> list[str]:
+        """The host follows its file, too: until then a conversation is not compacted."""
+        session = f"agent:main:long{next(turns)}"
+        installed.turn(running, "Good morning." * 100, session=session)
+        running.say("The avocet is back.", session)
+        asked = [json.dumps(one.messages) for one in installed.model.asked[before:]]
+        return [text for text in asked if "This conversation is about to be compacted" in text]
+
+    flush, *_ = wait_for(flushes, "no conversation was compacted")
+    day = re.search(r"into memory/(\d{4}-\d\d-\d\d)\.md now", flush)
+    assert day
+    assert "only what is written to files will be remembered" in flush
+    assert (installed.host.workspace / f"memory/{day[1]}.md").exists()
 
 
 def test_uninstalling_leaves_the_configuration_byte_for_byte_as_it_was(installed, running):

@@ -6,11 +6,10 @@ import http.client
 import json
 import subprocess
 import time
-from contextlib import suppress
-from pathlib import Path
 
 import pytest
 
+from endurance.processes import has_ended
 from fakes.openclaw import SETUP, HostError, OpenClaw
 from fakes.openclaw_model import INTERNAL, FakeModel, ToolCall
 
@@ -149,7 +148,7 @@ def test_a_host_that_hangs_is_ended_with_all_of_its_children(tmp_path, model):
         host.run("doctor", patience_s=1)
     child = int((host.root / "child").read_text())
     deadline = time.monotonic() + PATIENCE_S
-    while is_alive(child):
+    while not has_ended(child):
         assert time.monotonic() < deadline
         time.sleep(0.01)
 
@@ -161,11 +160,3 @@ def test_a_host_that_ends_instead_of_becoming_ready_says_why(tmp_path, model):
     host = OpenClaw(str(program), tmp_path / "root", model)
     with pytest.raises(HostError, match="ended with 78:\nthe migration did not"), host.gateway():
         pass
-
-
-def is_alive(pid: int) -> bool:
-    """A process that nobody has waited for yet is not."""
-    with suppress(FileNotFoundError, ProcessLookupError):
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        return state != "Z"
-    return False

@@ -143,16 +143,17 @@ def test_no_secret_comes_out_anywhere(wired, echo):
 
 
 @pytest.mark.parametrize("wired", ["openai"], indirect=True)
-def test_no_command_tells_a_secret_in_any_format(wired):
+@pytest.mark.parametrize("options", [("--log-level", "debug"), ("--json",)], ids=["plain", "JSON"])
+def test_no_command_tells_a_secret_in_any_format(wired, type_in, options):
     wired.host.misbehave(status(401, body=ECHO))
     said = {}
     for name, arguments in COMMANDS.items():
-        said[f"{name}, plain"] = wired.run(name, *arguments, "--log-level", "debug")
-        if name != "serve":
-            said[f"{name}, JSON"] = wired.run(name, *arguments, "--json")
-    assert "greenhouse" in said["search, plain"]
-    assert "memory-gateway" in said["connect, plain"]
-    assert "mcp.json" in said["disconnect, plain"]
+        line = [*name.split(), *wired.home.arguments, *arguments, *options]
+        done = type_in(*line, environment=wired.environment)
+        said[name] = done.stdout + done.stderr
+    assert "greenhouse" in said["search"]
+    assert "memory-gateway" in said["connect"]
+    assert "mcp.json" in said["disconnect"]
     assert "greenhouse" in (wired.home.root / "report.html").read_text(encoding="utf-8")
     assert wired.leaks(said) == []
 
@@ -163,7 +164,7 @@ def test_no_command_tells_a_secret_in_any_format(wired):
     [("store.url", True), ("store.passwordFile", False), ("the surroundings", False)],
 )
 def test_no_password_of_a_database_comes_out_whether_it_answers_or_not(
-    wired, request, source, is_there
+    wired, request, type_in, source, is_there
 ):
     """Each place is the one that the password is taken from, once."""
     url = "postgresql://anna@127.0.0.1:9/memory"
@@ -179,7 +180,9 @@ def test_no_password_of_a_database_comes_out_whether_it_answers_or_not(
     said = everything_said(wired)
     if not is_there:
         for name in ("doctor", "status", *STORE):
-            said[f"{name}, command"] = wired.run(name, *COMMANDS[name], "--log-level", "debug")
+            line = [*name.split(), *wired.home.arguments, *COMMANDS[name], "--log-level", "debug"]
+            done = type_in(*line, environment=wired.environment)
+            said[f"{name}, command"] = done.stdout + done.stderr
     assert ("greenhouse" in said["memory_search"]) == is_there
     assert is_there or "127.0.0.1:9" in said["memory_search"]
     assert wired.leaks(said) == []
@@ -242,7 +245,7 @@ BROKEN = {
 }  # fmt: skip
 
 
-def test_a_broken_configuration_is_told_without_its_secrets(home):
+def test_a_broken_configuration_is_told_without_its_secrets(home, type_in):
     wired = Wired(home, None)
     said = {}
     with wired.serving() as process:
@@ -252,9 +255,12 @@ def test_a_broken_configuration_is_told_without_its_secrets(home):
             answers = [ask(process, method, CALLS[method]) for method in ("reload", "status")]
             answers.append(ask(process, "memory_search", {"query": "greenhouse"}))
             said[f"{name}, serving"] = "".join(answers)
-            said[f"{name}, command"] = wired.run("config", "--log-level", "debug")
+            lines = [["config", "--log-level", "debug"]]
             if "address" in name:
-                said[f"{name}, doctor"] = wired.run("doctor", "--json")
+                lines.append(["doctor", "--json"])
+            for command, *options in lines:
+                done = type_in(command, *home.arguments, *options, environment=wired.environment)
+                said[f"{name}, {command}"] = done.stdout + done.stderr
     assert leaks({"configuration": SECRET}, {**said, **wired.made()}) == []
 
 

@@ -213,7 +213,7 @@ def test_a_killed_process_leaves_an_index_that_the_next_one_uses(home):
         process.stdin.flush()
         process.stdout.readline()
         process.kill()
-        process.wait(timeout=30)
+        process.wait(timeout=60)
         process.stdin.close()
         process.stdout.close()
     done = subprocess.run(

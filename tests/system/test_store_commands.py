@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections import Counter
 
 import pytest
@@ -23,7 +21,7 @@ def database(postgres_server):
 
 
 @pytest.fixture
-def configured(home, postgres_server, database):
+def configured(home, type_in, postgres_server, database):
     """Both stores beside each other; the driver is chosen by `use`."""
 
     class Configured:
@@ -38,13 +36,13 @@ def configured(home, postgres_server, database):
             home.configure({"agents": {"defaults": {"memorySearch": search}}})
 
         def store(self, *arguments, **environment):
-            said = subprocess.run(
-                [sys.executable, "-m", "gateway", "store", arguments[0], *home.arguments, *arguments[1:]],
-                env=home.environment | environment, capture_output=True, encoding="utf-8",
-                timeout=WAIT_S, check=False,
-            )  # fmt: skip
+            line = ["store", arguments[0], *home.arguments, *arguments[1:]]
+            said = type_in(*line, environment=home.environment | environment)
             assert leaks({"password": PASSWORD}, {"said": said.stdout + said.stderr}) == []
             return said
+
+        def run(self, command, *arguments):
+            return type_in(command, *home.arguments, *arguments)
 
     return Configured()
 
@@ -70,7 +68,7 @@ def test_tables_are_made_by_a_role_of_their_own_and_checked_by_the_one_that_serv
     assert (done.returncode, done.stderr) == (0, "")
     assert "now has version" in done.stdout
     assert "is as it should be" in migrated(configured, postgres_server, database).stdout
-    assert home.run("index").returncode == 0
+    assert configured.run("index").returncode == 0
     found = configured.store("check", "--json")
     report = json.loads(found.stdout)
     assert (found.returncode, report["problems"]) == (0, [])
@@ -82,7 +80,7 @@ def test_a_role_that_sees_all_rows_is_told_and_so_are_wrong_counts(
 ):
     configured.use("postgres")
     migrated(configured, postgres_server, database)
-    assert home.run("index").returncode == 0
+    assert configured.run("index").returncode == 0
     configured.use("postgres", role=postgres.SUPERUSER)
     found = configured.store("check")
     assert found.returncode == 78
@@ -90,7 +88,7 @@ def test_a_role_that_sees_all_rows_is_told_and_so_are_wrong_counts(
     configured.use("postgres")
     postgres_server.sql("UPDATE memory_gateway.agents SET documents = 99", database=database)
     assert "99 and" in configured.store("check").stderr
-    doctor = json.loads(home.run("doctor", "--json").stdout)
+    doctor = json.loads(configured.run("doctor", "--json").stdout)
     (finding,) = [one for one in doctor["findings"] if one["check"] == "index"]
     assert (finding["severity"], "99 and" in finding["cause"]) == ("warning", True)
 
@@ -152,7 +150,7 @@ def test_an_agent_is_dropped_with_all_of_its_rows_and_no_others(
 ):
     configured.use("postgres")
     migrated(configured, postgres_server, database)
-    assert home.run("index").returncode == 0
+    assert configured.run("index").returncode == 0
     unasked = configured.store("drop-agent", "main")
     assert unasked.returncode == 64
     dropped = configured.store("drop-agent", "main", "--yes", "--json")
@@ -168,8 +166,8 @@ def test_an_agent_is_dropped_with_all_of_its_rows_and_no_others(
         for (name,) in tables
     }
     assert set(map(str, left.values())) == {"[(0,)]"}
-    assert home.run("index").returncode == 0
-    assert "boiler" in home.run("search", "boiler").stdout
+    assert configured.run("index").returncode == 0
+    assert "boiler" in configured.run("search", "boiler").stdout
 
 
 def test_status_and_metrics_know_the_store_without_its_password(
@@ -177,16 +175,16 @@ def test_status_and_metrics_know_the_store_without_its_password(
 ):
     configured.use("postgres")
     migrated(configured, postgres_server, database)
-    assert home.run("index").returncode == 0
-    said = home.run("status")
+    assert configured.run("index").returncode == 0
+    said = configured.run("status")
     assert "PostgreSQL 18" in said.stdout
     assert "idle" in said.stdout
-    status = json.loads(home.run("status", "--json").stdout)
+    status = json.loads(configured.run("status", "--json").stdout)
     store = status["details"]["store"]
     assert (store["driver"], store["role"], store["readOnly"]) == ("postgres", "idle", False)
     assert status["databaseBytes"] > 0
     assert database in status["databasePath"]
-    config = home.run("config", "--json")
+    config = configured.run("config", "--json")
     assert leaks({"password": PASSWORD}, {"status": str(status), "config": config.stdout}) == []
 
 
@@ -213,7 +211,9 @@ def test_an_empty_variable_is_told_by_its_name(configured):
     assert (done.returncode, "NOWHERE is not set" in done.stderr) == (64, True)
 
 
-def test_no_command_tells_the_password_of_a_database_that_cannot_be_reached(home, tmp_path):
+def test_no_command_tells_the_password_of_a_database_that_cannot_be_reached(
+    home, type_in, tmp_path
+):
     secret = tmp_path / "password"
     secret.write_text(f"{PASSWORD}-in-a-file\n", encoding="utf-8")
     url = f"postgresql://gateway:{PASSWORD}@127.0.0.1:9/memory"
@@ -222,9 +222,9 @@ def test_no_command_tells_the_password_of_a_database_that_cannot_be_reached(home
         home.configure({"agents": {"defaults": {"memorySearch": search}}})
         commands = (["search", "boiler"], ["index"], ["status"], ["health"], ["doctor"], ["config"])
         said = {}
-        for command in commands:
-            done = home.run(*command, "--log-level", "debug")
-            said[command[0]] = done.stdout + done.stderr
+        for command, *words in commands:
+            done = type_in(command, *home.arguments, *words, "--log-level", "debug")
+            said[command] = done.stdout + done.stderr
         assert "cannot be used" in said["search"]
-        assert home.run("get", "MEMORY.md").stdout.startswith("# Memory")
+        assert type_in("get", *home.arguments, "MEMORY.md").stdout.startswith("# Memory")
         assert leaks({"password": PASSWORD}, said) == []

@@ -82,9 +82,11 @@ def test_no_control_character_reaches_a_terminal(evil, name):
 
 
 @pytest.mark.parametrize("name", [name for name in COMMANDS if "JSON" in name])
-def test_json_with_escape_sequences_is_valid_and_says_the_name_as_it_is(evil, name):
-    evil.run("index")
-    said = json.dumps(json.loads(evil.run(*COMMANDS[name]).stdout), ensure_ascii=False)
+def test_json_with_escape_sequences_is_valid_and_says_the_name_as_it_is(evil, type_in, name):
+    type_in("index", *evil.arguments)
+    command, *words = COMMANDS[name]
+    done = type_in(command, *evil.arguments, *words)
+    said = json.dumps(json.loads(done.stdout), ensure_ascii=False)
     assert json.dumps(NAME, ensure_ascii=False)[1:-1] in said or "status" in name
 
 

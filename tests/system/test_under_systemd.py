@@ -198,6 +198,7 @@ def test_a_credential_of_the_manager_is_the_key_of_its_name_and_in_no_output(man
     assert not [output for output in outputs if key in output]
 
 
+@pytest.mark.promises_seconds
 def test_a_stop_amid_work_is_orderly_and_within_its_time(manager):
     install(manager)
     large = "".join(

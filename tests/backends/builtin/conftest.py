@@ -29,7 +29,7 @@ from fakes.patience import be_patient
 from fakes.settings import make_settings, remote
 from fakes.vendors import FakeVendor
 
-PATIENCE_S = 30
+PATIENCE_S = 60
 
 
 @pytest.fixture(autouse=True)

@@ -159,7 +159,7 @@ async def test_what_was_paid_for_waits_for_a_locked_database(
             db.execute("BEGIN IMMEDIATE")
             locked.set()
             await until(lambda: "The boiler number 20." in vendor.embedded())
-            with anyio.fail_after(30):
+            with anyio.fail_after(60):
                 while (await backend.status()).details.vector.backfill.last_error is None:
                     await anyio.sleep(0.02)
             db.execute("ROLLBACK")

@@ -108,7 +108,7 @@ async def test_a_refused_text_is_named_with_its_reason_and_stops_no_other(
             db.execute("UPDATE embedding_failures SET retry_at_ms = 0")
         notes.write("memory/new.md", "A new note wakes it.\n")
         await backend.search(SearchRequest(query="boiler"))
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             while (await embedded(backend))["coverage"]["embedded"] < 14:
                 await anyio.sleep(0.01)
         assert (await embedded(backend))["failedTexts"] == ()
@@ -122,7 +122,7 @@ async def test_texts_that_were_spoilt_by_the_hosts_slip_are_tried_again_unasked(
     vendor.misbehave(fault("nan", position=3), times=1)
     async with notes.open() as backend:
         await backend.sync(SyncRequest())
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             while (await embedded(backend))["coverage"]["embedded"] < 12:
                 await anyio.sleep(0.01)
     sent = Counter(vendor.embedded())
@@ -229,7 +229,7 @@ async def test_a_host_that_changed_its_dimensions_under_the_same_name_is_embedde
         await embedded(backend)
         first = await backend.search(SearchRequest(query="boiler", max_results=20))
         assert len(first.hits) == 12
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             while (await embedded(backend))["coverage"]["dimensions"] != 48:
                 await backend.search(SearchRequest(query="boiler"))  # it has to say so again
                 await anyio.sleep(0.01)
@@ -251,7 +251,7 @@ async def test_one_vector_of_a_wrong_length_after_a_restart_takes_no_other_away(
     vendor.misbehave(fault("wrong-dimension"), times=1)
     async with notes.open() as backend:
         await backend.sync(SyncRequest())
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             while (await embedded(backend))["coverage"]["embedded"] != 13:
                 await backend.search(SearchRequest(query="boiler"))
                 await anyio.sleep(0.01)

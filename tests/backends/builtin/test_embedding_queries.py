@@ -143,13 +143,12 @@ async def test_the_first_search_of_a_process_has_its_vector(embedding_home, vend
 
 
 async def test_a_process_that_stays_loads_what_a_query_needs_before_there_is_one(
-    embedding_home, monkeypatch
+    embedding_home, vendor, until, monkeypatch
 ):
     monkeypatch.delitem(sys.modules, "providers.remote.query", raising=False)
     async with embedding_home.open():
-        with anyio.fail_after(30):
-            while "providers.remote.query" not in sys.modules:
-                await anyio.sleep(0.01)
+        await until(lambda: "providers.remote.query" in sys.modules)
+        assert vendor.requests == []
 
 
 async def test_a_provider_that_cannot_be_used_is_named_with_what_to_do(home):

@@ -111,7 +111,7 @@ def test_two_processes_that_write_without_a_log_lose_and_damage_nothing(tmp_path
     finally:
         for process in hosts.values():
             process.kill()  # in the middle of whatever it does
-            process.communicate(timeout=30)
+            process.communicate(timeout=60)
     with closing(apsw.Connection(str(path))) as connection:
         assert connection.execute("PRAGMA integrity_check").get == "ok"
         paths = {row[0] for row in connection.execute("SELECT path FROM files")}

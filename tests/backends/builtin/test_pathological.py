@@ -67,6 +67,7 @@ def test_a_note_nobody_waits_for_any_more_is_given_up():
         Preparer(ChunkLimits()).prepare("memory/a.md", "# a\n" * 9_999, is_wanted=lambda: False)
 
 
+@pytest.mark.promises_seconds
 async def test_a_cancelled_sync_ends_in_the_middle_of_a_note(home, check, until, paths_of):
     home.write("memory/huge.md", "\n".join(f"w{n} " * 9 for n in range(100 * KIB)))
     home.write("MEMORY.md", "the boiler\n")

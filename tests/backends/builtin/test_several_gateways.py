@@ -53,7 +53,7 @@ def notes_of(vendor):
 
 
 async def until_embedded(backend, count):
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         while (await backend.status()).details.vector.backfill.coverage.embedded < count:
             await anyio.sleep(0.01)
 
@@ -90,19 +90,19 @@ async def test_who_lost_the_lease_while_the_vendor_worked_writes_nothing_and_pay
     shared_home, vendor, embedded, postgres_settings
 ):
     answer = threading.Event()
-    vendor.rejects = lambda text: "boiler number" in text and not answer.wait(30)
+    vendor.rejects = lambda text: "boiler number" in text and not answer.wait(60)
     write(shared_home, 3)
     with closing(PostgresStore(postgres_settings, "main", viewpoint="test")) as outside:
         async with shared_home.open() as backend:
             await backend.sync(SyncRequest())
-            with anyio.fail_after(30):
+            with anyio.fail_after(60):
                 while not vendor.requests:
                     await anyio.sleep(0.01)
             with outside._beside() as transaction:
                 transaction.end("UPDATE leases SET until = now() WHERE work = 'embedding'", {})
             lease = outside.lease("embedding", 600)
             answer.set()
-            with anyio.fail_after(30):
+            with anyio.fail_after(60):
                 while (await backend.status()).details.vector.backfill.running:
                     await anyio.sleep(0.01)
             report = (await backend.status()).details.vector.backfill
@@ -118,12 +118,12 @@ async def test_what_was_sent_before_the_lease_was_lost_is_left_to_who_sent_it(
     shared_home, vendor, postgres_settings
 ):
     answer = threading.Event()
-    vendor.rejects = lambda text: "boiler number 0" in text and not answer.wait(30)
+    vendor.rejects = lambda text: "boiler number 0" in text and not answer.wait(60)
     shared_home.write("memory/000.md", "The boiler number 0.\n")
     with closing(PostgresStore(postgres_settings, "main", viewpoint="test")) as outside:
         async with shared_home.open() as stopped:
             await stopped.sync(SyncRequest())
-            with anyio.fail_after(30):
+            with anyio.fail_after(60):
                 while not notes_of_requests(vendor):
                     await anyio.sleep(0.01)
             with outside._beside() as transaction:
@@ -147,7 +147,7 @@ async def test_texts_of_a_request_that_failed_are_sent_again_at_once_by_anybody(
     write(shared_home, 3)
     async with shared_home.open() as first:
         await first.sync(SyncRequest())
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             while (await first.status()).details.vector.backfill.last_error is None:
                 await anyio.sleep(0.01)
     vendor.heal()
@@ -190,7 +190,7 @@ async def test_only_one_gateway_of_a_view_verifies_at_a_time(shared_home, postgr
         async with shared_home.open() as backend:
             await backend.sync(SyncRequest())
             lease = outside.lease("verify", 600)
-            with anyio.fail_after(30):
+            with anyio.fail_after(60):
                 while (await backend.sync(SyncRequest())).bytes_read:  # notes so new are read again
                     await anyio.sleep(0.1)
             assert (await backend.sync(SyncRequest(verify=True))).bytes_read == 0

@@ -202,6 +202,7 @@ def pauses(priority: SearchPriority, *worked_s: float) -> list[float]:
     return found
 
 
+@pytest.mark.promises_seconds
 def test_nobody_searching_means_no_pause():
     priority = SearchPriority()
     with priority.searching():
@@ -209,6 +210,7 @@ def test_nobody_searching_means_no_pause():
     assert max(pauses(priority, 0.01, 0.01)) < LONGEST_PAUSE_S
 
 
+@pytest.mark.promises_seconds
 def test_during_a_search_the_pause_is_as_long_as_the_work_before_it_up_to_a_bound():
     priority = SearchPriority()
     with priority.searching(), priority.searching():
@@ -217,6 +219,7 @@ def test_during_a_search_the_pause_is_as_long_as_the_work_before_it_up_to_a_boun
         assert second >= 0.04
 
 
+@pytest.mark.promises_seconds
 def test_what_a_search_indexes_for_itself_gives_way_to_nobody():
     priority = SearchPriority()
     with priority.searching():

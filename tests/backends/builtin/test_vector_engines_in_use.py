@@ -19,7 +19,7 @@ from providers.choosing import choose
 
 pytestmark = pytest.mark.anyio
 
-PATIENCE_S = 30
+PATIENCE_S = 60
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ def in_the_middle_of_sql(monkeypatch):
         return False
 
     def opened(connection: apsw.Connection) -> None:
-        connection.set_progress_handler(interrupted, 2_000)
+        connection.set_progress_handler(interrupted, 500)
 
     monkeypatch.setattr(apsw, "connection_hooks", [*apsw.connection_hooks, opened])
     return called
@@ -123,7 +123,7 @@ async def test_the_event_loop_is_free_while_an_engine_reads_every_vector(
         await embedded(backend)
     fingerprint = find_batch(notes.settings, choose(notes.settings)).fingerprint
     database = SqliteStore(notes.index)
-    make_index(notes.workspace, database, Size(6_000, 64), fingerprint)
+    make_index(notes.workspace, database, Size(600, 64), fingerprint)
     database.close()
     turn = threading.Event()
     waits = []

@@ -176,7 +176,7 @@ def outcomes_while(change, roots):
                 outcomes.add("refused")
     finally:
         done.set()
-        thread.join(10)
+        thread.join(60)
     return outcomes
 
 

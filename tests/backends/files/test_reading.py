@@ -176,7 +176,7 @@ def test_a_file_replaced_by_another_is_read_as_one_of_the_two(listed, note, writ
         outcomes = [read() for _ in range(200)]
     finally:
         done.set()
-        thread.join(10)
+        thread.join(60)
     for outcome in outcomes:
         # Unlinking the old file while it is read changes its stamps.
         assert isinstance(outcome, FileContent | FileChanging)

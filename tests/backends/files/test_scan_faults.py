@@ -98,7 +98,7 @@ def test_what_vanishes_and_returns_during_scans_is_never_an_error(workspace, wri
         results = [scan(roots) for _ in range(300)]
     finally:
         done.set()
-        thread.join(10)
+        thread.join(60)
     for result in results:
         assert result.failed_dirs == ()
         paths = {file.path for file in result.files}
@@ -126,5 +126,5 @@ def test_a_directory_that_turns_into_a_link_is_never_walked_through(
         seen = {file.path for _ in range(500) for file in scan(roots).files}
     finally:
         done.set()
-        thread.join(10)
+        thread.join(60)
     assert seen <= {"memory/sub/deep/note.md"}

@@ -73,7 +73,11 @@ async def test_a_server_that_a_killed_gateway_left_is_ended_by_the_next(
     assert set(left) <= set(processes_in(config_dir))
     async with open_qmd(settings, environment) as backend:
         await answered(backend, "boiler")
-        assert not set(left) & set(processes_in(config_dir))
+
+        async def ended() -> bool:
+            return not set(left) & set(processes_in(config_dir))
+
+        assert await until(ended, "the former server is gone")
 
 
 async def test_what_a_living_gateway_has_started_is_left_alone(home):
@@ -100,7 +104,7 @@ async def test_what_belongs_to_another_home_is_left_alone(home, tmp_path):
 async def test_what_is_ours_and_nobodys_any_more_is_ended(home):
     with sleeper(home, of_a_gateway_that_is_gone()) as process:
         assert end_orphans(home) == [process.pid]
-        assert process.wait(10) == -signal.SIGKILL
+        assert process.wait(60) == -signal.SIGKILL
 
 
 async def test_a_full_disk_is_said_and_the_index_fills_when_there_is_room(

@@ -119,6 +119,6 @@ def test_whatever_an_event_holds_it_is_one_line_or_none(line):
     "filler", ["\u27e6openclaw:ctx\u27e7\n", "a \u27e6openclaw:ctx\u27e7\n```json\n", "x\n"]
 )
 def test_blocks_of_the_host_are_taken_out_in_linear_time(filler):
-    started = time.perf_counter()
+    started = time.thread_time()
     render_event(message(f"a \u27e6openclaw:ctx\u27e7\n{filler * 100_000}"))
-    assert time.perf_counter() - started < 20
+    assert time.thread_time() - started < 20

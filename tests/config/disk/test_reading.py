@@ -56,6 +56,7 @@ def test_a_pipe_that_delivers_is_read_whole(pipe, delivered):
     assert read_file(pipe, LIMIT, patience_s=60) == b"one two three"
 
 
+@pytest.mark.promises_seconds
 def test_a_pipe_that_nobody_writes_to_is_given_up_and_named(pipe):
     started = time.monotonic()
     with pytest.raises(SilentFileError, match=f"did not end within 0.05 s.*{pipe}"):

@@ -16,7 +16,7 @@ from config.runtime.tasks import BoundedWork, run_within
 
 pytestmark = pytest.mark.anyio
 
-PATIENCE_S = 30
+PATIENCE_S = 60
 
 
 @pytest.fixture

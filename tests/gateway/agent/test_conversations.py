@@ -80,7 +80,7 @@ async def test_each_session_begins_one_sync(talking):
         first = await conversations.start(SessionStartParams(session_key=MAIN))
         again = await conversations.start(SessionStartParams(session_key="Agent:Main:MAIN "))
         assert (first.sync_started, again.sync_started) == (True, False)
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             while True:
                 reasons = {one.reason for one in (await memory.status()).recent_syncs}
                 if any("session-start" in reason for reason in reasons):
@@ -248,7 +248,7 @@ async def test_a_compaction_makes_the_index_look_again_as_configured(talking, mo
         async def reasons():
             return [one.reason for one in (await memory.status()).recent_syncs]
 
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             while not await reasons():
                 await anyio.sleep(0.01)
             for count in (3, 3, 4):

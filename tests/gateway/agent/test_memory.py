@@ -84,7 +84,7 @@ async def test_nothing_found_by_words_alone_says_what_would_find_more(settings):
 async def test_the_first_sync_runs_by_itself(settings_of):
     settings = settings_of({"sync": SyncSettings(on_search=False)})
     async with open_memory(settings) as memory:
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             while not (await memory.status()).recent_syncs:
                 await anyio.sleep(0.01)
         status = await memory.status()
@@ -94,7 +94,7 @@ async def test_the_first_sync_runs_by_itself(settings_of):
 async def test_a_stale_answer_makes_the_rest_be_indexed_behind_it(settings_of, tmp_path):
     settings = settings_of({"sync": SyncSettings(search_budget_ms=0)})
     async with open_memory(settings) as memory:
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             while not (await memory.status()).files:
                 await anyio.sleep(0.01)
             (tmp_path / "workspace/memory/b.md").write_text("pump\n", encoding="utf-8")
@@ -110,7 +110,7 @@ async def test_a_sync_can_be_waited_for_or_left_to_the_background(settings):
         report = await memory.sync(SyncRequest(reason="manual"))
         assert report is not None and report.complete
         memory.sync_later("watch")
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             while not any("watch" in one.reason for one in (await memory.status()).recent_syncs):
                 await anyio.sleep(0.01)
 
@@ -233,7 +233,7 @@ async def test_a_failing_background_sync_shows_in_status_and_health(settings):
         other.execute("BEGIN IMMEDIATE")
         (settings.workspace / "memory/b.md").write_text("pump\n", encoding="utf-8")
         async with open_memory(settings) as memory:
-            with anyio.fail_after(30):
+            with anyio.fail_after(60):
                 while (await memory.status()).last_sync_error is None:
                     await anyio.sleep(0.02)
             health = await memory.health()
@@ -251,7 +251,7 @@ async def test_a_second_memory_on_the_same_index_works_too(settings):
 
 async def reasons_of(memory, wanted):
     """The reasons of the syncs so far, once one of them is the wanted one."""
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         while True:
             reports = (await memory.status()).recent_syncs
             reasons = {part for one in reports for part in one.reason.split(", ")}
@@ -297,7 +297,7 @@ async def test_searches_that_do_not_look_at_the_disk_ask_for_no_sync(settings_of
 async def test_status_says_how_changes_are_noticed(settings_of, watch, background, mode):
     settings = settings_of({"sync": SyncSettings(watch=watch)})
     async with open_memory(settings, background=background) as memory:
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             while (state := (await memory.status()).watcher).mode == "starting":
                 await anyio.sleep(0.01)
         assert state.mode == mode

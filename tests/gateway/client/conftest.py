@@ -34,8 +34,10 @@ class Bench:
             ]
         )
         self.echoed = anyio.Event()
+        self.heard = []
 
     async def _echo(self, params, _context):
+        self.heard.append(params.text)
         self.echoed.set()
         return {"text": params.text}
 

@@ -14,7 +14,7 @@ import pytest
 from gateway.client import BlockingClient, GatewayGoneError, RemoteError, SilentGatewayError
 from gateway.rpc.wire import DeadlineExceededError
 
-PATIENCE_S = 30
+PATIENCE_S = 60
 
 
 class Peer:

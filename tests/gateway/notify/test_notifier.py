@@ -84,7 +84,7 @@ async def test_the_watchdog_hears_of_us_several_times_a_period(receiver):
 async def test_a_watchdog_that_is_not_for_us_hears_nothing(receiver, watchdog):
     with (
         notifying({"NOTIFY_SOCKET": receiver.address} | watchdog) as notifier,
-        anyio.fail_after(30),
+        anyio.fail_after(60),
     ):
         await notifier.keep_alive()  # it returns at once
         notifier.status("over")
@@ -121,7 +121,7 @@ async def test_a_notifier_without_a_way_to_send_is_silent():
 
 
 async def until(heard: list[str], start: str) -> None:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         while not any(message.startswith(start) for message in heard):
             await anyio.sleep(0.01)
 

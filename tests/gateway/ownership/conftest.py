@@ -19,7 +19,7 @@ from gateway.rpc.transport import DescriptorReader, DescriptorWriter
 from gateway.rpc.wire import ConnectionLimits
 from gateway.sessions import terms_of
 
-WAIT_S = 30
+WAIT_S = 60
 
 
 class Peer:

@@ -24,7 +24,7 @@ async def test_a_record_that_cannot_be_written_at_first_is_written_later(tmp_pat
         assert read_owner(path) is None
         with path.open("wb") as file:
             os.dup2(file.fileno(), descriptor)
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             while read_owner(path) != RECORD:
                 await anyio.sleep(0.02)
     lock.release()
@@ -33,7 +33,7 @@ async def test_a_record_that_cannot_be_written_at_first_is_written_later(tmp_pat
 
 async def test_an_owner_that_never_could_be_announced_ends_in_order():
     lock = OwnerLock(os.open("/dev/full", os.O_RDWR))
-    with anyio.move_on_after(30) as patience:
+    with anyio.move_on_after(60) as patience:
         async with announced(lock, RECORD):
             await anyio.lowlevel.checkpoint()
     assert not patience.cancelled_caught

@@ -31,7 +31,7 @@ async def test_lines_and_answers_cross_as_they_are(bridged):
         owner = await every.accept()
         odd = b'{"id": 1.50, "method" : "x", "jsonrpc":"2.0", "more": "\\u00e4"}'
         await every.client.send(odd)
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             assert await owner.stream.receive() == odd + b"\n"
         await owner.send(result(1.5, {"text": "茶"}), {"jsonrpc": "2.0", "method": "told"})
         assert await every.client.receive() == result(1.5, {"text": "茶"})

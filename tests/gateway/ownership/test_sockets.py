@@ -72,7 +72,7 @@ async def test_an_owner_is_found_by_its_record_and_waited_for(tmp_path):
     assert await connect_owner(lock_path) is None
     lock.announce(OwnerRecord(pid=1, workspace="/w", socket=str(tmp_path / "gone")))
     assert await connect_owner(lock_path) is None
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
 
             async def reach():

@@ -121,6 +121,6 @@ def test_a_fault_on_a_terminal_is_as_plain():
     with subprocess.Popen([sys.executable, "-Werror", "-c", FAULT], stderr=theirs) as process:
         os.close(theirs)
         shown = read_terminal(ours)
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
     assert b"characters left out" in shown
     assert b"kestrel-canary" not in shown

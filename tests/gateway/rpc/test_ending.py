@@ -166,6 +166,7 @@ async def test_shutdown_bounds_the_flush_of_a_client_that_goes_on_reading(connec
                 await anyio.sleep(0.01)
                 client.writer.reading.set()
                 client.writer.reading = anyio.Event()
+        assert client.writer.closed
 
 
 async def test_a_broken_pipe_ends_the_connection_and_stops_its_work(connect):

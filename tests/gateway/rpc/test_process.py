@@ -189,7 +189,7 @@ def test_a_client_that_never_reads_costs_little_and_its_leaving_ends_the_process
     assert process.poll() is None
     left_at = time.monotonic()
     process.stdin.close()
-    assert process.wait(timeout=30) == 0
+    assert process.wait(timeout=60) == 0
     assert time.monotonic() - left_at < 2
     process.stdout.close()
 
@@ -201,7 +201,7 @@ def test_a_client_that_vanishes_ends_the_process(run_python):
     assert process.stdout is not None
     process.stdout.close()
     os.write(process.stdin.fileno(), call(1, "forever") + call(2, "big", size=1))
-    assert process.wait(timeout=30) == 0
+    assert process.wait(timeout=60) == 0
     process.stdin.close()
 
 

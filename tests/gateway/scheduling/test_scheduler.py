@@ -16,7 +16,7 @@ from gateway.scheduler import FIRST_RETRY_S, LAST_RETRY_S, SyncScheduler, retry_
 
 pytestmark = pytest.mark.anyio
 
-WAIT_S = 30
+WAIT_S = 60
 
 
 class ScriptedBackend:

@@ -19,7 +19,7 @@ from gateway.scheduler import SyncScheduler
 from gateway.watching.directories import watched_places
 from gateway.watching.watcher import Watcher
 
-PATIENCE_S = 30
+PATIENCE_S = 60
 DEBOUNCE_MS = 50
 LAST = "memory/last.md"
 """A note whose stamps change after everything else."""

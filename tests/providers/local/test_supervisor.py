@@ -8,6 +8,7 @@ import time
 import anyio
 import pytest
 
+from endurance.processes import has_ended
 from providers.errors import ProviderTransientError, ProviderUnavailableError
 from providers.interface import ItemError
 from providers.local.protocol import Open
@@ -27,14 +28,6 @@ def errors(batch):
     return {at: item.message for at, item in enumerate(batch.items) if isinstance(item, ItemError)}
 
 
-def alive(pid):
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
 async def test_nothing_runs_before_the_first_text_and_nothing_after_the_end(supervising, model):
     async with supervising() as supervisor:
         assert supervisor.state().status == "off"
@@ -42,7 +35,7 @@ async def test_nothing_runs_before_the_first_text_and_nothing_after_the_end(supe
         state = supervisor.state()
         assert state.status == "running"
         assert state.resident_bytes > 10 << 20
-    assert not alive(state.pid)
+    assert has_ended(state.pid)
 
 
 async def test_a_killed_worker_is_replaced_and_nothing_is_lost(supervising, model):
@@ -140,7 +133,7 @@ async def test_an_idle_worker_gives_its_memory_back_and_returns_on_demand(
         await supervisor.embed(order(model), "document", ["one"])
         pid = supervisor.state().pid
         await until(lambda: supervisor.state().status == "off")
-        assert not alive(pid)
+        assert has_ended(pid)
         assert not errors(await supervisor.embed(order(model), "document", ["two"]))
         assert supervisor.state().deaths == 0
 

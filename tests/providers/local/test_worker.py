@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from config.runtime.worker import FrameReader, frame
+from endurance.processes import has_ended
 from fakes.gguf import write_embedder
 from providers.local.protocol import (
     Cancel,
@@ -161,7 +162,7 @@ def test_what_libraries_print_never_tears_a_frame(talk, model, tmp_path):
     (site / "llama_cpp.py").write_text(noise, encoding="utf-8")
     noisy = talk(PYTHONPATH=str(site))
     noisy.say(Open(str(model), 512, 1, None))
-    out, err = noisy.process.communicate(timeout=30)
+    out, err = noisy.process.communicate(timeout=60)
     assert out == b""
     assert b"noise" in err
 
@@ -171,7 +172,7 @@ def test_a_library_that_is_missing_is_said_to_be(talk, model, tmp_path):
     without = talk(PYTHONPATH=str(tmp_path))
     without.say(Open(str(model), 512, 1, None))
     assert "no such thing" in without.hear().message
-    assert without.process.wait(30) == 0
+    assert without.process.wait(60) == 0
 
 
 def test_another_build_of_llama_cpp_is_taken_where_the_variable_says(talk, model, tmp_path):
@@ -212,7 +213,7 @@ def test_the_end_of_the_pipe_ends_it_in_the_middle_of_its_work(worker):
     worker.hear()
     started = time.monotonic()
     worker.process.stdin.close()
-    assert worker.process.wait(10) == 0
+    assert worker.process.wait(60) == 0
     assert time.monotonic() - started < 2
 
 
@@ -229,8 +230,8 @@ def test_it_ends_with_its_parent_even_when_it_is_stopped(stopped):
         if stopped:
             os.kill(worker, signal.SIGSTOP)
         parent.kill()
-        parent.wait(10)
-    wait_for(lambda: not alive(worker))
+        parent.wait(60)
+    wait_for(lambda: has_ended(worker))
 
 
 def test_it_leaves_no_dump_of_the_notes_and_dies_before_the_gateway_does(worker):
@@ -250,22 +251,11 @@ def test_it_gets_no_credential_and_waits_without_spinning():
 
 
 def wait_for(condition):
-    ends = time.monotonic() + 20
+    ends = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < ends
         time.sleep(0.01)
 
 
-def status_of(pid):
-    return Path(f"/proc/{pid}/stat").read_bytes()
-
-
 def expendable(pid):
     return Path(f"/proc/{pid}/oom_score_adj").read_text(encoding="ascii").strip() == "500"
-
-
-def alive(pid):
-    try:
-        return status_of(pid).rpartition(b")")[2].split()[0] != b"Z"
-    except OSError:
-        return False

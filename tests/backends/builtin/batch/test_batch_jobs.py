@@ -178,6 +178,6 @@ async def test_the_vectors_of_the_model_before_stay_until_the_job_is_done(
         assert vectors_in(embedding_home.index)[former] == backlog
         batches.held = False
         await embedded(backend)
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             while former in vectors_in(embedding_home.index):
                 await anyio.sleep(0.01)

@@ -342,7 +342,7 @@ def test_a_gateway_that_waited_for_another_one_reads_the_file_again(
         thread.start()
         wait_for_a_lock(postgres_server, postgres_settings)
         note.write_text("Newer.\n", encoding="utf-8")
-    thread.join(30)
+    thread.join(60)
     assert text_of(first) == "Newer."
     (outcome,) = outcomes
     assert outcome.change in (Change.SAME, Change.WRITTEN)
@@ -385,5 +385,5 @@ def test_who_publishes_a_transcript_looks_again_when_another_one_has_published(
         thread = threading.Thread(target=look, daemon=True)
         thread.start()
         wait_for_a_lock(postgres_server, postgres_settings)
-    thread.join(30)
+    thread.join(60)
     assert seen[0].stamps == (100, 1, 1, 7)

@@ -229,7 +229,7 @@ def while_others_read(filled, resident, vector):
         finally:
             stop.set()
             for thread in threads:
-                thread.join(20)
+                thread.join(60)
         return faults
 
     return run
