@@ -105,7 +105,7 @@ _ASKED: Final = {
 
 def command_s(argv: Sequence[str]) -> float:
     started = time.perf_counter()
-    subprocess.run(argv, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(argv, check=True, capture_output=True)
     return time.perf_counter() - started
 
 
