@@ -94,7 +94,7 @@ def make_index(
     random ones.
     """
     text, rng = ZipfText(size.chunks), np.random.default_rng(size.dimensions)
-    pipeline = Preparer(ChunkLimits(400, 80)).pipeline
+    pipeline = Preparer(ChunkLimits(400, 80)).notes_pipeline
     files = list(_chunks_of_files(size.chunks))
     for start in range(0, len(files), FILES_A_TRANSACTION):
         with database.writer() as writer:
