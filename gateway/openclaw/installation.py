@@ -199,6 +199,8 @@ def _forget(host: Host) -> None:
         host.run(*uninstall)
     except HostError:
         known = host.inspect(PLUGIN_ID)
+        if "install" in known:
+            raise
         if known:
             _link(host, known["plugin"]["rootDir"])
             host.run(*uninstall)

@@ -73,9 +73,14 @@ elif words[:2] == ["plugins", "inspect"]:
     plugin = {{"status": status, "memorySlotSelected": True, "rootDir": paths[0], "version": version}}
     said = [] if status == "loaded" else [{{"message": "it is broken"}}]
     print("a line before the document")
-    print(json.dumps({{"plugin": plugin, "diagnostics": said}}, indent=2))
+    document = {{"plugin": plugin, "diagnostics": said}}
+    if record.exists():
+        document["install"] = {{"source": "path", "sourcePath": paths[0]}}
+    print(json.dumps(document, indent=2))
 elif words[:2] == ["plugins", "uninstall"] and not record.exists():
     sys.exit("Plugin has no authoritative package-owner metadata.")
+elif words[:2] == ["plugins", "uninstall"] and behaviour["uninstall_fails"]:
+    sys.exit("The database is full.")
 elif words[:2] == ["plugins", "uninstall"]:
     record.unlink()
     data = read()
@@ -107,6 +112,7 @@ def make_openclaw(
     status: str = "loaded",
     locked_s: float = 0,
     done_by_another: bool = False,
+    uninstall_fails: bool = False,
 ) -> Path:
     """The command, in a directory with a `node` of that version beside it."""
     directory.mkdir(parents=True, exist_ok=True)
@@ -117,6 +123,7 @@ def make_openclaw(
             "status": status,
             "locked_s": locked_s,
             "done_by_another": done_by_another,
+            "uninstall_fails": uninstall_fails,
         }
     )
     command = directory / "openclaw"

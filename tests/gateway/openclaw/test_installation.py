@@ -174,6 +174,18 @@ def test_a_plugin_whose_record_a_killed_command_has_removed_is_taken_out(machine
     assert machine.config.read_text() == WRITTEN_BY_HAND
 
 
+def test_why_else_openclaw_does_not_take_it_out_is_told_and_nothing_is_lost(machine):
+    machine.install()
+    installed = machine.config.read_bytes()
+    machine.behave(uninstall_fails=True)
+    with pytest.raises(HostError, match=r"plugins uninstall .* failed: The database is full"):
+        machine.uninstall()
+    assert machine.config.read_bytes() == installed
+    machine.behave()
+    assert machine.uninstall().config == "restored"
+    assert machine.config.read_text() == WRITTEN_BY_HAND
+
+
 def test_nothing_is_changed_where_nothing_was_installed(machine):
     assert machine.uninstall().config == "untouched"
     assert machine.config.read_text() == WRITTEN_BY_HAND
