@@ -22,7 +22,8 @@ async def start_child(
 ) -> Process:
     """Starts a command in a directory, with pipes for its three streams. End it with `end_child`.
 
-    A `channel` takes the place of its input and its output, and what it writes to its third stream is lost. What is typed at the gateway's terminal does not reach it. Raises OSError where it cannot be started.
+    A `channel` takes the place of its input and its output, and what it writes to its third stream is lost.
+    What is typed at the gateway's terminal does not reach it. Raises OSError where it cannot be started.
     """
     ends = subprocess.PIPE if channel is None else channel
     # Cancelled half-way, it would leave a process behind that nobody knows.

@@ -95,7 +95,7 @@ class Helper:
                 piece = self._channel.recv(_PIECE_BYTES)
                 self._found.extend(self._reader.feed(piece))
                 if not piece:
-                    self._give_up("it ended")
+                    raise BrokenPipeError
             except (OSError, ProtocolError) as error:
                 self._give_up(error)
         rows = self._found.pop(0) if self._found else []
@@ -107,9 +107,10 @@ class Helper:
         with suppress(OSError):
             self._channel.shutdown(socket.SHUT_RDWR)
 
-    def _give_up(self, cause: object) -> None:
+    def _give_up(self, error: Exception) -> None:
         if not self._is_gone:
-            _log.warning("notes are prepared without the helper process", cause=str(cause))
+            cause = "it ended" if isinstance(error, ConnectionError) else str(error)
+            _log.warning("notes are prepared without the helper process", cause=cause)
         self.end()
 
 
